@@ -1,0 +1,63 @@
+/* opt.h - one table gives flag, environment name, help, completion and man check.
+ *
+ * A command's settings are one struct with its defaults filled in; a row says where in
+ * it a value goes.  Order of strength: flag, environment, default.
+ */
+#ifndef LOCKSTEP_BASE_OPT_H
+#define LOCKSTEP_BASE_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/err.h"
+
+enum opt_type {
+    OPT_FLAG,     /* bool; --no-NAME unsets it */
+    OPT_U32,      /* uint32_t */
+    OPT_U64,      /* uint64_t */
+    OPT_F64,      /* double */
+    OPT_DURATION, /* int64_t ns; "250ms", "10s", "5m" */
+    OPT_TEXT,     /* const char * */
+    OPT_LIST,     /* struct opt_list: may be given again and again */
+};
+
+#define OPT_LIST_MAX 32
+struct opt_list {
+    const char *item[OPT_LIST_MAX];
+    unsigned count;
+};
+
+struct opt {
+    const char *name; /* without dashes; NULL ends the table */
+    char letter;      /* 0: none */
+    enum opt_type type;
+    size_t offset;    /* offsetof(struct settings, field) */
+    const char *arg;  /* what to call the value in the help; NULL for flags */
+    const char *help; /* lower case, no full stop */
+    const char *env;  /* NULL: none */
+    bool hidden;      /* not in help, man page and completion */
+};
+
+struct command {
+    const char *name;      /* "run", or "bench probe" */
+    const char *operands;  /* "-- COMMAND [ARG...]"; "" for none */
+    const char *summary;   /* one line */
+    const char *details;   /* further help text, or NULL */
+    const struct opt *opt; /* NULL: none but --help */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+    bool hidden;
+};
+
+/* Fills `settings`.  Returns the index in argv of the first operand (argc when there is none);
+ * options end at the first operand or after "--".  After --help has been printed: -ECANCELED, and the
+ * command exits 0.  Bad usage: one line on stderr, -EINVAL, and the command exits 2.
+ */
+int opt_parse(const struct command *command, int argc, char **argv, void *settings);
+#define OPT_EXIT(result) ((result) == -ECANCELED ? 0 : 2) /* needs errno.h */
+
+void opt_help(const struct command *command, FILE *out);
+int opt_duration(const char *text, int64_t *ret_ns); /* -EINVAL */
+
+#endif

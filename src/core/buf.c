@@ -1,0 +1,157 @@
+/* buf.c - little-endian puts and gets. */
+#include "core/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void buf_fini(struct buf *buf)
+{
+    free(buf->data);
+    *buf = (struct buf){ 0 };
+}
+
+void buf_put(struct buf *buf, const void *data, size_t size)
+{
+    if (buf->failed || size == 0)
+        return;
+    if (size > buf->room - buf->size) {
+        size_t room = buf->room ? buf->room : 256;
+        unsigned char *grown;
+
+        while (room - buf->size < size)
+            room *= 2;
+        grown = realloc(buf->data, room);
+        if (!grown) {
+            buf->failed = true;
+            return;
+        }
+        buf->data = grown;
+        buf->room = room;
+    }
+    memcpy(buf->data + buf->size, data, size);
+    buf->size += size;
+}
+
+static void buf_put_le(struct buf *buf, uint64_t value, size_t size)
+{
+    unsigned char byte[8];
+
+    for (size_t i = 0; i < size; i++)
+        byte[i] = (unsigned char)(value >> (8 * i));
+    buf_put(buf, byte, size);
+}
+
+void buf_put_u8(struct buf *buf, uint8_t value)
+{
+    buf_put_le(buf, value, 1);
+}
+
+void buf_put_u16(struct buf *buf, uint16_t value)
+{
+    buf_put_le(buf, value, 2);
+}
+
+void buf_put_u32(struct buf *buf, uint32_t value)
+{
+    buf_put_le(buf, value, 4);
+}
+
+void buf_put_u64(struct buf *buf, uint64_t value)
+{
+    buf_put_le(buf, value, 8);
+}
+
+void buf_put_f64(struct buf *buf, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    buf_put_u64(buf, bits);
+}
+
+void buf_put_str(struct buf *buf, const char *text)
+{
+    size_t size = strnlen(text, UINT16_MAX);
+
+    buf_put_u16(buf, (uint16_t)size);
+    buf_put(buf, text, size);
+}
+
+void buf_drop_front(struct buf *buf, size_t size)
+{
+    if (size > buf->size)
+        size = buf->size;
+    if (size == 0)
+        return;
+    memmove(buf->data, buf->data + size, buf->size - size);
+    buf->size -= size;
+}
+
+const void *cut_get(struct cut *cut, size_t size)
+{
+    const void *at = cut->at;
+
+    if (cut->bad || size > cut_left(cut)) {
+        cut->bad = true;
+        return NULL;
+    }
+    cut->at += size;
+    return at;
+}
+
+static uint64_t cut_get_le(struct cut *cut, size_t size)
+{
+    const unsigned char *byte = cut_get(cut, size);
+    uint64_t value = 0;
+
+    if (!byte)
+        return 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)byte[i] << (8 * i);
+    return value;
+}
+
+uint8_t cut_get_u8(struct cut *cut)
+{
+    return (uint8_t)cut_get_le(cut, 1);
+}
+
+uint16_t cut_get_u16(struct cut *cut)
+{
+    return (uint16_t)cut_get_le(cut, 2);
+}
+
+uint32_t cut_get_u32(struct cut *cut)
+{
+    return (uint32_t)cut_get_le(cut, 4);
+}
+
+uint64_t cut_get_u64(struct cut *cut)
+{
+    return cut_get_le(cut, 8);
+}
+
+double cut_get_f64(struct cut *cut)
+{
+    uint64_t bits = cut_get_u64(cut);
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+void cut_get_str(struct cut *cut, char *out, size_t room)
+{
+    size_t size = cut_get_u16(cut);
+    const void *text = cut_get(cut, size);
+
+    out[0] = '\0';
+    if (!text)
+        return;
+    if (size >= room) {
+        cut->bad = true;
+        return;
+    }
+    memcpy(out, text, size);
+    out[size] = '\0';
+}

@@ -1,0 +1,42 @@
+/* time.h - the one clock.
+ *
+ * Everything that judges is given `now`; only the rooms that run (probe, agent,
+ * control's server, act, lab, cmd) read the clock, and they read it here.
+ */
+#ifndef LOCKSTEP_CORE_TIME_H
+#define LOCKSTEP_CORE_TIME_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+static inline int64_t time_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+static inline int64_t time_mono_ns(void) /* the same for all processes of a node */
+{
+    return time_ns(CLOCK_MONOTONIC);
+}
+
+static inline int64_t time_real_ns(void)
+{
+    return time_ns(CLOCK_REALTIME);
+}
+
+static inline struct timespec time_spec(int64_t ns)
+{
+    return (struct timespec){ .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
+}
+
+/* "2026-03-01T10:42:07.123Z" */
+void time_format_utc(int64_t real_ns, char out[static 32]);
+
+#endif

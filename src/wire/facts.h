@@ -1,0 +1,207 @@
+/* facts.h - what the frames say: one struct, one put and one get per type.
+ *
+ * A get trusts nothing: it returns -EPROTO when the payload is short, long, or holds a
+ * number out of its range.  Newer writers may append fields; a get ignores what it does
+ * not know at the end of a payload of a newer minor version.
+ */
+#ifndef LOCKSTEP_WIRE_FACTS_H
+#define LOCKSTEP_WIRE_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+
+#define FACT_NAME 64
+#define FACT_METRICS 8      /* enum lockstep_metric is the index; 0 is not used */
+#define FACT_ITEMS_MAX 65536
+#define FACT_STEP_BYTES_MAX 8192
+
+enum fact_sender_kind { SENDER_AGENT = 1, SENDER_LAUNCHER = 2, SENDER_CONTROL = 3 };
+
+struct fact_hello {
+    uint8_t kind; /* enum fact_sender_kind */
+    char run[FACT_NAME], node[FACT_NAME], version[FACT_NAME];
+    int64_t mono_ns, real_ns; /* read together */
+};
+
+struct fact_ring {
+    uint32_t rank, world, attempt, ring; /* ring: the number in the file's name */
+    uint32_t pid;                        /* as the agent sees it; 0: unknown */
+    char node[FACT_NAME];
+    int64_t open_ns;
+    bool has_layout;
+    uint16_t layout[10]; /* tp, pp, dp, cp, ep sizes; then this rank's indices */
+};
+
+struct fact_comm {
+    uint32_t rank, attempt;
+    uint64_t id;
+    uint32_t size, index, kind;
+    char name[FACT_NAME];
+};
+
+/* An item of a step, in the order the host launched them. */
+enum item_kind {
+    ITEM_PHASE = 1, /* what: enum lockstep_phase; on the host's line */
+    ITEM_SPAN = 2,  /* what: enum lockstep_phase; device work on `stream` */
+    ITEM_COLL = 3,  /* what: enum lockstep_op; comm, bytes, stream */
+    ITEM_P2P = 4,   /* what: send or receive; comm, peer, bytes, stream */
+    ITEM_KIND_COUNT
+};
+
+struct shape_item {
+    uint8_t kind, what;
+    uint16_t stream;
+    uint32_t peer;
+    uint32_t count;  /* ops merged into this item: 1, or a power of two (the last may have fewer) */
+    uint64_t comm;   /* communicator id; 0: none */
+    uint64_t bytes;  /* rounded to an eighth of an octave, so that lengths do not make shapes */
+};
+
+struct fact_shape {
+    uint64_t hash;  /* of the items */
+    uint64_t class; /* of the items without communicator ids and peers: equal for ranks that do the same work */
+    uint32_t count;
+    struct shape_item *item; /* get allocates; free with fact_shape_fini() */
+};
+
+/* Times of an item, nanoseconds after the step's begin.  A phase is launched when it starts. */
+struct item_time {
+    int64_t enqueue_ns, start_ns, end_ns; /* of a merged item: its first op's; end = start + time inside all its ops */
+};
+
+enum step_flag {
+    STEP_HOST_VIEW = 1,  /* no device spans: host phases stand for the work */
+    STEP_UNFINISHED = 2, /* some op had not ended when the step was sent */
+    STEP_TORN = 4,       /* records of this step were overwritten before they were read */
+    STEP_LAST = 8,       /* no later step will come from this ring */
+};
+
+struct fact_step {
+    uint32_t rank, attempt, ring;
+    uint64_t step, shape;
+    int64_t begin_ns;    /* the node's monotonic clock */
+    int64_t duration_ns; /* to step end */
+    int64_t tail_ns;     /* from step end to the next begin; 0 when unknown (the last step) */
+    uint32_t flags;
+    /* Scheduler's view of all the process's threads over the step. */
+    int64_t cpu_ns, run_delay_ns, throttled_ns, major_faults;
+    uint32_t metric_set; /* bit i: metric[i] was given */
+    double metric[FACT_METRICS];
+    uint32_t digest_parts, digest_part; /* parts 0: none */
+    uint64_t digest[2];
+    uint32_t count;
+    struct item_time *time; /* get allocates; free with fact_step_fini() */
+};
+
+struct beat_op { /* what one stream is in now */
+    uint16_t stream;
+    uint8_t kind, what; /* of the item */
+    uint64_t comm, key;
+    int64_t age_ns; /* since it was enqueued, or since it started when it has */
+    bool started, advanced; /* advanced: since the last beat */
+};
+#define BEAT_OPS_MAX 16
+
+struct fact_beat {
+    uint32_t rank, attempt, ring;
+    int64_t mono_ns;
+    char state; /* as /proc/PID/stat: R S D T Z …; 'X': gone; '?': cannot be seen */
+    uint8_t phase; /* innermost open phase, 0: none */
+    int64_t phase_age_ns;
+    uint64_t step;
+    int64_t step_age_ns;
+    bool advanced, final; /* final: the rank is gone; this is where it ended */
+    int64_t cpu_ns, run_delay_ns, throttled_ns; /* since the process began */
+    uint32_t dropped; /* events of threads without a lane, since open */
+    uint32_t ops;
+    struct beat_op op[BEAT_OPS_MAX];
+};
+
+struct fact_exit {
+    uint32_t rank, attempt;
+    int64_t mono_ns;
+    int32_t status; /* as waitpid() gives it; -1: unknown */
+    bool told;      /* ended by the launcher after another rank's failure */
+    char text[160]; /* "killed by signal 9 (SIGKILL)" */
+};
+
+struct fact_gap {
+    uint32_t rank, attempt, ring;
+    uint64_t records;            /* overwritten unread */
+    uint64_t step_from, step_to; /* steps that are missing, inclusive; equal to UINT64_MAX: none whole */
+};
+
+struct fact_note {
+    uint32_t rank, attempt;
+    uint64_t step;
+    int64_t mono_ns;
+    char text[336];
+};
+
+enum run_event {
+    RUN_BEGIN = 1,
+    RUN_ATTEMPT_BEGIN = 2,
+    RUN_ATTEMPT_END = 3,
+    RUN_END = 4,
+};
+
+struct fact_run {
+    uint8_t event;
+    uint32_t attempt, ranks;
+    int32_t culprit; /* rank that ended first and not well; -1: none */
+    int32_t status;  /* exit status of the attempt or run */
+    int64_t mono_ns, real_ns;
+    char text[160]; /* the command, or why */
+};
+
+struct fact_tick {
+    int64_t mono_ns, real_ns;
+};
+
+/* A float of 16 bits for times: 5-bit exponent, 11-bit fraction, unit 1/8 µs at the bottom.
+ * Relative error at most 2^-12; the largest is about 18 minutes; more is cut to that.
+ */
+uint16_t half_from_ns(int64_t ns); /* negative: 0 */
+int64_t half_to_ns(uint16_t half);
+uint64_t bytes_round(uint64_t bytes); /* to an eighth of an octave */
+
+/* Merges ops until a step fits FACT_STEP_BYTES_MAX: consecutive ops of the same kind,
+ * communicator, peer and stream, 2^n at a time.  A pure function of the items, so all members
+ * merge alike; factors are powers of two, so that finer merges fold into coarser ones.  `group`
+ * gets for each of the n ops the merged item it went into.  Returns the merged count.
+ */
+size_t shape_merge(const struct shape_item *item, size_t count, struct shape_item *merged,
+                   uint32_t *group);
+void shape_hash(struct fact_shape *shape); /* sets hash and class */
+
+void fact_hello_put(struct buf *out, const struct fact_hello *fact);
+int fact_hello_get(struct cut in, struct fact_hello *ret);
+void fact_ring_put(struct buf *out, const struct fact_ring *fact);
+int fact_ring_get(struct cut in, struct fact_ring *ret);
+void fact_comm_put(struct buf *out, const struct fact_comm *fact);
+int fact_comm_get(struct cut in, struct fact_comm *ret);
+void fact_shape_put(struct buf *out, const struct fact_shape *fact);
+int fact_shape_get(struct cut in, struct fact_shape *ret);
+void fact_shape_fini(struct fact_shape *fact);
+/* A step's times travel as differences along its shape, so both need the shape. */
+void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape);
+int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
+uint64_t fact_step_shape(struct cut in); /* the hash of the shape that get will need; 0: malformed */
+void fact_step_fini(struct fact_step *fact);
+void fact_beat_put(struct buf *out, const struct fact_beat *fact);
+int fact_beat_get(struct cut in, struct fact_beat *ret);
+void fact_exit_put(struct buf *out, const struct fact_exit *fact);
+int fact_exit_get(struct cut in, struct fact_exit *ret);
+void fact_gap_put(struct buf *out, const struct fact_gap *fact);
+int fact_gap_get(struct cut in, struct fact_gap *ret);
+void fact_note_put(struct buf *out, const struct fact_note *fact);
+int fact_note_get(struct cut in, struct fact_note *ret);
+void fact_run_put(struct buf *out, const struct fact_run *fact);
+int fact_run_get(struct cut in, struct fact_run *ret);
+void fact_tick_put(struct buf *out, const struct fact_tick *fact);
+int fact_tick_get(struct cut in, struct fact_tick *ret);
+
+#endif

@@ -1,0 +1,60 @@
+/* frame.h - the one format of what crosses process and machine boundaries.
+ *
+ * The agent's spool, the controller's log and a POST body are frames one after the
+ * other; docs/frame-format.md has them byte by byte.  A frame is known by (sender,
+ * boot, number): a receiver that has seen it drops the copy.
+ */
+#ifndef LOCKSTEP_WIRE_FRAME_H
+#define LOCKSTEP_WIRE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+
+#define FRAME_MAGIC UINT32_C(0x31534c46) /* "FLS1" */
+#define FRAME_VERSION 1
+#define FRAME_HEADER_BYTES 40
+#define FRAME_PAYLOAD_MAX (1u << 20)
+
+enum frame_type { /* numbers are wire format */
+    FRAME_HELLO = 1,   /* an agent, launcher or controller begins to write */
+    FRAME_RING = 2,    /* a rank's ring was found */
+    FRAME_COMM = 3,    /* a rank is a member of a communicator */
+    FRAME_SHAPE = 4,   /* the op list that later steps refer to */
+    FRAME_STEP = 5,    /* one rank's step */
+    FRAME_BEAT = 6,    /* every second: where each rank is now */
+    FRAME_EXIT = 7,    /* a rank's process ended */
+    FRAME_GAP = 8,     /* facts that were lost, counted */
+    FRAME_NOTE = 9,    /* words from a rank */
+    FRAME_RUN = 10,    /* the launcher: attempts begin and end */
+    FRAME_TICK = 11,   /* the controller: the `now` given to the core */
+    FRAME_VERDICT = 12,
+    FRAME_LEDGER = 13,
+    FRAME_TYPE_COUNT
+};
+
+/* magic u32, payload length u32, type u16, version u16, crc u32 of everything but itself,
+ * sender u64, boot u64, number u64; then the payload.
+ */
+struct frame {
+    uint16_t type, version;
+    uint64_t sender, boot, number;
+    const unsigned char *payload; /* into the caller's bytes */
+    size_t payload_bytes;
+};
+
+void frame_put(struct buf *out, const struct frame *frame);
+
+/* Reads the frame at the start of `data`.  Returns its whole size; 0 when there are not
+ * yet enough bytes to tell; -EPROTO when these bytes are no frame (err says why).
+ */
+int64_t frame_get(const void *data, size_t size, struct frame *ret, struct err *err);
+
+/* After -EPROTO: how many bytes to skip to the next place that could be a frame
+ * (at least 1, at most size).
+ */
+size_t frame_resync(const void *data, size_t size);
+
+#endif

@@ -1,0 +1,172 @@
+/* ring.h - the file between a rank and its agent, byte by byte in docs/ring-format.md.
+ *
+ * One file per process.  Header page, communicator table, then lanes of 64-byte
+ * records; one writing thread per lane.  Everything is little-endian and fixed width.
+ * The reader trusts nothing in it: sizes are checked against the file, each record
+ * against its sequence number.
+ */
+#ifndef LOCKSTEP_WIRE_RING_H
+#define LOCKSTEP_WIRE_RING_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+#define RING_MAGIC UINT64_C(0x31474e4952534c4b) /* "KLSRING1" */
+#define RING_VERSION 1
+#define RING_COMMS 64
+#define RING_LANES_DEFAULT 8
+#define RING_LANES_MAX 64
+#define RING_RECORDS_DEFAULT 4096
+#define RING_RECORDS_MAX (1u << 20)
+#define RING_NAME_FORMAT "rank-%u.%u.ring" /* rank, then the first free number */
+
+enum ring_kind { /* numbers are wire format */
+    RING_STEP_BEGIN = 1,
+    RING_STEP_END = 2,
+    RING_PHASE_BEGIN = 3, /* detail: phase */
+    RING_PHASE_END = 4,
+    RING_COLL_ENQUEUE = 5, /* detail: op; comm, stream; a: key; b: bytes */
+    RING_COLL_START = 6,   /* comm; a: key */
+    RING_COLL_END = 7,
+    RING_P2P_ENQUEUE = 8, /* as a collective, and c: peer */
+    RING_P2P_START = 9,
+    RING_P2P_END = 10,
+    RING_SPAN = 11,   /* detail: phase; stream; a: enqueue; b: begin; c: end (all ns) */
+    RING_METRIC = 12, /* detail: metric; a: the double's bits */
+    RING_DIGEST = 13, /* a: part | parts << 32; b: low; c: high */
+    RING_NOTE = 14,   /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
+    RING_DEPTH = 15,  /* a: new control word, in force from this step */
+    RING_KIND_COUNT
+};
+
+/* A record as it is used.  `step` is the step that was open when it was written,
+ * RING_NO_STEP before the first.
+ */
+#define RING_NO_STEP UINT64_MAX
+struct ring_event {
+    uint64_t time_ns;
+    uint64_t step;
+    uint8_t kind, detail;
+    uint16_t stream;
+    int32_t comm; /* index into the communicator table, -1: none */
+    uint64_t a, b, c, d;
+};
+
+/* A record as it lies in the file: a seqlock and the event's seven words. */
+struct ring_record {
+    _Atomic uint64_t seq; /* 2n+1 while the n-th record of the lane is written, then 2n+2 */
+    _Atomic uint64_t word[7]; /* time, step, kind|detail<<8|stream<<16|comm<<32, a, b, c, d */
+};
+_Static_assert(sizeof(struct ring_record) == 64, "a record is a cache line");
+
+struct ring_lane {
+    _Atomic uint64_t head; /* records ever written; the next one goes to head % records */
+    _Atomic uint32_t tid;  /* the writing thread; 0: not taken yet */
+    uint32_t reserved[13];
+};
+_Static_assert(sizeof(struct ring_lane) == 64, "a lane's header is a cache line");
+
+struct ring_comm { /* written once, `ready` last */
+    _Atomic uint32_t ready;
+    uint32_t size, index;
+    uint32_t kind;
+    uint64_t id;
+    char name[32];
+    uint64_t reserved;
+    /* What the flight recorder of a dead rank would say: counts of operations so far. */
+    _Atomic uint64_t coll_enqueued, coll_started, coll_ended;
+    _Atomic uint64_t p2p_enqueued, p2p_started, p2p_ended;
+    uint64_t reserved2[2];
+};
+_Static_assert(sizeof(struct ring_comm) == 128, "two cache lines a communicator");
+
+struct ring_header {
+    _Atomic uint64_t magic; /* written last */
+    uint32_t version;
+    uint32_t header_bytes; /* sizeof(struct ring_header) */
+    uint64_t file_bytes;
+    uint32_t lanes, lane_records; /* records is a power of two */
+    uint32_t rank, world;
+    uint32_t attempt;      /* LOCKSTEP_RESTART, 0 at first */
+    uint32_t pid;          /* in its own pid namespace */
+    uint64_t pid_ns_inode; /* of /proc/self/ns/pid; 0: unknown */
+    uint64_t pid_start;    /* start time in clock ticks, /proc/self/stat field 22 */
+    uint32_t uid, clock_id;
+    uint64_t open_mono_ns, open_real_ns;
+    char run[64];
+    char program[64];
+    uint32_t reserved;
+    uint32_t crc; /* CRC-32C of all bytes from `version` up to here; does not change after open */
+    /* From here on things change while the rank lives. */
+    _Alignas(64) _Atomic uint64_t step;    /* step now open, RING_NO_STEP before the first */
+    _Atomic uint32_t lanes_used;           /* may exceed lanes: those threads are not recorded */
+    _Atomic uint32_t comms_used;
+    _Atomic uint64_t dropped;              /* events of threads without a lane */
+    _Atomic uint32_t closed;               /* 1: closed in order */
+    _Atomic uint32_t layout_seq;           /* even: stable; 0: never set */
+    _Atomic uint16_t layout[10];           /* struct lockstep_layout, field by field */
+    _Alignas(64) _Atomic uint64_t control; /* written by the agent */
+    unsigned char pad[3768];
+};
+
+_Static_assert(sizeof(struct ring_header) == 4096, "the header is a page");
+_Static_assert(offsetof(struct ring_header, step) == 256, "the fixed part is four cache lines");
+_Static_assert(offsetof(struct ring_header, control) == 320, "the control word has its own line");
+
+/* Offsets: 4096 header, then RING_COMMS communicators, then the lanes. */
+#define RING_COMMS_OFFSET 4096u
+#define RING_LANES_OFFSET (RING_COMMS_OFFSET + RING_COMMS * 128u)
+
+static inline uint64_t ring_lane_bytes(uint32_t records)
+{
+    return sizeof(struct ring_lane) + (uint64_t)records * sizeof(struct ring_record);
+}
+
+static inline uint64_t ring_file_bytes(uint32_t lanes, uint32_t records)
+{
+    return RING_LANES_OFFSET + lanes * ring_lane_bytes(records);
+}
+
+/* ---- reading ---- */
+struct ring_reader;
+
+/* Maps the ring read-only (its control word excepted, where permitted).  -EPROTO: not a ring,
+ * or a damaged one; -EAGAIN: still being made.  Safe against truncation while mapped: the
+ * reader copies with pread(), never through the mapping.
+ */
+int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err);
+void ring_reader_close(struct ring_reader *reader);
+
+struct ring_info { /* a stable copy of what the header and the table say now */
+    uint32_t rank, world, attempt, pid;
+    uint32_t lanes, lane_records, lanes_used, comms_used;
+    uint64_t pid_ns_inode, pid_start;
+    uint64_t open_mono_ns, open_real_ns;
+    uint64_t step, dropped;
+    uint32_t uid;
+    int closed, has_layout;
+    uint16_t layout[10];
+    char run[64], program[64];
+};
+struct ring_comm_info {
+    uint64_t id;
+    uint32_t size, index, kind;
+    char name[33];
+    uint64_t coll_enqueued, coll_started, coll_ended, p2p_enqueued, p2p_started, p2p_ended;
+};
+int ring_reader_info(struct ring_reader *reader, struct ring_info *info, struct err *err);
+/* 1 with *comm set, 0 when this place of the table is not ready, -errno. */
+int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_comm_info *comm);
+
+/* New events since the last call, all lanes merged in the order of their times; at most
+ * `room`.  Returns how many; *lost grows by the records that were overwritten unread.  A
+ * record being written is left for the next call.  -errno when the file cannot be read.
+ */
+int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_t room,
+                     uint64_t *lost, struct err *err);
+int ring_reader_control(struct ring_reader *reader, uint64_t word); /* writes the control word */
+
+#endif

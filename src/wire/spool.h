@@ -1,0 +1,43 @@
+/* spool.h - an append-only file of frames: the agent's spool, the launcher's, the controller's log.
+ *
+ * One writer, any number of readers while it grows.  A writer that is killed in the middle of a
+ * frame leaves a torn tail: the next open cuts it off and goes on counting where the last
+ * whole frame ended, so that (sender, number) never repeats.
+ */
+#ifndef LOCKSTEP_WIRE_SPOOL_H
+#define LOCKSTEP_WIRE_SPOOL_H
+
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "wire/frame.h"
+
+struct spool_writer;
+
+/* `sender` names the writer within its run ("agent-n1"); its hash is the frames' sender.
+ * -EBUSY: another writer has it (flock).  Mode 0600.
+ */
+int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
+                      struct err *err);
+void spool_writer_close(struct spool_writer *writer);
+uint64_t spool_writer_number(const struct spool_writer *writer); /* of the next frame */
+/* One write(2) a call.  After -errno (disk full) nothing of the frame is in the file. */
+int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payload,
+              struct err *err);
+/* A frame received from another sender, as it was: how the controller logs. */
+int spool_put_frame(struct spool_writer *writer, const struct frame *frame, struct err *err);
+int spool_sync(struct spool_writer *writer, struct err *err); /* fdatasync */
+
+struct spool_reader;
+
+int spool_reader_open(const char *path, struct spool_reader **ret, struct err *err);
+void spool_reader_close(struct spool_reader *reader);
+/* 1 with *ret set (its payload lives until the next call), 0 when there is no whole frame yet,
+ * -errno.  Damaged bytes are skipped and counted; a torn tail may still be completed.
+ */
+int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err);
+uint64_t spool_reader_damaged(const struct spool_reader *reader); /* bytes skipped so far */
+uint64_t spool_reader_offset(const struct spool_reader *reader);  /* where the next frame begins */
+
+#endif
