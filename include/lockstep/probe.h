@@ -57,8 +57,8 @@ enum lockstep_op {
 enum lockstep_metric {
     LOCKSTEP_METRIC_LOSS = 1,
     LOCKSTEP_METRIC_GRAD_NORM = 2,
-    LOCKSTEP_METRIC_TOKENS = 3,          /* tokens this rank works on in this step */
-    LOCKSTEP_METRIC_LENGTH_SQUARES = 4,  /* sum of the squared sequence lengths */
+    LOCKSTEP_METRIC_TOKENS = 3,         /* tokens this rank works on in this step */
+    LOCKSTEP_METRIC_LENGTH_SQUARES = 4, /* sum of the squared sequence lengths */
     LOCKSTEP_METRIC_MICRO_BATCHES = 5,
     LOCKSTEP_METRIC_COUNT
 };

@@ -20,7 +20,7 @@ enum opt_type {
     OPT_F64,      /* double */
     OPT_DURATION, /* int64_t ns; "250ms", "10s", "5m" */
     OPT_TEXT,     /* const char * */
-    OPT_LIST,     /* struct opt_list: may be given again and again */
+    OPT_LIST, /* struct opt_list: may be given again and again; the first replaces the default */
 };
 
 #define OPT_LIST_MAX 32
@@ -41,11 +41,11 @@ struct opt {
 };
 
 struct command {
-    const char *name;      /* "run", or "bench probe" */
-    const char *operands;  /* "-- COMMAND [ARG...]"; "" for none */
-    const char *summary;   /* one line */
-    const char *details;   /* further help text, or NULL */
-    const struct opt *opt; /* NULL: none but --help */
+    const char *name;                  /* "run", or "bench probe" */
+    const char *operands;              /* "-- COMMAND [ARG...]"; "" for none */
+    const char *summary;               /* one line */
+    const char *details;               /* further help text, or NULL */
+    const struct opt *opt;             /* NULL: none but --help */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
     bool hidden;
 };
@@ -56,6 +56,9 @@ struct command {
  */
 int opt_parse(const struct command *command, int argc, char **argv, void *settings);
 #define OPT_EXIT(result) ((result) == -ECANCELED ? 0 : 2) /* needs errno.h */
+
+/* The same without words on stdout or stderr: -ECANCELED means that help was asked for. */
+int opt_read(const struct command *command, int argc, char **argv, void *settings, struct err *err);
 
 void opt_help(const struct command *command, FILE *out);
 int opt_duration(const char *text, int64_t *ret_ns); /* -EINVAL */

@@ -23,7 +23,8 @@
 
 #define REPLAY_NONE UINT32_MAX
 
-enum replay_role { /* of a member in its meet */
+/* Of a member in its meet. */
+enum replay_role {
     REPLAY_WAITS = 1, /* starts only when all that give have arrived */
     REPLAY_GIVES = 2, /* those that wait need its arrival */
     REPLAY_BOTH = 3,

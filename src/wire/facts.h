@@ -14,11 +14,15 @@
 #include "core/buf.h"
 
 #define FACT_NAME 64
-#define FACT_METRICS 8      /* enum lockstep_metric is the index; 0 is not used */
+#define FACT_METRICS 8 /* enum lockstep_metric is the index; 0 is not used */
 #define FACT_ITEMS_MAX 65536
 #define FACT_STEP_BYTES_MAX 8192
 
-enum fact_sender_kind { SENDER_AGENT = 1, SENDER_LAUNCHER = 2, SENDER_CONTROL = 3 };
+enum fact_sender_kind {
+    SENDER_AGENT = 1,
+    SENDER_LAUNCHER = 2,
+    SENDER_CONTROL = 3
+};
 
 struct fact_hello {
     uint8_t kind; /* enum fact_sender_kind */
@@ -55,21 +59,23 @@ struct shape_item {
     uint8_t kind, what;
     uint16_t stream;
     uint32_t peer;
-    uint32_t count;  /* ops merged into this item: 1, or a power of two (the last may have fewer) */
-    uint64_t comm;   /* communicator id; 0: none */
-    uint64_t bytes;  /* rounded to an eighth of an octave, so that lengths do not make shapes */
+    uint32_t count; /* ops merged into this item: 1, or a power of two (the last may have fewer) */
+    uint64_t comm;  /* communicator id; 0: none */
+    uint64_t bytes; /* rounded to an eighth of an octave, so that lengths do not make shapes */
 };
 
 struct fact_shape {
-    uint64_t hash;  /* of the items */
-    uint64_t class; /* of the items without communicator ids and peers: equal for ranks that do the same work */
+    uint64_t hash; /* of the items */
+    /* Of the items without communicator ids and peers: equal for ranks that do the same work. */
+    uint64_t class;
     uint32_t count;
     struct shape_item *item; /* get allocates; free with fact_shape_fini() */
 };
 
 /* Times of an item, nanoseconds after the step's begin.  A phase is launched when it starts. */
 struct item_time {
-    int64_t enqueue_ns, start_ns, end_ns; /* of a merged item: its first op's; end = start + time inside all its ops */
+    /* Of a merged item: its first op's; end = start + time inside all its ops. */
+    int64_t enqueue_ns, start_ns, end_ns;
 };
 
 enum step_flag {
@@ -100,7 +106,7 @@ struct beat_op { /* what one stream is in now */
     uint16_t stream;
     uint8_t kind, what; /* of the item */
     uint64_t comm, key;
-    int64_t age_ns; /* since it was enqueued, or since it started when it has */
+    int64_t age_ns;         /* since it was enqueued, or since it started when it has */
     bool started, advanced; /* advanced: since the last beat */
 };
 #define BEAT_OPS_MAX 16
@@ -108,14 +114,14 @@ struct beat_op { /* what one stream is in now */
 struct fact_beat {
     uint32_t rank, attempt, ring;
     int64_t mono_ns;
-    char state; /* as /proc/PID/stat: R S D T Z …; 'X': gone; '?': cannot be seen */
+    char state;    /* as /proc/PID/stat: R S D T Z …; 'X': gone; '?': cannot be seen */
     uint8_t phase; /* innermost open phase, 0: none */
     int64_t phase_age_ns;
     uint64_t step;
     int64_t step_age_ns;
     bool advanced, final; /* final: the rank is gone; this is where it ended */
     int64_t cpu_ns, run_delay_ns, throttled_ns; /* since the process began */
-    uint32_t dropped; /* events of threads without a lane, since open */
+    uint32_t dropped;                           /* events of threads without a lane, since open */
     uint32_t ops;
     struct beat_op op[BEAT_OPS_MAX];
 };
@@ -130,8 +136,9 @@ struct fact_exit {
 
 struct fact_gap {
     uint32_t rank, attempt, ring;
-    uint64_t records;            /* overwritten unread */
-    uint64_t step_from, step_to; /* steps that are missing, inclusive; equal to UINT64_MAX: none whole */
+    uint64_t records; /* overwritten unread */
+    /* Steps that are missing, inclusive; equal to UINT64_MAX: none whole. */
+    uint64_t step_from, step_to;
 };
 
 struct fact_note {
@@ -189,7 +196,8 @@ void fact_shape_fini(struct fact_shape *fact);
 /* A step's times travel as differences along its shape, so both need the shape. */
 void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape);
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
-uint64_t fact_step_shape(struct cut in); /* the hash of the shape that get will need; 0: malformed */
+/* The hash of the shape that get will need; 0: malformed. */
+uint64_t fact_step_shape(struct cut in);
 void fact_step_fini(struct fact_step *fact);
 void fact_beat_put(struct buf *out, const struct fact_beat *fact);
 int fact_beat_get(struct cut in, struct fact_beat *ret);

@@ -18,18 +18,19 @@
 #define FRAME_HEADER_BYTES 40
 #define FRAME_PAYLOAD_MAX (1u << 20)
 
-enum frame_type { /* numbers are wire format */
-    FRAME_HELLO = 1,   /* an agent, launcher or controller begins to write */
-    FRAME_RING = 2,    /* a rank's ring was found */
-    FRAME_COMM = 3,    /* a rank is a member of a communicator */
-    FRAME_SHAPE = 4,   /* the op list that later steps refer to */
-    FRAME_STEP = 5,    /* one rank's step */
-    FRAME_BEAT = 6,    /* every second: where each rank is now */
-    FRAME_EXIT = 7,    /* a rank's process ended */
-    FRAME_GAP = 8,     /* facts that were lost, counted */
-    FRAME_NOTE = 9,    /* words from a rank */
-    FRAME_RUN = 10,    /* the launcher: attempts begin and end */
-    FRAME_TICK = 11,   /* the controller: the `now` given to the core */
+/* Numbers are wire format. */
+enum frame_type {
+    FRAME_HELLO = 1, /* an agent, launcher or controller begins to write */
+    FRAME_RING = 2,  /* a rank's ring was found */
+    FRAME_COMM = 3,  /* a rank is a member of a communicator */
+    FRAME_SHAPE = 4, /* the op list that later steps refer to */
+    FRAME_STEP = 5,  /* one rank's step */
+    FRAME_BEAT = 6,  /* every second: where each rank is now */
+    FRAME_EXIT = 7,  /* a rank's process ended */
+    FRAME_GAP = 8,   /* facts that were lost, counted */
+    FRAME_NOTE = 9,  /* words from a rank */
+    FRAME_RUN = 10,  /* the launcher: attempts begin and end */
+    FRAME_TICK = 11, /* the controller: the `now` given to the core */
     FRAME_VERDICT = 12,
     FRAME_LEDGER = 13,
     FRAME_TYPE_COUNT

@@ -37,8 +37,8 @@ enum ring_kind { /* numbers are wire format */
     RING_SPAN = 11,   /* detail: phase; stream; a: enqueue; b: begin; c: end (all ns) */
     RING_METRIC = 12, /* detail: metric; a: the double's bits */
     RING_DIGEST = 13, /* a: part | parts << 32; b: low; c: high */
-    RING_NOTE = 14,   /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
-    RING_DEPTH = 15,  /* a: new control word, in force from this step */
+    RING_NOTE = 14,  /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
+    RING_DEPTH = 15, /* a: new control word, in force from this step */
     RING_KIND_COUNT
 };
 
@@ -57,7 +57,7 @@ struct ring_event {
 
 /* A record as it lies in the file: a seqlock and the event's seven words. */
 struct ring_record {
-    _Atomic uint64_t seq; /* 2n+1 while the n-th record of the lane is written, then 2n+2 */
+    _Atomic uint64_t seq;     /* 2n+1 while the n-th record of the lane is written, then 2n+2 */
     _Atomic uint64_t word[7]; /* time, step, kind|detail<<8|stream<<16|comm<<32, a, b, c, d */
 };
 _Static_assert(sizeof(struct ring_record) == 64, "a record is a cache line");
@@ -101,8 +101,8 @@ struct ring_header {
     uint32_t reserved;
     uint32_t crc; /* CRC-32C of all bytes from `version` up to here; does not change after open */
     /* From here on things change while the rank lives. */
-    _Alignas(64) _Atomic uint64_t step;    /* step now open, RING_NO_STEP before the first */
-    _Atomic uint32_t lanes_used;           /* may exceed lanes: those threads are not recorded */
+    _Alignas(64) _Atomic uint64_t step; /* step now open, RING_NO_STEP before the first */
+    _Atomic uint32_t lanes_used;        /* may exceed lanes: those threads are not recorded */
     _Atomic uint32_t comms_used;
     _Atomic uint64_t dropped;              /* events of threads without a lane */
     _Atomic uint32_t closed;               /* 1: closed in order */

@@ -1,0 +1,269 @@
+/* paths.c - the state directory and the runs in it. */
+#include "base/paths.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+
+#define PATHS_SHM "/dev/shm"
+
+static void dir_clean(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+int path_join(struct path *ret, const char *directory, const char *name, struct err *err)
+{
+    struct path joined;
+    int size = snprintf(joined.text, sizeof(joined.text), "%s/%s", directory, name);
+
+    if (size < 0 || (size_t)size >= sizeof(joined.text))
+        return err_set(err, -ENAMETOOLONG, "%.40s.../%.40s: path is too long", directory, name);
+    *ret = joined;
+    return 0;
+}
+
+int path_make(const char *directory, struct err *err)
+{
+    struct path part;
+    struct stat st;
+
+    if (strlen(directory) >= sizeof(part.text))
+        return err_set(err, -ENAMETOOLONG, "%.40s...: path is too long", directory);
+    strcpy(part.text, directory);
+    for (char *slash = part.text + 1;; slash++) {
+        slash = strchrnul(slash, '/');
+        bool last = !*slash;
+
+        *slash = '\0';
+        if (mkdir(part.text, 0700) < 0 && errno != EEXIST && errno != EROFS)
+            return err_set(err, -errno, "%s: cannot be made: %m", part.text);
+        if (last)
+            break;
+        *slash = '/';
+    }
+    if (stat(directory, &st) < 0)
+        return err_set(err, -errno, "%s: %m", directory);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(err, -ENOTDIR, "%s: is not a directory", directory);
+    return 0;
+}
+
+int paths_state(struct path *ret, struct err *err)
+{
+    const char *state = getenv("LOCKSTEP_STATE"), *xdg = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    struct path local;
+    int r;
+
+    if (state && state[0]) {
+        if (strlen(state) >= sizeof(ret->text))
+            return err_set(err, -ENAMETOOLONG, "LOCKSTEP_STATE: path is too long");
+        strcpy(ret->text, state);
+        return 0;
+    }
+    if (xdg && xdg[0] == '/')
+        return path_join(ret, xdg, "lockstep", err);
+    if (!home || home[0] != '/') {
+        const struct passwd *user = getpwuid(getuid());
+
+        home = user ? user->pw_dir : NULL;
+    }
+    if (!home || home[0] != '/')
+        return err_set(err, -ENOENT, "no home directory: set LOCKSTEP_STATE");
+    r = path_join(&local, home, ".local/state", err);
+    return r < 0 ? r : path_join(ret, local.text, "lockstep", err);
+}
+
+int paths_check_run(const char *run, struct err *err)
+{
+    size_t size = strlen(run);
+
+    for (size_t i = 0; i < size; i++) {
+        if (!isalnum((unsigned char)run[i]) && !strchr("._-", run[i]))
+            return err_set(err, -EINVAL, "run '%.63s': only letters, digits, '.', '-' and '_'",
+                           run);
+    }
+    if (size == 0 || size > 63 || run[0] == '.' || run[0] == '-')
+        return err_set(err, -EINVAL, "run '%.63s': 1 to 63 letters, not beginning with '.' or '-'",
+                       run);
+    return 0;
+}
+
+int paths_run(const char *run, struct path *ret, struct err *err)
+{
+    struct path state;
+    int r = paths_check_run(run, err);
+
+    if (r == 0)
+        r = paths_state(&state, err);
+    return r < 0 ? r : path_join(ret, state.text, run, err);
+}
+
+void paths_name_run(int64_t real_ns, uint64_t random, char ret[static 64])
+{
+    time_t seconds = real_ns / NS_PER_S;
+    struct tm tm;
+    char date[32];
+
+    gmtime_r(&seconds, &tm);
+    strftime(date, sizeof(date), "%Y%m%d-%H%M%S", &tm);
+    snprintf(ret, 64, "%s-%04x", date, (unsigned)(random & 0xffff));
+}
+
+/* Birth where the file system keeps it (ext4, xfs, btrfs, newer tmpfs); else the last change. */
+static int64_t run_born(int state_fd, const char *name)
+{
+    struct statx st;
+
+    if (statx(state_fd, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &st) < 0)
+        return 0;
+    if (st.stx_mask & STATX_BTIME)
+        return st.stx_btime.tv_sec * NS_PER_S + st.stx_btime.tv_nsec;
+    return st.stx_mtime.tv_sec * NS_PER_S + st.stx_mtime.tv_nsec;
+}
+
+static bool run_is(int state_fd, const char *name)
+{
+    char file[80];
+
+    if (paths_check_run(name, NULL) < 0)
+        return false;
+    snprintf(file, sizeof(file), "%s/run.json", name);
+    return faccessat(state_fd, file, F_OK, 0) == 0;
+}
+
+static int run_newer_first(const void *a, const void *b)
+{
+    const struct run_entry *left = a, *right = b;
+
+    if (left->born_real_ns != right->born_real_ns)
+        return left->born_real_ns < right->born_real_ns ? 1 : -1;
+    return strcmp(right->name, left->name);
+}
+
+static int64_t run_collect(DIR *dir, struct run_entry **ret, struct err *err)
+{
+    CLEAN(free_clean) struct run_entry *list = NULL;
+    size_t count = 0, room = 0;
+
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        if (!run_is(dirfd(dir), entry->d_name))
+            continue;
+        if (count == room) {
+            struct run_entry *grown = realloc(list, (room = room ? room * 2 : 16) * sizeof(*list));
+
+            if (!grown)
+                return err_set(err, -ENOMEM, "no memory for the list of runs");
+            list = grown;
+        }
+        snprintf(list[count].name, sizeof(list[count].name), "%.63s", entry->d_name);
+        list[count].born_real_ns = run_born(dirfd(dir), entry->d_name);
+        count++;
+    }
+    if (count)
+        qsort(list, count, sizeof(*list), run_newer_first);
+    *ret = TAKE(list);
+    return (int64_t)count;
+}
+
+int64_t paths_list(struct run_entry **ret, struct err *err)
+{
+    CLEAN(dir_clean) DIR *dir = NULL;
+    struct path state;
+    int r = paths_state(&state, err);
+
+    if (r < 0)
+        return r;
+    dir = opendir(state.text);
+    if (!dir && errno == ENOENT) {
+        *ret = NULL;
+        return 0;
+    }
+    if (!dir)
+        return err_set(err, -errno, "%s: %m", state.text);
+    return run_collect(dir, ret, err);
+}
+
+/* A directory that was named outright: must be a run. */
+static int paths_find_directory(const char *what, struct path *ret, struct err *err)
+{
+    struct path file;
+    int r = path_join(&file, what, "run.json", err);
+
+    if (r < 0)
+        return r;
+    if (access(file.text, F_OK) < 0)
+        return err_set(err, -errno, "%s: not a run's directory: no run.json in it: %m", what);
+    file.text[strlen(file.text) - strlen("/run.json")] = '\0';
+    *ret = file;
+    return 0;
+}
+
+int paths_find(const char *what, struct path *ret, struct err *err)
+{
+    CLEAN(free_clean) struct run_entry *list = NULL;
+    const char *found = NULL;
+    struct path state;
+    int64_t count;
+    size_t same = 0;
+    int r;
+
+    if (what && (strchr(what, '/') || strcmp(what, ".") == 0 || strcmp(what, "..") == 0))
+        return paths_find_directory(what, ret, err);
+    r = paths_state(&state, err);
+    if (r < 0)
+        return r;
+    count = paths_list(&list, err);
+    if (count < 0)
+        return (int)count;
+    if (count == 0)
+        return err_set(err, -ENOENT, "no runs in %s", state.text);
+    if (!what || !what[0])
+        found = list[0].name;
+    for (int64_t i = 0; !found && i < count; i++) {
+        if (strcmp(list[i].name, what) == 0)
+            found = list[i].name;
+    }
+    for (int64_t i = 0; !found && i < count; i++)
+        same += strncmp(list[i].name, what, strlen(what)) == 0;
+    for (int64_t i = 0; !found && same == 1 && i < count; i++) {
+        if (strncmp(list[i].name, what, strlen(what)) == 0)
+            found = list[i].name;
+    }
+    if (!found && same > 1)
+        return err_set(err, -ENOENT, "run %s: %zu runs in %s begin so", what, same, state.text);
+    if (!found)
+        return err_set(err, -ENOENT, "run %s: not in %s", what, state.text);
+    return path_join(ret, state.text, found, err);
+}
+
+int paths_rings(const char *run, uint64_t need_bytes, struct path *ret, struct err *err)
+{
+    const char *base = PATHS_SHM, *temp = getenv("TMPDIR");
+    struct statvfs fs;
+    char below[96];
+    int r = paths_check_run(run, err);
+
+    if (r < 0)
+        return r;
+    if (access(PATHS_SHM, W_OK | X_OK) < 0 || statvfs(PATHS_SHM, &fs) < 0 ||
+        (uint64_t)fs.f_bavail * fs.f_frsize / 2 < need_bytes)
+        base = temp && temp[0] == '/' ? temp : "/tmp";
+    snprintf(below, sizeof(below), "lockstep-%u/%s", (unsigned)getuid(), run);
+    return path_join(ret, base, below, err);
+}

@@ -1,0 +1,13 @@
+/* lockstep.h - every subcommand of the program.  Each is one file of this room and one line in
+ * the list of lockstep.c.
+ */
+#ifndef LOCKSTEP_CMD_LOCKSTEP_H
+#define LOCKSTEP_CMD_LOCKSTEP_H
+
+#include "base/opt.h"
+
+extern const struct command command_version;
+
+const struct command *const *lockstep_commands(void); /* ends with NULL */
+
+#endif
