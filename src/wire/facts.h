@@ -168,8 +168,38 @@ struct fact_tick {
     int64_t mono_ns, real_ns;
 };
 
+/* Where every allocated GPU-second went: each lands in exactly one bucket, so the sum is
+ * ranks × wall time.  All are measured; only `unattributed` is a remainder.
+ */
+enum ledger_bucket { /* numbers are wire format */
+    LEDGER_PRODUCTIVE,
+    LEDGER_STRAGGLER_WAIT,
+    LEDGER_IMBALANCE,
+    LEDGER_TRANSFER,
+    LEDGER_INPUT,
+    LEDGER_CHECKPOINT,
+    LEDGER_START_UP,
+    LEDGER_HANG,
+    LEDGER_RESTART,
+    LEDGER_LOST, /* work rolled back */
+    LEDGER_SPARE,
+    LEDGER_UNATTRIBUTED,
+    LEDGER_BUCKETS
+};
+
+struct ledger {
+    uint32_t ranks;
+    double wall_seconds;
+    double gpu_seconds[LEDGER_BUCKETS];
+    uint64_t steps, unfit_steps; /* unfit: the replay did not reproduce the step, nothing was priced from it */
+    bool host_view;              /* no device times: host phases stand for the work */
+};
+
+const char *ledger_bucket_name(unsigned bucket); /* "straggler-wait" */
+double ledger_goodput(const struct ledger *ledger); /* productive share of all GPU-seconds */
+
 /* A float of 16 bits for times: 5-bit exponent, 11-bit fraction, unit 1/8 µs at the bottom.
- * Relative error at most 2^-12; the largest is about 18 minutes; more is cut to that.
+ * Relative error at most 2^-12; the largest is six days; more is cut to that.
  */
 uint16_t half_from_ns(int64_t ns); /* negative: 0 */
 int64_t half_to_ns(uint16_t half);
@@ -211,5 +241,7 @@ void fact_run_put(struct buf *out, const struct fact_run *fact);
 int fact_run_get(struct cut in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);
 int fact_tick_get(struct cut in, struct fact_tick *ret);
+void ledger_put(struct buf *out, const struct ledger *ledger);
+int ledger_get(struct cut in, struct ledger *ret);
 
 #endif

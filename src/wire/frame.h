@@ -15,7 +15,7 @@
 
 #define FRAME_MAGIC UINT32_C(0x31534c46) /* "FLS1" */
 #define FRAME_VERSION 1
-#define FRAME_HEADER_BYTES 40
+#define FRAME_HEADER_BYTES 44
 #define FRAME_PAYLOAD_MAX (1u << 20)
 
 /* Numbers are wire format. */
@@ -36,8 +36,9 @@ enum frame_type {
     FRAME_TYPE_COUNT
 };
 
-/* magic u32, payload length u32, type u16, version u16, crc u32 of everything but itself,
- * sender u64, boot u64, number u64; then the payload.
+/* magic u32, payload length u32, type u16, version u16, payload's crc u32, sender u64, boot u64,
+ * number u64, crc u32 of these 40 bytes; then the payload.  The header has a checksum of its own
+ * so that a damaged length is seen at once and not waited for.
  */
 struct frame {
     uint16_t type, version;

@@ -1,0 +1,364 @@
+/* facts.c - puts and gets of the small facts; steps and shapes are in steps.c. */
+#include "wire/facts.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LAYOUT_FIELDS 10
+
+static int done(const struct cut *in)
+{
+    return in->bad ? -EPROTO : 0;
+}
+
+static bool is_finite(double value)
+{
+    return value - value == 0;
+}
+
+static void put_bool(struct buf *out, bool value)
+{
+    buf_put_u8(out, value);
+}
+
+static bool get_bool(struct cut *in)
+{
+    uint8_t value = cut_get_u8(in);
+
+    if (value > 1)
+        in->bad = true;
+    return value == 1;
+}
+
+static int64_t get_i64(struct cut *in)
+{
+    return (int64_t)cut_get_u64(in);
+}
+
+static void put_i64(struct buf *out, int64_t value)
+{
+    buf_put_u64(out, (uint64_t)value);
+}
+
+void fact_hello_put(struct buf *out, const struct fact_hello *fact)
+{
+    buf_put_u8(out, fact->kind);
+    buf_put_str(out, fact->run);
+    buf_put_str(out, fact->node);
+    buf_put_str(out, fact->version);
+    put_i64(out, fact->mono_ns);
+    put_i64(out, fact->real_ns);
+}
+
+int fact_hello_get(struct cut in, struct fact_hello *ret)
+{
+    struct fact_hello fact = { .kind = cut_get_u8(&in) };
+
+    cut_get_str(&in, fact.run, sizeof(fact.run));
+    cut_get_str(&in, fact.node, sizeof(fact.node));
+    cut_get_str(&in, fact.version, sizeof(fact.version));
+    fact.mono_ns = get_i64(&in);
+    fact.real_ns = get_i64(&in);
+    if (fact.kind < SENDER_AGENT || fact.kind > SENDER_CONTROL)
+        in.bad = true;
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_ring_put(struct buf *out, const struct fact_ring *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->world);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u32(out, fact->ring);
+    buf_put_u32(out, fact->pid);
+    buf_put_str(out, fact->node);
+    put_i64(out, fact->open_ns);
+    put_bool(out, fact->has_layout);
+    for (int i = 0; i < LAYOUT_FIELDS; i++)
+        buf_put_u16(out, fact->layout[i]);
+}
+
+int fact_ring_get(struct cut in, struct fact_ring *ret)
+{
+    struct fact_ring fact = { .rank = cut_get_u32(&in) };
+
+    fact.world = cut_get_u32(&in);
+    fact.attempt = cut_get_u32(&in);
+    fact.ring = cut_get_u32(&in);
+    fact.pid = cut_get_u32(&in);
+    cut_get_str(&in, fact.node, sizeof(fact.node));
+    fact.open_ns = get_i64(&in);
+    fact.has_layout = get_bool(&in);
+    for (int i = 0; i < LAYOUT_FIELDS; i++)
+        fact.layout[i] = cut_get_u16(&in);
+    for (int i = 0; fact.has_layout && i < LAYOUT_FIELDS / 2; i++) {
+        if (fact.layout[i + LAYOUT_FIELDS / 2] >= fact.layout[i])
+            in.bad = true;
+    }
+    if (fact.world && fact.rank >= fact.world)
+        in.bad = true;
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_comm_put(struct buf *out, const struct fact_comm *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u64(out, fact->id);
+    buf_put_u32(out, fact->size);
+    buf_put_u32(out, fact->index);
+    buf_put_u32(out, fact->kind);
+    buf_put_str(out, fact->name);
+}
+
+int fact_comm_get(struct cut in, struct fact_comm *ret)
+{
+    struct fact_comm fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.id = cut_get_u64(&in);
+    fact.size = cut_get_u32(&in);
+    fact.index = cut_get_u32(&in);
+    fact.kind = cut_get_u32(&in);
+    cut_get_str(&in, fact.name, sizeof(fact.name));
+    if (fact.index >= fact.size || fact.id == 0)
+        in.bad = true;
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_beat_put(struct buf *out, const struct fact_beat *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u32(out, fact->ring);
+    put_i64(out, fact->mono_ns);
+    buf_put_u8(out, (uint8_t)fact->state);
+    buf_put_u8(out, fact->phase);
+    put_i64(out, fact->phase_age_ns);
+    buf_put_u64(out, fact->step);
+    put_i64(out, fact->step_age_ns);
+    put_bool(out, fact->advanced);
+    put_bool(out, fact->final);
+    put_i64(out, fact->cpu_ns);
+    put_i64(out, fact->run_delay_ns);
+    put_i64(out, fact->throttled_ns);
+    buf_put_u32(out, fact->dropped);
+    buf_put_u32(out, fact->ops);
+    for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++) {
+        const struct beat_op *op = &fact->op[i];
+
+        buf_put_u16(out, op->stream);
+        buf_put_u8(out, op->kind);
+        buf_put_u8(out, op->what);
+        buf_put_u64(out, op->comm);
+        buf_put_u64(out, op->key);
+        put_i64(out, op->age_ns);
+        put_bool(out, op->started);
+        put_bool(out, op->advanced);
+    }
+}
+
+static void beat_op_get(struct cut *in, struct beat_op *op)
+{
+    op->stream = cut_get_u16(in);
+    op->kind = cut_get_u8(in);
+    op->what = cut_get_u8(in);
+    op->comm = cut_get_u64(in);
+    op->key = cut_get_u64(in);
+    op->age_ns = get_i64(in);
+    op->started = get_bool(in);
+    op->advanced = get_bool(in);
+}
+
+int fact_beat_get(struct cut in, struct fact_beat *ret)
+{
+    struct fact_beat fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.ring = cut_get_u32(&in);
+    fact.mono_ns = get_i64(&in);
+    fact.state = (char)cut_get_u8(&in);
+    fact.phase = cut_get_u8(&in);
+    fact.phase_age_ns = get_i64(&in);
+    fact.step = cut_get_u64(&in);
+    fact.step_age_ns = get_i64(&in);
+    fact.advanced = get_bool(&in);
+    fact.final = get_bool(&in);
+    fact.cpu_ns = get_i64(&in);
+    fact.run_delay_ns = get_i64(&in);
+    fact.throttled_ns = get_i64(&in);
+    fact.dropped = cut_get_u32(&in);
+    fact.ops = cut_get_u32(&in);
+    if (fact.ops > BEAT_OPS_MAX)
+        return -EPROTO;
+    for (uint32_t i = 0; i < fact.ops; i++)
+        beat_op_get(&in, &fact.op[i]);
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_exit_put(struct buf *out, const struct fact_exit *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    put_i64(out, fact->mono_ns);
+    buf_put_u32(out, (uint32_t)fact->status);
+    put_bool(out, fact->told);
+    buf_put_str(out, fact->text);
+}
+
+int fact_exit_get(struct cut in, struct fact_exit *ret)
+{
+    struct fact_exit fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.mono_ns = get_i64(&in);
+    fact.status = (int32_t)cut_get_u32(&in);
+    fact.told = get_bool(&in);
+    cut_get_str(&in, fact.text, sizeof(fact.text));
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_gap_put(struct buf *out, const struct fact_gap *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u32(out, fact->ring);
+    buf_put_u64(out, fact->records);
+    buf_put_u64(out, fact->step_from);
+    buf_put_u64(out, fact->step_to);
+}
+
+int fact_gap_get(struct cut in, struct fact_gap *ret)
+{
+    struct fact_gap fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.ring = cut_get_u32(&in);
+    fact.records = cut_get_u64(&in);
+    fact.step_from = cut_get_u64(&in);
+    fact.step_to = cut_get_u64(&in);
+    if (fact.step_to < fact.step_from)
+        in.bad = true;
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_note_put(struct buf *out, const struct fact_note *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u64(out, fact->step);
+    put_i64(out, fact->mono_ns);
+    buf_put_str(out, fact->text);
+}
+
+int fact_note_get(struct cut in, struct fact_note *ret)
+{
+    struct fact_note fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.step = cut_get_u64(&in);
+    fact.mono_ns = get_i64(&in);
+    cut_get_str(&in, fact.text, sizeof(fact.text));
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_run_put(struct buf *out, const struct fact_run *fact)
+{
+    buf_put_u8(out, fact->event);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u32(out, fact->ranks);
+    buf_put_u32(out, (uint32_t)fact->culprit);
+    buf_put_u32(out, (uint32_t)fact->status);
+    put_i64(out, fact->mono_ns);
+    put_i64(out, fact->real_ns);
+    buf_put_str(out, fact->text);
+}
+
+int fact_run_get(struct cut in, struct fact_run *ret)
+{
+    struct fact_run fact = { .event = cut_get_u8(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.ranks = cut_get_u32(&in);
+    fact.culprit = (int32_t)cut_get_u32(&in);
+    fact.status = (int32_t)cut_get_u32(&in);
+    fact.mono_ns = get_i64(&in);
+    fact.real_ns = get_i64(&in);
+    cut_get_str(&in, fact.text, sizeof(fact.text));
+    if (fact.event < RUN_BEGIN || fact.event > RUN_END)
+        in.bad = true;
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_tick_put(struct buf *out, const struct fact_tick *fact)
+{
+    put_i64(out, fact->mono_ns);
+    put_i64(out, fact->real_ns);
+}
+
+int fact_tick_get(struct cut in, struct fact_tick *ret)
+{
+    struct fact_tick fact = { .mono_ns = get_i64(&in) };
+
+    fact.real_ns = get_i64(&in);
+    *ret = fact;
+    return done(&in);
+}
+
+void ledger_put(struct buf *out, const struct ledger *ledger)
+{
+    buf_put_u32(out, ledger->ranks);
+    buf_put_u32(out, LEDGER_BUCKETS);
+    buf_put_f64(out, ledger->wall_seconds);
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        buf_put_f64(out, ledger->gpu_seconds[i]);
+    buf_put_u64(out, ledger->steps);
+    buf_put_u64(out, ledger->unfit_steps);
+    put_bool(out, ledger->host_view);
+}
+
+int ledger_get(struct cut in, struct ledger *ret)
+{
+    struct ledger ledger = { .ranks = cut_get_u32(&in) };
+
+    if (cut_get_u32(&in) != LEDGER_BUCKETS)
+        return -EPROTO;
+    ledger.wall_seconds = cut_get_f64(&in);
+    for (int i = 0; i < LEDGER_BUCKETS; i++) {
+        ledger.gpu_seconds[i] = cut_get_f64(&in);
+        if (!is_finite(ledger.gpu_seconds[i]))
+            in.bad = true;
+    }
+    ledger.steps = cut_get_u64(&in);
+    ledger.unfit_steps = cut_get_u64(&in);
+    ledger.host_view = get_bool(&in);
+    if (!is_finite(ledger.wall_seconds))
+        in.bad = true;
+    *ret = ledger;
+    return done(&in);
+}
+
+static const char *const bucket_names[LEDGER_BUCKETS] = {
+    "productive", "straggler-wait", "imbalance", "transfer", "input", "checkpoint",
+    "start-up",   "hang",           "restart",   "lost",     "spare", "unattributed",
+};
+
+const char *ledger_bucket_name(unsigned bucket)
+{
+    return bucket < LEDGER_BUCKETS ? bucket_names[bucket] : "unknown";
+}
+
+double ledger_goodput(const struct ledger *ledger)
+{
+    double all = ledger->wall_seconds * ledger->ranks;
+
+    return all > 0 ? ledger->gpu_seconds[LEDGER_PRODUCTIVE] / all : 0;
+}

@@ -1,0 +1,77 @@
+/* frame.c - puts and gets the envelope; what is inside is facts.c's. */
+#include "wire/frame.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "core/hash.h"
+
+#define FRAME_HEAD_CRC_AT 40
+
+void frame_put(struct buf *out, const struct frame *frame)
+{
+    size_t begin = out->size;
+
+    assert(frame->payload_bytes <= FRAME_PAYLOAD_MAX);
+    buf_put_u32(out, FRAME_MAGIC);
+    buf_put_u32(out, (uint32_t)frame->payload_bytes);
+    buf_put_u16(out, frame->type);
+    buf_put_u16(out, frame->version);
+    buf_put_u32(out, crc32c(0, frame->payload, frame->payload_bytes));
+    buf_put_u64(out, frame->sender);
+    buf_put_u64(out, frame->boot);
+    buf_put_u64(out, frame->number);
+    if (!out->failed)
+        buf_put_u32(out, crc32c(0, out->data + begin, FRAME_HEAD_CRC_AT));
+    buf_put(out, frame->payload, frame->payload_bytes);
+}
+
+int64_t frame_get(const void *data, size_t size, struct frame *ret, struct err *err)
+{
+    struct cut cut = cut_of(data, size);
+    struct frame frame;
+    uint32_t magic, bytes, crc;
+
+    if (size < FRAME_HEADER_BYTES)
+        return 0;
+    magic = cut_get_u32(&cut);
+    bytes = cut_get_u32(&cut);
+    frame.type = cut_get_u16(&cut);
+    frame.version = cut_get_u16(&cut);
+    crc = cut_get_u32(&cut);
+    frame.sender = cut_get_u64(&cut);
+    frame.boot = cut_get_u64(&cut);
+    frame.number = cut_get_u64(&cut);
+    if (magic != FRAME_MAGIC)
+        return err_set(err, -EPROTO, "no frame here: magic %08x, expected %08x", magic,
+                       FRAME_MAGIC);
+    if (cut_get_u32(&cut) != crc32c(0, data, FRAME_HEAD_CRC_AT))
+        return err_set(err, -EPROTO, "frame header: wrong checksum");
+    if (bytes > FRAME_PAYLOAD_MAX)
+        return err_set(err, -EPROTO, "frame of %u bytes, at most %u expected", bytes,
+                       FRAME_PAYLOAD_MAX);
+    if (cut_left(&cut) < bytes)
+        return 0;
+    if (crc != crc32c(0, cut.at, bytes))
+        return err_set(err, -EPROTO, "frame %llu of type %u: wrong checksum",
+                       (unsigned long long)frame.number, frame.type);
+    frame.payload = cut.at;
+    frame.payload_bytes = bytes;
+    *ret = frame;
+    return (int64_t)FRAME_HEADER_BYTES + bytes;
+}
+
+size_t frame_resync(const void *data, size_t size)
+{
+    static const unsigned char magic[4] = { 0x46, 0x4c, 0x53, 0x31 }; /* as it lies in the file */
+    const unsigned char *byte = data;
+
+    for (size_t skip = 1; skip < size; skip++) {
+        size_t part = size - skip < sizeof(magic) ? size - skip : sizeof(magic);
+
+        if (memcmp(byte + skip, magic, part) == 0)
+            return skip;
+    }
+    return size;
+}

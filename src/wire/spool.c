@@ -1,0 +1,244 @@
+/* spool.c - append-only files of frames: written whole or not at all, read while they grow. */
+#include "wire/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/time.h"
+
+#define READ_BYTES (256u << 10)
+
+struct spool_writer {
+    int fd;
+    uint64_t sender, boot, number;
+    off_t size; /* whole frames so far */
+    struct buf frame;
+};
+
+struct spool_reader {
+    int fd;
+    uint64_t damaged;
+    uint64_t base;    /* where in the file `bytes` begins */
+    struct buf bytes; /* read so far; what is before `at` has been given out */
+    size_t at;
+};
+
+void spool_reader_close(struct spool_reader *reader)
+{
+    if (!reader)
+        return;
+    buf_fini(&reader->bytes);
+    close(reader->fd);
+    free(reader);
+}
+
+static void reader_clean(struct spool_reader **reader)
+{
+    spool_reader_close(*reader);
+}
+
+static int reader_create(int fd, struct spool_reader **ret)
+{
+    struct spool_reader *reader = calloc(1, sizeof(*reader));
+
+    if (!reader)
+        return -ENOMEM;
+    reader->fd = fd;
+    *ret = reader;
+    return 0;
+}
+
+int spool_reader_open(const char *path, struct spool_reader **ret, struct err *err)
+{
+    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int result;
+
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    result = reader_create(fd, ret);
+    if (result == 0)
+        fd = -1;
+    return result;
+}
+
+/* Returns 1 when more bytes came, 0 at the end of the file. */
+static int reader_fill(struct spool_reader *reader, struct err *err)
+{
+    unsigned char *chunk;
+    ssize_t got;
+
+    buf_drop_front(&reader->bytes, reader->at);
+    reader->base += reader->at;
+    reader->at = 0;
+    chunk = malloc(READ_BYTES);
+    if (!chunk)
+        return -ENOMEM;
+    got = pread(reader->fd, chunk, READ_BYTES, (off_t)(reader->base + reader->bytes.size));
+    if (got > 0)
+        buf_put(&reader->bytes, chunk, (size_t)got);
+    free(chunk);
+    if (got < 0)
+        return err_set(err, -errno, "reading frames: %m");
+    return reader->bytes.failed ? -ENOMEM : got > 0;
+}
+
+int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
+{
+    for (;;) {
+        size_t left = reader->bytes.size - reader->at;
+        int64_t size = left ? frame_get(reader->bytes.data + reader->at, left, ret, NULL) : 0;
+        int more;
+
+        if (size > 0) {
+            reader->at += (size_t)size;
+            return 1;
+        }
+        if (size < 0) {
+            size_t skip = frame_resync(reader->bytes.data + reader->at, left);
+
+            reader->damaged += skip;
+            reader->at += skip;
+            continue;
+        }
+        more = reader_fill(reader, err);
+        if (more <= 0)
+            return more;
+    }
+}
+
+uint64_t spool_reader_damaged(const struct spool_reader *reader)
+{
+    return reader->damaged;
+}
+
+uint64_t spool_reader_offset(const struct spool_reader *reader)
+{
+    return reader->base + reader->at;
+}
+
+void spool_writer_close(struct spool_writer *writer)
+{
+    if (!writer)
+        return;
+    buf_fini(&writer->frame);
+    close(writer->fd);
+    free(writer);
+}
+
+static void writer_clean(struct spool_writer **writer)
+{
+    spool_writer_close(*writer);
+}
+
+/* Finds the end of the last whole frame and the highest number of our own.  Damage in the
+ * middle stays where it is (readers skip it); only what follows the last whole frame goes.
+ */
+static int writer_recover(struct spool_writer *writer, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    int fd = dup(writer->fd);
+    struct frame frame;
+    int result;
+
+    if (fd < 0)
+        return err_set(err, -errno, "dup: %m");
+    result = reader_create(fd, &reader);
+    if (result < 0) {
+        close(fd);
+        return result;
+    }
+    while ((result = spool_next(reader, &frame, err)) > 0) {
+        if (frame.sender == writer->sender && frame.number >= writer->number)
+            writer->number = frame.number + 1;
+        writer->size = (off_t)spool_reader_offset(reader);
+    }
+    if (result == 0 && ftruncate(writer->fd, writer->size) < 0)
+        return err_set(err, -errno, "cutting the torn tail: %m");
+    return result;
+}
+
+int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
+                      struct err *err)
+{
+    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    CLEAN(fd_clean) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int result;
+
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, errno == EWOULDBLOCK ? -EBUSY : -errno,
+                       "%s: another process is writing it", path);
+    writer = calloc(1, sizeof(*writer));
+    if (!writer)
+        return -ENOMEM;
+    writer->fd = TAKE_FD(fd);
+    writer->sender = hash64(0, sender, strlen(sender));
+    writer->boot = (uint64_t)time_real_ns();
+    result = writer_recover(writer, err);
+    if (result < 0)
+        return err_wrap(err, result, "%s", path);
+    *ret = TAKE(writer);
+    return 0;
+}
+
+uint64_t spool_writer_number(const struct spool_writer *writer)
+{
+    return writer->number;
+}
+
+int spool_put_frame(struct spool_writer *writer, const struct frame *frame, struct err *err)
+{
+    ssize_t written;
+
+    writer->frame.size = 0;
+    frame_put(&writer->frame, frame);
+    if (writer->frame.failed)
+        return -ENOMEM;
+    written = pwrite(writer->fd, writer->frame.data, writer->frame.size, writer->size);
+    if (written == (ssize_t)writer->frame.size) {
+        writer->size += written;
+        return 0;
+    }
+    if (written >= 0)
+        errno = ENOSPC;
+    err_set(err, -errno, "writing a frame: %m");
+    written = errno;
+    if (ftruncate(writer->fd, writer->size) < 0)
+        err_wrap(err, 0, "cutting a torn frame failed");
+    return -(int)written;
+}
+
+int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payload,
+              struct err *err)
+{
+    struct frame frame = {
+        .type = type,
+        .version = FRAME_VERSION,
+        .sender = writer->sender,
+        .boot = writer->boot,
+        .number = writer->number,
+        .payload = payload->data,
+        .payload_bytes = payload->size,
+    };
+    int result;
+
+    if (payload->failed)
+        return err_set(err, -ENOMEM, "no memory for a frame");
+    result = spool_put_frame(writer, &frame, err);
+    if (result == 0)
+        writer->number++;
+    return result;
+}
+
+int spool_sync(struct spool_writer *writer, struct err *err)
+{
+    return fdatasync(writer->fd) < 0 ? err_set(err, -errno, "fdatasync: %m") : 0;
+}

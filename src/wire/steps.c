@@ -1,0 +1,201 @@
+/* steps.c - shapes, and steps as differences along their shape. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "wire/facts.h"
+
+#define ITEM_BYTES 28 /* of a shape's item on the wire */
+
+void fact_shape_put(struct buf *out, const struct fact_shape *fact)
+{
+    buf_put_u64(out, fact->hash);
+    buf_put_u64(out, fact->class);
+    buf_put_u32(out, fact->count);
+    for (uint32_t i = 0; i < fact->count; i++) {
+        const struct shape_item *item = &fact->item[i];
+
+        buf_put_u8(out, item->kind);
+        buf_put_u8(out, item->what);
+        buf_put_u16(out, item->stream);
+        buf_put_u32(out, item->peer);
+        buf_put_u32(out, item->count);
+        buf_put_u64(out, item->comm);
+        buf_put_u64(out, item->bytes);
+    }
+}
+
+int fact_shape_get(struct cut in, struct fact_shape *ret)
+{
+    CLEAN(fact_shape_fini) struct fact_shape fact = { .hash = cut_get_u64(&in) };
+
+    fact.class = cut_get_u64(&in);
+    fact.count = cut_get_u32(&in);
+    if (in.bad || fact.hash == 0 || fact.count > FACT_ITEMS_MAX ||
+        cut_left(&in) < (size_t)fact.count * ITEM_BYTES)
+        return -EPROTO;
+    fact.item = calloc(fact.count + 1, sizeof(*fact.item));
+    if (!fact.item)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fact.count; i++) {
+        struct shape_item *item = &fact.item[i];
+
+        item->kind = cut_get_u8(&in);
+        item->what = cut_get_u8(&in);
+        item->stream = cut_get_u16(&in);
+        item->peer = cut_get_u32(&in);
+        item->count = cut_get_u32(&in);
+        item->comm = cut_get_u64(&in);
+        item->bytes = cut_get_u64(&in);
+        if (item->kind < ITEM_PHASE || item->kind >= ITEM_KIND_COUNT || item->count == 0)
+            return -EPROTO;
+    }
+    *ret = fact;
+    fact.item = NULL;
+    return 0;
+}
+
+void fact_shape_fini(struct fact_shape *fact)
+{
+    free(fact->item);
+    fact->item = NULL;
+    fact->count = 0;
+}
+
+/* Each time is put as the difference to what the reader has decoded so far, so that rounding
+ * does not add up along the step.
+ */
+static void times_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape)
+{
+    int64_t at = 0;
+
+    for (uint32_t i = 0; i < fact->count; i++) {
+        const struct item_time *time = &fact->time[i];
+        uint16_t queue = half_from_ns(time->enqueue_ns - at);
+
+        at += half_to_ns(queue);
+        buf_put_u16(out, queue);
+        if (shape->item[i].kind == ITEM_PHASE) {
+            buf_put_u16(out, half_from_ns(time->end_ns - at));
+        } else {
+            uint16_t wait = half_from_ns(time->start_ns - at);
+
+            buf_put_u16(out, wait);
+            buf_put_u16(out, half_from_ns(time->end_ns - at - half_to_ns(wait)));
+        }
+    }
+}
+
+static void times_get(struct cut *in, const struct fact_shape *shape, struct item_time *time)
+{
+    int64_t at = 0;
+
+    for (uint32_t i = 0; i < shape->count; i++) {
+        at += half_to_ns(cut_get_u16(in));
+        time[i].enqueue_ns = time[i].start_ns = at;
+        if (shape->item[i].kind != ITEM_PHASE)
+            time[i].start_ns += half_to_ns(cut_get_u16(in));
+        time[i].end_ns = time[i].start_ns + half_to_ns(cut_get_u16(in));
+    }
+}
+
+void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape)
+{
+    buf_put_u64(out, fact->shape); /* first, for fact_step_shape() */
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u32(out, fact->ring);
+    buf_put_u64(out, fact->step);
+    buf_put_u64(out, (uint64_t)fact->begin_ns);
+    buf_put_u64(out, (uint64_t)fact->duration_ns);
+    buf_put_u64(out, (uint64_t)fact->tail_ns);
+    buf_put_u32(out, fact->flags);
+    buf_put_u64(out, (uint64_t)fact->cpu_ns);
+    buf_put_u64(out, (uint64_t)fact->run_delay_ns);
+    buf_put_u64(out, (uint64_t)fact->throttled_ns);
+    buf_put_u64(out, (uint64_t)fact->major_faults);
+    buf_put_u32(out, fact->metric_set);
+    for (int i = 0; i < FACT_METRICS; i++) {
+        if (fact->metric_set & 1u << i)
+            buf_put_f64(out, fact->metric[i]);
+    }
+    buf_put_u32(out, fact->digest_parts);
+    if (fact->digest_parts) {
+        buf_put_u32(out, fact->digest_part);
+        buf_put_u64(out, fact->digest[0]);
+        buf_put_u64(out, fact->digest[1]);
+    }
+    buf_put_u32(out, fact->count);
+    times_put(out, fact, shape);
+}
+
+uint64_t fact_step_shape(struct cut in)
+{
+    return cut_get_u64(&in);
+}
+
+static void step_head_get(struct cut *in, struct fact_step *fact)
+{
+    fact->shape = cut_get_u64(in);
+    fact->rank = cut_get_u32(in);
+    fact->attempt = cut_get_u32(in);
+    fact->ring = cut_get_u32(in);
+    fact->step = cut_get_u64(in);
+    fact->begin_ns = (int64_t)cut_get_u64(in);
+    fact->duration_ns = (int64_t)cut_get_u64(in);
+    fact->tail_ns = (int64_t)cut_get_u64(in);
+    fact->flags = cut_get_u32(in);
+    fact->cpu_ns = (int64_t)cut_get_u64(in);
+    fact->run_delay_ns = (int64_t)cut_get_u64(in);
+    fact->throttled_ns = (int64_t)cut_get_u64(in);
+    fact->major_faults = (int64_t)cut_get_u64(in);
+    fact->metric_set = cut_get_u32(in);
+    for (int i = 0; i < FACT_METRICS; i++) {
+        if (fact->metric_set & 1u << i)
+            fact->metric[i] = cut_get_f64(in);
+    }
+    fact->digest_parts = cut_get_u32(in);
+    if (fact->digest_parts) {
+        fact->digest_part = cut_get_u32(in);
+        fact->digest[0] = cut_get_u64(in);
+        fact->digest[1] = cut_get_u64(in);
+    }
+    fact->count = cut_get_u32(in);
+}
+
+#define YEAR_NS INT64_C(31557600000000000)
+
+static bool step_in_range(const struct fact_step *fact)
+{
+    return fact->metric_set >> FACT_METRICS == 0 && fact->begin_ns > -100 * YEAR_NS &&
+           fact->begin_ns < 100 * YEAR_NS && fact->duration_ns >= 0 &&
+           fact->duration_ns < YEAR_NS && fact->tail_ns >= 0 && fact->tail_ns < YEAR_NS &&
+           fact->cpu_ns >= 0 && fact->run_delay_ns >= 0 && fact->throttled_ns >= 0;
+}
+
+int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret)
+{
+    struct fact_step fact = { 0 };
+
+    step_head_get(&in, &fact);
+    if (in.bad || fact.shape != shape->hash || fact.count != shape->count || !step_in_range(&fact))
+        return -EPROTO;
+    fact.time = calloc(fact.count + 1, sizeof(*fact.time));
+    if (!fact.time)
+        return -ENOMEM;
+    times_get(&in, shape, fact.time);
+    if (in.bad) {
+        free(fact.time);
+        return -EPROTO;
+    }
+    *ret = fact;
+    return 0;
+}
+
+void fact_step_fini(struct fact_step *fact)
+{
+    free(fact->time);
+    fact->time = NULL;
+    fact->count = 0;
+}

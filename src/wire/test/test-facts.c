@@ -1,0 +1,197 @@
+/* Facts come back as they were put, and bad bytes are refused. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/rand.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+static void halves_are_close_and_ordered(void **state)
+{
+    int64_t before = -1;
+
+    (void)state;
+    for (uint32_t half = 0; half < 65536; half++) {
+        int64_t ns = half_to_ns((uint16_t)half);
+
+        assert_true(ns > before);
+        assert_int_equal(half_from_ns(ns), half);
+        before = ns;
+    }
+    for (int64_t ns = 1000; ns < INT64_C(1000000000000); ns = ns * 101 / 100 + 7) {
+        int64_t back = half_to_ns(half_from_ns(ns));
+
+        assert_true(llabs(back - ns) <= ns / 4096 + 63);
+    }
+    assert_int_equal(half_from_ns(-5), 0);
+    assert_int_equal(half_from_ns(INT64_MAX), UINT16_MAX);
+}
+
+static void sizes_round_to_an_eighth_of_an_octave(void **state)
+{
+    (void)state;
+    assert_int_equal(bytes_round(0), 0);
+    assert_int_equal(bytes_round(15), 15);
+    assert_int_equal(bytes_round(1000), 1024); /* steps of 64 there */
+    assert_int_equal(bytes_round(950), 960);
+    for (uint64_t bytes = 16; bytes < UINT64_C(1) << 50; bytes = bytes * 9 / 8 + 1) {
+        uint64_t rounded = bytes_round(bytes);
+
+        assert_true(rounded >= bytes - bytes / 15 && rounded <= bytes + bytes / 15);
+        assert_int_equal(bytes_round(rounded), rounded);
+    }
+}
+
+static struct fact_shape make_shape(struct rand *rand, uint32_t count)
+{
+    struct fact_shape shape = { .count = count, .item = calloc(count, sizeof(*shape.item)) };
+
+    for (uint32_t i = 0; i < count; i++) {
+        shape.item[i] = (struct shape_item){
+            .kind = (uint8_t)(1 + rand_below(rand, 4)),
+            .what = (uint8_t)(1 + rand_below(rand, 10)),
+            .stream = (uint16_t)rand_below(rand, 4),
+            .count = 1,
+            .comm = rand_below(rand, 3) + 1,
+            .bytes = bytes_round(rand_u64(rand) >> 40),
+        };
+    }
+    shape_hash(&shape);
+    return shape;
+}
+
+static struct fact_step make_step(struct rand *rand, const struct fact_shape *shape)
+{
+    struct fact_step step = {
+        .rank = 3,
+        .step = 41,
+        .shape = shape->hash,
+        .count = shape->count,
+        .begin_ns = 12345678901,
+        .duration_ns = 1000000000,
+        .metric_set = 1u << 3 | 1u << 4,
+        .metric = { [3] = 512, [4] = 9e9 },
+        .digest_parts = 2,
+        .digest = { 5, 6 },
+        .time = calloc(shape->count, sizeof(*step.time)),
+    };
+    int64_t at = 0;
+
+    for (uint32_t i = 0; i < shape->count; i++) {
+        at += rand_below(rand, 2000000);
+        step.time[i].enqueue_ns = step.time[i].start_ns = at;
+        if (shape->item[i].kind != ITEM_PHASE)
+            step.time[i].start_ns += rand_below(rand, 80000000);
+        step.time[i].end_ns = step.time[i].start_ns + rand_below(rand, 5000000);
+    }
+    return step;
+}
+
+static void a_step_keeps_its_times(void **state)
+{
+    struct rand rand = { 7 };
+    struct fact_shape shape = make_shape(&rand, 500), copy;
+    struct fact_step step = make_step(&rand, &shape), back;
+    struct buf bytes = { 0 };
+
+    (void)state;
+    fact_shape_put(&bytes, &shape);
+    assert_int_equal(fact_shape_get(cut_of(bytes.data, bytes.size), &copy), 0);
+    assert_memory_equal(copy.item, shape.item, 500 * sizeof(*copy.item));
+    bytes.size = 0;
+    fact_step_put(&bytes, &step, &shape);
+    assert_int_equal(fact_step_shape(cut_of(bytes.data, bytes.size)), shape.hash);
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &copy, &back), 0);
+    assert_true(back.metric[3] == 512);
+    assert_int_equal(back.digest[1], 6);
+    for (int i = 0; i < 500; i++) { /* rounding does not add up along the step */
+        assert_true(llabs(back.time[i].enqueue_ns - step.time[i].enqueue_ns) < 1000);
+        assert_true(llabs(back.time[i].end_ns - step.time[i].end_ns) < 25000);
+    }
+    for (size_t cut = 0; cut < bytes.size; cut++) {
+        struct fact_step torn;
+
+        assert_int_equal(fact_step_get(cut_of(bytes.data, cut), &copy, &torn), -EPROTO);
+    }
+    fact_step_fini(&back);
+    fact_step_fini(&step);
+    fact_shape_fini(&copy);
+    fact_shape_fini(&shape);
+    buf_fini(&bytes);
+}
+
+static void merging_bounds_a_step(void **state)
+{
+    struct rand rand = { 9 };
+    struct fact_shape shape = make_shape(&rand, 5000);
+    struct shape_item *merged = calloc(5000, sizeof(*merged));
+    uint32_t *group = calloc(5000, sizeof(*group));
+    size_t count = shape_merge(shape.item, 5000, merged, group);
+    uint64_t ops = 0;
+
+    (void)state;
+    assert_true(count > 0 && count * 6 < FACT_STEP_BYTES_MAX);
+    for (size_t i = 0; i < count; i++)
+        ops += merged[i].count;
+    assert_int_equal(ops, 5000);
+    for (size_t i = 0; i < 5000; i++) {
+        assert_int_equal(merged[group[i]].kind, shape.item[i].kind);
+        assert_int_equal(merged[group[i]].comm, shape.item[i].comm);
+    }
+    assert_int_equal(shape_merge(shape.item, 100, merged, group), 100); /* small ones stay */
+    free(merged);
+    free(group);
+    fact_shape_fini(&shape);
+}
+
+static void a_verdict_comes_back_whole(void **state)
+{
+    struct verdict verdict = { .kind = VERDICT_STRAGGLER, .layer = LAYER_GPU, .confidence = 0.9 };
+    struct verdict back;
+    struct buf bytes = { 0 };
+    char id[20];
+
+    (void)state;
+    verdict.rank_count = 2;
+    verdict.rank[0] = 3;
+    verdict.rank[1] = 5;
+    verdict.node_count = 1;
+    strcpy(verdict.run, "r1");
+    strcpy(verdict.node[0], "n1");
+    verdict_because(&verdict, "ring", "compute %.1f ms", 12.5);
+    verdict_rule_out(&verdict, LAYER_CPU, "run delay as its peers");
+    verdict_identify(&verdict);
+    verdict_put(&bytes, &verdict);
+    assert_int_equal(verdict_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_memory_equal(&back, &verdict, sizeof(back));
+    strcpy(id, verdict.id);
+    verdict.confidence = 0.5; /* evidence does not change which fault it is */
+    verdict_identify(&verdict);
+    assert_string_equal(id, verdict.id);
+    verdict.rank[1] = 6;
+    verdict_identify(&verdict);
+    assert_string_not_equal(id, verdict.id);
+    for (size_t cut = 0; cut < bytes.size; cut++)
+        assert_int_equal(verdict_get(cut_of(bytes.data, cut), &back), -EPROTO);
+    buf_fini(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(halves_are_close_and_ordered),
+        cmocka_unit_test(sizes_round_to_an_eighth_of_an_octave),
+        cmocka_unit_test(a_step_keeps_its_times),
+        cmocka_unit_test(merging_bounds_a_step),
+        cmocka_unit_test(a_verdict_comes_back_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
