@@ -191,11 +191,12 @@ struct ledger {
     uint32_t ranks;
     double wall_seconds;
     double gpu_seconds[LEDGER_BUCKETS];
-    uint64_t steps, unfit_steps; /* unfit: the replay did not reproduce the step, nothing was priced from it */
-    bool host_view;              /* no device times: host phases stand for the work */
+    uint64_t steps,
+        unfit_steps; /* unfit: the replay did not reproduce the step, nothing was priced from it */
+    bool host_view;  /* no device times: host phases stand for the work */
 };
 
-const char *ledger_bucket_name(unsigned bucket); /* "straggler-wait" */
+const char *ledger_bucket_name(unsigned bucket);    /* "straggler-wait" */
 double ledger_goodput(const struct ledger *ledger); /* productive share of all GPU-seconds */
 
 /* A float of 16 bits for times: 5-bit exponent, 11-bit fraction, unit 1/8 µs at the bottom.

@@ -26,14 +26,22 @@ static const char *const kind_names[VERDICT_KIND_COUNT] = {
 };
 
 static const char *const layer_names[LAYER_COUNT] = {
-    [LAYER_UNKNOWN] = "unknown",       [LAYER_GPU] = "gpu",
-    [LAYER_GPU_MEMORY] = "gpu-memory", [LAYER_THERMAL] = "thermal",
-    [LAYER_POWER] = "power",           [LAYER_PCIE] = "pcie",
-    [LAYER_NVLINK] = "nvlink",         [LAYER_NIC] = "nic",
-    [LAYER_FABRIC] = "fabric",         [LAYER_STORAGE] = "storage",
-    [LAYER_CPU] = "cpu",               [LAYER_HOST_MEMORY] = "host-memory",
-    [LAYER_DATA] = "data",             [LAYER_CHECKPOINT] = "checkpoint",
-    [LAYER_FRAMEWORK] = "framework",   [LAYER_USER_CODE] = "user-code",
+    [LAYER_UNKNOWN] = "unknown",
+    [LAYER_GPU] = "gpu",
+    [LAYER_GPU_MEMORY] = "gpu-memory",
+    [LAYER_THERMAL] = "thermal",
+    [LAYER_POWER] = "power",
+    [LAYER_PCIE] = "pcie",
+    [LAYER_NVLINK] = "nvlink",
+    [LAYER_NIC] = "nic",
+    [LAYER_FABRIC] = "fabric",
+    [LAYER_STORAGE] = "storage",
+    [LAYER_CPU] = "cpu",
+    [LAYER_HOST_MEMORY] = "host-memory",
+    [LAYER_DATA] = "data",
+    [LAYER_CHECKPOINT] = "checkpoint",
+    [LAYER_FRAMEWORK] = "framework",
+    [LAYER_USER_CODE] = "user-code",
 };
 
 const char *verdict_kind_name(unsigned kind)
@@ -56,8 +64,8 @@ void verdict_identify(struct verdict *verdict)
         id = hash64_u64(id, verdict->rank[i]);
     id = hash64(id, verdict->group, strlen(verdict->group));
     snprintf(verdict->id, sizeof(verdict->id), "%s-%08x",
-             (const char *[]){ "v", "st", "im", "sy", "in", "ck", "su", "ha", "de", "cr", "co", "re",
-                               "no" }[verdict->kind < VERDICT_KIND_COUNT ? verdict->kind : 0],
+             (const char *[]){ "v", "st", "im", "sy", "in", "ck", "su", "ha", "de", "cr", "co",
+                               "re", "no" }[verdict->kind < VERDICT_KIND_COUNT ? verdict->kind : 0],
              (unsigned)(id ^ id >> 32));
 }
 
@@ -85,7 +93,8 @@ void verdict_rule_out(struct verdict *verdict, unsigned layer, const char *forma
     va_list args;
 
     va_start(args, format);
-    line_put(verdict->ruled_out, &verdict->ruled_out_count, verdict_layer_name(layer), format, args);
+    line_put(verdict->ruled_out, &verdict->ruled_out_count, verdict_layer_name(layer), format,
+             args);
     va_end(args);
 }
 
