@@ -1,0 +1,43 @@
+/* core.h - the controller without the outside world: frames and a `now` in, verdicts out.
+ *
+ * Fed by the live server, by a recorded log (`why --replay`) and by tests alike.  It reads no
+ * clock, file or socket; the same frames and ticks in the same order give the same
+ * bytes out.
+ */
+#ifndef LOCKSTEP_CONTROL_CORE_H
+#define LOCKSTEP_CONTROL_CORE_H
+
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+
+struct core;
+
+/* What the core has to say: a FRAME_VERDICT (opened, changed or closed; the last one of an id
+ * counts) or a FRAME_LEDGER (the last one counts).
+ */
+typedef void core_emit(void *arg, uint16_t type, const struct buf *payload);
+
+int core_create(const char *run, struct core **ret);
+void core_destroy(struct core *core);
+
+/* Takes one fact.  -EPROTO: the payload is malformed (counted, err says what); the core is as
+ * before.  Frames of types it does not know, and its own kinds (tick, verdict, ledger), are ignored.
+ */
+int core_feed(struct core *core, const struct frame *frame, struct err *err);
+
+/* Judges what has come in so far.  Call it after each batch of frames and at least once a second.
+ * `last`: the run is over and no frame will come any more; verdicts are closed, the ledger is final.
+ */
+void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit,
+               void *arg);
+
+struct core_counts { /* for the log and `why --json` */
+    uint64_t frames, malformed, steps_whole, steps_partial, gap_records, gap_steps, unfit_steps;
+};
+void core_counts(const struct core *core, struct core_counts *ret);
+
+#endif
