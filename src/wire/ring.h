@@ -133,9 +133,10 @@ static inline uint64_t ring_file_bytes(uint32_t lanes, uint32_t records)
 /* ---- reading ---- */
 struct ring_reader;
 
-/* Maps the ring read-only (its control word excepted, where permitted).  -EPROTO: not a ring,
- * or a damaged one; -EAGAIN: still being made.  Safe against truncation while mapped: the
- * reader copies with pread(), never through the mapping.
+/* Opens the ring for reading (and its control word for writing, where permitted).  -EPROTO: not
+ * a ring, or a damaged one; -EAGAIN: still being made; -EPERM: another user's, and we are not
+ * root; -ELOOP: a symbolic link.  Safe against truncation: the reader copies with pread() and
+ * maps nothing.
  */
 int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err);
 void ring_reader_close(struct ring_reader *reader);
@@ -162,8 +163,10 @@ int ring_reader_info(struct ring_reader *reader, struct ring_info *info, struct 
 int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_comm_info *comm);
 
 /* New events since the last call, all lanes merged in the order of their times; at most
- * `room`.  Returns how many; *lost grows by the records that were overwritten unread.  A
- * record being written is left for the next call.  -errno when the file cannot be read.
+ * `room`.  Returns how many; *lost grows by the records that were overwritten unread or damaged.
+ * A record being written is left for the next call.  -errno when the file cannot be read; events
+ * copied before that are given out first.  Order holds within a call and within a lane: a thread
+ * that wrote its record after our look at its lane may bring an older time in the next call.
  */
 int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_t room,
                      uint64_t *lost, struct err *err);

@@ -1,0 +1,65 @@
+/* probe.h - the inside of the probe: what its files share.
+ *
+ * The probe's state lies in one page of its own that the kernel gives to a forked child
+ * filled with zeros (MADV_WIPEONFORK).  So one comparison on the hot path, this thread's
+ * epoch against the probe's, tells that the ring is open, is ours and that we have a lane:
+ * in a child, after close and in a new thread they differ.
+ */
+#ifndef LOCKSTEP_PROBE_PROBE_H
+#define LOCKSTEP_PROBE_PROBE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+#include "lockstep/probe.h"
+#pragma GCC visibility pop
+
+#include "core/err.h"
+#include "wire/ring.h"
+
+struct lockstep_probe {
+    _Atomic uint32_t epoch;   /* 0: closed, or we are a forked child */
+    uint32_t mask;            /* records of a lane - 1 */
+    _Atomic uint64_t step;    /* as in the header, but in a line that only step_begin() writes */
+    _Atomic uint64_t control; /* the word in force, taken at step_begin() */
+    struct ring_header *header;
+    struct ring_comm *comm;
+    unsigned char *lanes;
+    uint64_t lane_bytes;
+    uint32_t lane_count, rank;
+    /* Not hot. */
+    _Alignas(64) pthread_mutex_t lock; /* open and close; zeros are an unlocked one */
+    uint32_t refs;
+    _Atomic uint64_t claimed[RING_COMMS]; /* ~id of the communicator in that place; 0: free */
+};
+
+#define PROBE_EPOCH_NEVER UINT32_MAX /* of a thread before its first mark: equal to no probe's */
+
+/* What this thread knows.  An epoch is never used twice in a process or its children. */
+struct probe_thread {
+    uint32_t epoch;
+    struct ring_lane *lane; /* NULL: all lanes were taken; events are counted, not kept */
+};
+extern _Thread_local struct probe_thread probe_thread
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* probe_file.c: makes the file and maps it, header filled in, magic written. */
+struct probe_file {
+    void *map;
+    size_t bytes;
+    char path[512]; /* for words to people */
+};
+int probe_file_create(uint32_t rank, uint32_t world, struct probe_file *ret, struct err *err);
+
+/* probe_self.c: what /proc says about this process.  0 or an empty text: unknown. */
+uint64_t probe_self_pid_ns(void);
+uint64_t probe_self_start(void);
+void probe_self_program(char *out, size_t room);
+
+/* probe_lane.c: a lane for this thread at its first mark; sets probe_thread. */
+void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
+
+#endif

@@ -1,0 +1,305 @@
+/* probe_mark.c - the hot path: one cache line written per mark.
+ *
+ * No malloc, lock, system call (vDSO clock excepted) or failure.  `lockstep bench probe`
+ * says what a mark costs beyond its clock read.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/time.h"
+#include "probe/probe.h"
+#include "wire/ring_format.h"
+
+#define relaxed memory_order_relaxed
+#define CONTROL_DEPTH_MASK (UINT64_C(0xff) << LOCKSTEP_CONTROL_DEPTH_SHIFT)
+#define NO_COMM (-1)
+
+struct mark {
+    uint64_t time_ns, step, what, a, b, c, d;
+};
+
+/* May this thread write to this ring?  Takes its lane at the first mark. */
+static inline bool mark_live(struct lockstep_probe *probe)
+{
+    uint32_t epoch;
+
+    if (!probe)
+        return false;
+    epoch = atomic_load_explicit(&probe->epoch, memory_order_acquire);
+    if (__builtin_expect(epoch == probe_thread.epoch, 1))
+        return true;
+    if (epoch == 0)
+        return false;
+    probe_lane_claim(probe, epoch);
+    return true;
+}
+
+static inline bool mark_wanted(struct lockstep_probe *probe, uint64_t unless)
+{
+    return (atomic_load_explicit(&probe->control, relaxed) & unless) == 0;
+}
+
+/* Seqlock: odd while we write.  Every word is stored with release, so a reader that sees a
+ * new word also sees the head before it and the odd seq.  No fences: TSan cannot check them.
+ */
+static inline void mark_put(struct lockstep_probe *probe, struct mark mark)
+{
+    struct ring_lane *lane = probe_thread.lane;
+    struct ring_record *record;
+    const uint64_t word[7] = { mark.time_ns, mark.step, mark.what, mark.a,
+                               mark.b,       mark.c,    mark.d };
+    uint64_t n;
+
+    if (__builtin_expect(!lane, 0)) {
+        atomic_fetch_add_explicit(&probe->header->dropped, 1, relaxed);
+        return;
+    }
+    n = atomic_load_explicit(&lane->head, relaxed);
+    record = (struct ring_record *)(void *)(lane + 1);
+    __builtin_prefetch(&record[(n + 1) & probe->mask], 1);
+    record += n & probe->mask;
+    atomic_store_explicit(&record->seq, 2 * n + 1, relaxed);
+    for (int i = 0; i < 7; i++)
+        atomic_store_explicit(&record->word[i], word[i], memory_order_release);
+    atomic_store_explicit(&record->seq, 2 * n + 2, memory_order_release);
+    atomic_store_explicit(&lane->head, n + 1, memory_order_release);
+}
+
+static inline uint64_t mark_step(struct lockstep_probe *probe)
+{
+    return atomic_load_explicit(&probe->step, relaxed);
+}
+
+static inline uint64_t mark_time(uint64_t time_ns)
+{
+    return time_ns ? time_ns : (uint64_t)time_mono_ns();
+}
+
+/* ---- steps ---- */
+
+/* What the agent asks for takes effect here, between steps, and leaves a record of its own,
+ * also when it says "nothing from here on".
+ */
+static void control_take(struct lockstep_probe *probe, uint64_t now_ns, uint64_t step)
+{
+    uint64_t word = atomic_load_explicit(&probe->header->control, relaxed);
+    uint64_t old = atomic_load_explicit(&probe->control, relaxed);
+
+    if (word == old)
+        return;
+    atomic_store_explicit(&probe->control, word, relaxed);
+    if ((word ^ old) & (LOCKSTEP_CONTROL_OFF | CONTROL_DEPTH_MASK))
+        mark_put(probe, (struct mark){ .time_ns = now_ns,
+                                       .step = step,
+                                       .what = ring_pack(RING_DEPTH, 0, 0, NO_COMM),
+                                       .a = word });
+}
+
+void lockstep_step_begin(struct lockstep_probe *probe, uint64_t step)
+{
+    uint64_t now_ns;
+
+    if (!mark_live(probe))
+        return;
+    now_ns = (uint64_t)time_mono_ns();
+    atomic_store_explicit(&probe->step, step, relaxed);
+    atomic_store_explicit(&probe->header->step, step, relaxed);
+    control_take(probe, now_ns, step);
+    if (mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+        mark_put(probe, (struct mark){ .time_ns = now_ns,
+                                       .step = step,
+                                       .what = ring_pack(RING_STEP_BEGIN, 0, 0, NO_COMM) });
+}
+
+void lockstep_step_end(struct lockstep_probe *probe, uint64_t step)
+{
+    if (!mark_live(probe) || !mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+        return;
+    mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                                   .step = step,
+                                   .what = ring_pack(RING_STEP_END, 0, 0, NO_COMM) });
+}
+
+/* ---- phases and spans: not at depth 1 ---- */
+
+static inline bool phase_wanted(struct lockstep_probe *probe, enum lockstep_phase phase)
+{
+    return (unsigned)phase - 1 < LOCKSTEP_PHASE_COUNT - 1 && mark_live(probe) &&
+           mark_wanted(probe, LOCKSTEP_CONTROL_OFF | CONTROL_DEPTH_MASK);
+}
+
+static inline void phase_put(struct lockstep_probe *probe, enum lockstep_phase phase, uint8_t kind)
+{
+    if (!phase_wanted(probe, phase))
+        return;
+    mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                                   .step = mark_step(probe),
+                                   .what = ring_pack(kind, (uint8_t)phase, 0, NO_COMM) });
+}
+
+void lockstep_phase_begin(struct lockstep_probe *probe, enum lockstep_phase phase)
+{
+    phase_put(probe, phase, RING_PHASE_BEGIN);
+}
+
+void lockstep_phase_end(struct lockstep_probe *probe, enum lockstep_phase phase)
+{
+    phase_put(probe, phase, RING_PHASE_END);
+}
+
+void lockstep_device_span(struct lockstep_probe *probe, uint16_t stream, enum lockstep_phase phase,
+                          uint64_t enqueue_ns, uint64_t begin_ns, uint64_t end_ns)
+{
+    if (!phase_wanted(probe, phase))
+        return;
+    mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                                   .step = mark_step(probe),
+                                   .what = ring_pack(RING_SPAN, (uint8_t)phase, stream, NO_COMM),
+                                   .a = enqueue_ns,
+                                   .b = begin_ns,
+                                   .c = end_ns });
+}
+
+/* ---- collectives and point-to-point ---- */
+
+/* Counts go on while recording is off: keys must stay those of the other ranks. */
+static inline bool comm_usable(struct lockstep_probe *probe, int comm)
+{
+    return (unsigned)comm < RING_COMMS && mark_live(probe);
+}
+
+static inline void op_put(struct lockstep_probe *probe, uint64_t what, uint64_t time_ns,
+                          uint64_t key, uint64_t bytes, uint64_t peer)
+{
+    if (!mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+        return;
+    mark_put(probe, (struct mark){ .time_ns = mark_time(time_ns),
+                                   .step = mark_step(probe),
+                                   .what = what,
+                                   .a = key,
+                                   .b = bytes,
+                                   .c = peer });
+}
+
+uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                               uint64_t bytes, uint16_t stream)
+{
+    uint64_t key;
+
+    if (!comm_usable(probe, comm))
+        return 0;
+    if ((unsigned)op - 1 >= LOCKSTEP_OP_OTHER) /* unknown, but it has its place in the count */
+        op = LOCKSTEP_OP_OTHER;
+    key = atomic_fetch_add_explicit(&probe->comm[comm].coll_enqueued, 1, relaxed);
+    op_put(probe, ring_pack(RING_COLL_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, 0);
+    return key;
+}
+
+void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
+{
+    if (!comm_usable(probe, comm))
+        return;
+    atomic_fetch_add_explicit(&probe->comm[comm].coll_started, 1, relaxed);
+    op_put(probe, ring_pack(RING_COLL_START, 0, 0, comm), time_ns, key, 0, 0);
+}
+
+void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
+{
+    if (!comm_usable(probe, comm))
+        return;
+    atomic_fetch_add_explicit(&probe->comm[comm].coll_ended, 1, relaxed);
+    op_put(probe, ring_pack(RING_COLL_END, 0, 0, comm), time_ns, key, 0, 0);
+}
+
+uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint32_t peer, uint64_t bytes, uint16_t stream)
+{
+    uint64_t key;
+
+    if ((op != LOCKSTEP_OP_SEND && op != LOCKSTEP_OP_RECV) || !comm_usable(probe, comm))
+        return 0;
+    key = atomic_fetch_add_explicit(&probe->comm[comm].p2p_enqueued, 1, relaxed);
+    op_put(probe, ring_pack(RING_P2P_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, peer);
+    return key;
+}
+
+void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
+{
+    if (!comm_usable(probe, comm))
+        return;
+    atomic_fetch_add_explicit(&probe->comm[comm].p2p_started, 1, relaxed);
+    op_put(probe, ring_pack(RING_P2P_START, 0, 0, comm), time_ns, key, 0, 0);
+}
+
+void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
+{
+    if (!comm_usable(probe, comm))
+        return;
+    atomic_fetch_add_explicit(&probe->comm[comm].p2p_ended, 1, relaxed);
+    op_put(probe, ring_pack(RING_P2P_END, 0, 0, comm), time_ns, key, 0, 0);
+}
+
+/* ---- numbers and words ---- */
+
+static inline bool value_wanted(struct lockstep_probe *probe)
+{
+    return mark_live(probe) && mark_wanted(probe, LOCKSTEP_CONTROL_OFF);
+}
+
+void lockstep_metric_put(struct lockstep_probe *probe, enum lockstep_metric metric, double value)
+{
+    uint64_t bits;
+
+    if ((unsigned)metric - 1 >= LOCKSTEP_METRIC_COUNT - 1 || !value_wanted(probe))
+        return;
+    memcpy(&bits, &value, sizeof(bits));
+    mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                                   .step = mark_step(probe),
+                                   .what = ring_pack(RING_METRIC, (uint8_t)metric, 0, NO_COMM),
+                                   .a = bits });
+}
+
+void lockstep_digest_put(struct lockstep_probe *probe, uint32_t part, uint32_t parts, uint64_t low,
+                         uint64_t high)
+{
+    if (!value_wanted(probe))
+        return;
+    mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
+                                   .step = mark_step(probe),
+                                   .what = ring_pack(RING_DIGEST, 0, 0, NO_COMM),
+                                   .a = part | (uint64_t)parts << 32,
+                                   .b = low,
+                                   .c = high });
+}
+
+/* 32 bytes a record, one after the other in this thread's lane. */
+void lockstep_note_put(struct lockstep_probe *probe, const char *text)
+{
+    struct mark mark = { 0 };
+    size_t left, parts;
+
+    if (!text || !value_wanted(probe))
+        return;
+    left = strnlen(text, RING_NOTE_PARTS * 32);
+    parts = left ? (left + 31) / 32 : 1;
+    mark.time_ns = (uint64_t)time_mono_ns();
+    mark.step = mark_step(probe);
+    for (size_t i = 0; i < parts; i++) {
+        uint64_t word[4] = { 0 };
+        size_t size = left < 32 ? left : 32;
+
+        memcpy(word, text + 32 * i, size);
+        left -= size;
+        mark.what = ring_pack(RING_NOTE, (uint8_t)(i | (left ? RING_NOTE_MORE : 0)), 0, NO_COMM);
+        mark.a = word[0];
+        mark.b = word[1];
+        mark.c = word[2];
+        mark.d = word[3];
+        mark_put(probe, mark);
+    }
+}
+
+uint64_t lockstep_control_word(struct lockstep_probe *probe)
+{
+    return mark_live(probe) ? atomic_load_explicit(&probe->header->control, relaxed) : 0;
+}

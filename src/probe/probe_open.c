@@ -1,0 +1,147 @@
+/* probe_open.c - one ring per process: opened once, shared, and never a forked child's.
+ *
+ * The probe's page is made at the first open and stays.  In a forked child it is full of
+ * zeros: closed, unlocked, without users; the child may open a ring of its own in it.  Where
+ * the kernel cannot wipe on fork (before 4.14) a fork handler does it.
+ *
+ * After close the mapping stays until the next open, so that a thread that is just writing
+ * a mark writes to memory nobody reads, not to a hole.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "probe/probe.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+/* The process's own.  Unlike the page it is copied to a forked child, which goes on counting
+ * epochs where its parent was, and can let go of the mapping it inherited.
+ */
+static struct {
+    _Atomic(struct lockstep_probe *) page;
+    uint32_t epoch;
+    void *map;
+    size_t bytes;
+} probe_home;
+
+static void probe_wipe(void)
+{
+    memset(atomic_load(&probe_home.page), 0, sizeof(struct lockstep_probe));
+}
+
+static struct lockstep_probe *probe_page(void)
+{
+    struct lockstep_probe *page = atomic_load(&probe_home.page), *none = NULL;
+
+    if (page)
+        return page;
+    page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (!atomic_compare_exchange_strong(&probe_home.page, &none, page)) {
+        munmap(page, sizeof(*page)); /* another thread was first */
+        return none;
+    }
+    if (madvise(page, sizeof(*page), MADV_WIPEONFORK) < 0)
+        pthread_atfork(NULL, NULL, probe_wipe);
+    return page;
+}
+
+static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t world, struct err *err)
+{
+    struct probe_file file;
+    struct ring_header *header;
+    int result = probe_file_create(rank, world, &file, err);
+
+    if (result < 0)
+        return result;
+    if (probe_home.map)
+        munmap(probe_home.map, probe_home.bytes);
+    probe_home.map = file.map;
+    probe_home.bytes = file.bytes;
+    header = file.map;
+    probe->header = header;
+    probe->comm = (struct ring_comm *)((unsigned char *)file.map + RING_COMMS_OFFSET);
+    probe->lanes = (unsigned char *)file.map + RING_LANES_OFFSET;
+    probe->lane_count = header->lanes;
+    probe->lane_bytes = ring_lane_bytes(header->lane_records);
+    probe->mask = header->lane_records - 1;
+    probe->rank = rank;
+    atomic_store_explicit(&probe->step, RING_NO_STEP, memory_order_relaxed);
+    atomic_store_explicit(&probe->control, 0, memory_order_relaxed);
+    for (size_t i = 0; i < RING_COMMS; i++)
+        atomic_store_explicit(&probe->claimed[i], 0, memory_order_relaxed);
+    probe_lane_claim(probe, ++probe_home.epoch);
+    atomic_store_explicit(&probe->epoch, probe_home.epoch, memory_order_release);
+    return 0;
+}
+
+static int probe_join(struct lockstep_probe *probe, uint32_t rank, uint32_t world, struct err *err)
+{
+    if (world == 0 || rank >= world)
+        return err_set(err, -EINVAL, "there is no such rank among %u", world);
+    if (probe->refs > 0 && probe->rank != rank)
+        return err_set(err, -EBUSY, "this process is already rank %u", probe->rank);
+    return probe->refs > 0 ? 0 : probe_start(probe, rank, world, err);
+}
+
+static void probe_complain(uint32_t rank, const char *why)
+{
+    const char *quiet = getenv("LOCKSTEP_QUIET");
+    char line[640];
+    int size;
+
+    if (quiet && strcmp(quiet, "1") == 0)
+        return;
+    size = snprintf(line, sizeof(line), "lockstep: rank %u is not watched: %s; training goes on\n",
+                    rank, why);
+    if (write(STDERR_FILENO, line, (size_t)size) < 0)
+        return; /* nobody to tell */
+}
+
+int lockstep_probe_open(uint32_t rank, uint32_t world, struct lockstep_probe **ret)
+{
+    struct lockstep_probe *probe = probe_page();
+    int saved = errno, result;
+    struct err err = { .text = "out of memory" };
+
+    if (!probe) {
+        probe_complain(rank, err.text);
+        return -ENOMEM;
+    }
+    pthread_mutex_lock(&probe->lock);
+    result = probe_join(probe, rank, world, &err);
+    if (result == 0)
+        probe->refs++;
+    pthread_mutex_unlock(&probe->lock);
+    if (result < 0)
+        probe_complain(rank, err.text);
+    else
+        *ret = probe;
+    errno = saved;
+    return result;
+}
+
+void lockstep_probe_close(struct lockstep_probe *probe)
+{
+    if (!probe)
+        return;
+    pthread_mutex_lock(&probe->lock);
+    if (probe->refs > 0 && --probe->refs == 0) {
+        atomic_store_explicit(&probe->epoch, 0, memory_order_relaxed);
+        atomic_store_explicit(&probe->header->closed, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&probe->lock);
+}
+
+uint64_t lockstep_clock_ns(void)
+{
+    return (uint64_t)time_mono_ns();
+}

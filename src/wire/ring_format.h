@@ -1,0 +1,45 @@
+/* ring_format.h - the rules of the ring's bytes that its writer and its reader share.
+ *
+ * Pure: nothing here reads a file.  What a check refuses, nobody uses.
+ */
+#ifndef LOCKSTEP_WIRE_RING_FORMAT_H
+#define LOCKSTEP_WIRE_RING_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "wire/ring.h"
+
+#define RING_RECORDS_MIN 2u /* the newest but one is the oldest that can be read safely */
+#define RING_HEAD_MAX (UINT64_C(1) << 62) /* beyond it the sequence numbers would wrap */
+#define RING_NOTE_PARTS 10u               /* 320 bytes, 32 a record */
+#define RING_NOTE_MORE 0x80u
+
+/* The third word of a record. */
+static inline uint64_t ring_pack(uint8_t kind, uint8_t detail, uint16_t stream, int32_t comm)
+{
+    return (uint64_t)kind | (uint64_t)detail << 8 | (uint64_t)stream << 16 |
+           (uint64_t)(uint32_t)comm << 32;
+}
+
+/* The oldest record that can be read safely when `head` have been written: the writer may be
+ * at work on number `head`, which lies where number head - records lay.
+ */
+static inline uint64_t ring_oldest(uint64_t head, uint32_t records)
+{
+    return head >= records ? head - records + 1 : 0;
+}
+
+/* Both numbers are in range and `records` is a power of two. */
+bool ring_size_valid(uint32_t lanes, uint32_t records);
+
+uint32_t ring_header_crc(const struct ring_header *header);
+
+/* Is this the header of a ring in a file of `file_bytes` bytes?  -EPROTO when not. */
+int ring_header_check(const struct ring_header *header, uint64_t file_bytes, struct err *err);
+
+/* From the seven words to an event; false when a field is out of its range. */
+bool ring_event_unpack(const uint64_t word[static 7], struct ring_event *ret);
+
+#endif

@@ -1,0 +1,533 @@
+/* ring_reader.c - reads a ring whose writer may be running, stopped, dead or hostile.
+ *
+ * Everything is copied out with pread(): a file that is cut short while we read gives an
+ * error, where a mapping would give SIGBUS.  A pread() of 8 bytes need not be atomic, so a
+ * lane's head is the middle one of three reads: the head only grows, and one torn read among
+ * three cannot become the middle without being a value that the head really had.
+ *
+ * A record is used only if the head, read again after the copy, shows that the writer cannot
+ * have begun to overwrite it.  That leaves the oldest record of a full lane unread.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "lockstep/probe.h"
+#include "wire/ring.h"
+#include "wire/ring_format.h"
+
+#define READER_CHUNK 512u           /* records copied at a time */
+#define READER_BUDGET (1u << 20)    /* records looked at in one call, good or bad */
+#define READER_TRIES 4              /* copies until two in a row agree */
+#define RECORD_WORDS 8u
+
+struct reader_lane {
+    uint64_t next;            /* number of the next record to copy */
+    uint64_t target;          /* copy up to here in this call */
+    struct ring_event *event; /* copied, not yet given out: from … count-1 */
+    uint32_t from, count;
+    bool broken; /* its head cannot be right: not looked at any more */
+};
+
+struct ring_reader {
+    int fd;
+    bool writable;
+    char *path;
+    struct ring_header header; /* its fixed part, as it was when checked */
+    uint64_t block[READER_CHUNK][RECORD_WORDS];
+    struct reader_lane lane[];
+};
+
+/* What changes in the header, as it lies there from byte 256 on. */
+struct reader_state {
+    uint64_t step;
+    uint32_t lanes_used, comms_used;
+    uint64_t dropped;
+    uint32_t closed, layout_seq;
+    uint16_t layout[10];
+    uint32_t pad;
+};
+_Static_assert(offsetof(struct reader_state, layout) + offsetof(struct ring_header, step) ==
+                   offsetof(struct ring_header, layout),
+               "the copy lies as the original");
+
+/* Loads before the barrier happen before loads after it.  The kernel made them, so there is
+ * nothing that TSan could see, and gcc refuses fences under it.
+ */
+static void reader_barrier(void)
+{
+#ifndef __SANITIZE_THREAD__
+    atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
+static int reader_copy(const struct ring_reader *reader, uint64_t offset, void *out, size_t size,
+                       struct err *err)
+{
+    size_t done = 0;
+
+    reader_barrier();
+    while (done < size) {
+        ssize_t got = pread(reader->fd, (char *)out + done, size - done, (off_t)(offset + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return err_set(err, -errno, "%s: %m", reader->path);
+        if (got == 0)
+            return err_set(err, -EPROTO, "%s: truncated at byte %" PRIu64 ", expected %" PRIu64,
+                           reader->path, offset + done, reader->header.file_bytes);
+        done += (size_t)got;
+    }
+    reader_barrier();
+    return 0;
+}
+
+static uint64_t lane_offset(const struct ring_reader *reader, uint32_t lane)
+{
+    return RING_LANES_OFFSET + lane * ring_lane_bytes(reader->header.lane_records);
+}
+
+static uint64_t middle(uint64_t a, uint64_t b, uint64_t c)
+{
+    return MAX(MIN(a, b), MIN(MAX(a, b), c));
+}
+
+static int lane_head(const struct ring_reader *reader, uint32_t lane, uint64_t *ret,
+                     struct err *err)
+{
+    uint64_t head[3];
+
+    for (size_t i = 0; i < COUNT(head); i++) {
+        int result = reader_copy(reader, lane_offset(reader, lane), &head[i], sizeof(head[i]), err);
+
+        if (result < 0)
+            return result;
+    }
+    *ret = middle(head[0], head[1], head[2]);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static int reader_open_file(struct ring_reader *reader, struct err *err)
+{
+    int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+    reader->fd = open(reader->path, O_RDWR | flags);
+    reader->writable = reader->fd >= 0;
+    if (reader->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM))
+        reader->fd = open(reader->path, O_RDONLY | flags);
+    if (reader->fd < 0)
+        return err_set(err, -errno, "%s: %m", reader->path);
+    return 0;
+}
+
+static int reader_check_file(struct ring_reader *reader, uint64_t *ret_bytes, struct err *err)
+{
+    struct stat st;
+    uid_t me = geteuid();
+
+    if (fstat(reader->fd, &st) < 0)
+        return err_set(err, -errno, "%s: %m", reader->path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, -EPROTO, "%s: not a regular file", reader->path);
+    if (me != 0 && st.st_uid != me)
+        return err_set(err, -EPERM, "%s: owner is user %u, not %u", reader->path, st.st_uid, me);
+    *ret_bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+/* The writer fills the file first and writes the magic last. */
+static int reader_check_header(struct ring_reader *reader, uint64_t bytes, struct err *err)
+{
+    struct ring_header *header = &reader->header;
+    uint64_t magic = 0;
+    int result;
+
+    if (bytes >= sizeof(magic)) {
+        result = reader_copy(reader, 0, &magic, sizeof(magic), err);
+        if (result < 0)
+            return result;
+    }
+    if (magic == 0)
+        return err_set(err, -EAGAIN, "%s: still being made", reader->path);
+    if (bytes < sizeof(*header))
+        return err_set(err, -EPROTO, "%s: %" PRIu64 " bytes, a ring has more", reader->path, bytes);
+    result = reader_copy(reader, 0, header, sizeof(*header), err);
+    if (result < 0)
+        return result;
+    result = ring_header_check(header, bytes, err);
+    return result < 0 ? err_wrap(err, result, "%s", reader->path) : 0;
+}
+
+static int reader_grow(struct ring_reader **reader)
+{
+    size_t lanes = (*reader)->header.lanes;
+    size_t bytes = sizeof(**reader) + lanes * sizeof((*reader)->lane[0]);
+    struct ring_reader *grown = realloc(*reader, bytes);
+
+    if (!grown)
+        return -ENOMEM;
+    memset(grown->lane, 0, lanes * sizeof(grown->lane[0]));
+    *reader = grown;
+    return 0;
+}
+
+static void reader_free(struct ring_reader **reader)
+{
+    if (!*reader)
+        return;
+    if ((*reader)->fd >= 0)
+        close((*reader)->fd);
+    free((*reader)->path);
+    free(*reader);
+}
+
+int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err)
+{
+    CLEAN(reader_free) struct ring_reader *reader = calloc(1, sizeof(*reader));
+    uint64_t bytes = 0;
+    int result;
+
+    if (!reader)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    reader->fd = -1;
+    reader->path = strdup(path);
+    if (!reader->path)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    result = reader_open_file(reader, err);
+    if (result == 0)
+        result = reader_check_file(reader, &bytes, err);
+    if (result == 0)
+        result = reader_check_header(reader, bytes, err);
+    if (result < 0)
+        return result;
+    if (reader_grow(&reader) < 0)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    *ret = TAKE(reader);
+    return 0;
+}
+
+void ring_reader_close(struct ring_reader *reader)
+{
+    if (!reader)
+        return;
+    for (uint32_t i = 0; i < reader->header.lanes; i++)
+        free(reader->lane[i].event);
+    reader_free(&reader);
+}
+
+/* ---- header and table ---- */
+
+/* Copies until two in a row agree; a writer faster than that leaves the newest copy. */
+static int reader_copy_stable(const struct ring_reader *reader, uint64_t offset, void *out,
+                              void *before, size_t size, struct err *err)
+{
+    int result = reader_copy(reader, offset, out, size, err);
+
+    for (int i = 0; i < READER_TRIES && result == 0; i++) {
+        memcpy(before, out, size);
+        result = reader_copy(reader, offset, out, size, err);
+        if (result == 0 && memcmp(before, out, size) == 0)
+            break;
+    }
+    return result;
+}
+
+/* Names go to terminals: what could move a cursor there becomes '?'. */
+static void text_copy(char *out, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)text[i];
+
+        out[i] = (byte != 0 && byte < 0x20) || byte == 0x7f ? '?' : (char)byte;
+    }
+}
+
+static bool layout_stable(const struct reader_state *before, const struct reader_state *after)
+{
+    return after->layout_seq != 0 && after->layout_seq % 2 == 0 &&
+           before->layout_seq == after->layout_seq;
+}
+
+/* Sizes are at least 1, indices below them. */
+static bool layout_valid(const uint16_t layout[static 10])
+{
+    for (int i = 0; i < 5; i++)
+        if (layout[i] == 0 || layout[i + 5] >= layout[i])
+            return false;
+    return true;
+}
+
+int ring_reader_info(struct ring_reader *reader, struct ring_info *info, struct err *err)
+{
+    const struct ring_header *header = &reader->header;
+    struct reader_state now, before;
+    int result = reader_copy_stable(reader, offsetof(struct ring_header, step), &now, &before,
+                                    sizeof(now), err);
+
+    if (result < 0)
+        return result;
+    *info = (struct ring_info){
+        .rank = header->rank,
+        .world = header->world,
+        .attempt = header->attempt,
+        .pid = header->pid,
+        .lanes = header->lanes,
+        .lane_records = header->lane_records,
+        .lanes_used = now.lanes_used,
+        .comms_used = MIN(now.comms_used, RING_COMMS),
+        .pid_ns_inode = header->pid_ns_inode,
+        .pid_start = header->pid_start,
+        .open_mono_ns = header->open_mono_ns,
+        .open_real_ns = header->open_real_ns,
+        .step = now.step,
+        .dropped = now.dropped,
+        .uid = header->uid,
+        .closed = now.closed != 0,
+        .has_layout = layout_stable(&before, &now) && layout_valid(now.layout),
+    };
+    if (info->has_layout)
+        memcpy(info->layout, now.layout, sizeof(info->layout));
+    text_copy(info->run, header->run, sizeof(info->run));
+    text_copy(info->program, header->program, sizeof(info->program));
+    return 0;
+}
+
+int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_comm_info *comm)
+{
+    struct ring_comm now, before;
+    int result;
+
+    if (index >= RING_COMMS)
+        return 0;
+    result = reader_copy_stable(reader, RING_COMMS_OFFSET + index * sizeof(now), &now, &before,
+                                sizeof(now), NULL);
+    if (result < 0)
+        return result;
+    if (now.ready != 1 || before.ready != 1 || now.size == 0 || now.index >= now.size)
+        return 0;
+    *comm = (struct ring_comm_info){
+        .id = now.id,
+        .size = now.size,
+        .index = now.index,
+        .kind = now.kind < LOCKSTEP_COMM_KIND_COUNT ? now.kind : LOCKSTEP_COMM_OTHER,
+        .coll_enqueued = now.coll_enqueued,
+        .coll_started = now.coll_started,
+        .coll_ended = now.coll_ended,
+        .p2p_enqueued = now.p2p_enqueued,
+        .p2p_started = now.p2p_started,
+        .p2p_ended = now.p2p_ended,
+    };
+    text_copy(comm->name, now.name, sizeof(now.name));
+    return 1;
+}
+
+int ring_reader_control(struct ring_reader *reader, uint64_t word)
+{
+    uint64_t bytes = 0;
+    ssize_t put;
+    int result = reader_check_file(reader, &bytes, NULL);
+
+    if (result < 0)
+        return result;
+    if (!reader->writable)
+        return -EACCES;
+    if (bytes < reader->header.file_bytes) /* writing would make a truncated file grow */
+        return -EPROTO;
+    put = pwrite(reader->fd, &word, sizeof(word), offsetof(struct ring_header, control));
+    if (put < 0)
+        return -errno;
+    return put == sizeof(word) ? 0 : -EIO;
+}
+
+/* ---- records ---- */
+
+static void lost_add(uint64_t *lost, uint64_t records)
+{
+    if (__builtin_add_overflow(*lost, records, lost))
+        *lost = UINT64_MAX;
+}
+
+/* No writer of ours makes a head go back or past the end of numbers: memory was damaged, or
+ * someone plays with us.  The other lanes may still be good.
+ */
+static void lane_break(struct reader_lane *lane, uint64_t *lost)
+{
+    lane->broken = true;
+    lane->target = lane->next;
+    lost_add(lost, 1);
+}
+
+/* Sets how far this call goes in a lane, so that a fast writer cannot keep us in it. */
+static int lane_aim(struct ring_reader *reader, uint32_t index, uint64_t *lost, struct err *err)
+{
+    struct reader_lane *lane = &reader->lane[index];
+    uint64_t head = 0;
+    int result;
+
+    lane->target = lane->next;
+    if (lane->broken)
+        return 0;
+    result = reader_copy(reader, lane_offset(reader, index), &head, sizeof(head), err);
+    if (result < 0 || head == lane->next)
+        return result;
+    result = lane_head(reader, index, &head, err);
+    if (result < 0)
+        return result;
+    if (!lane->event)
+        lane->event = calloc(READER_CHUNK, sizeof(*lane->event));
+    if (!lane->event)
+        return err_set(err, -ENOMEM, "%s: out of memory", reader->path);
+    if (head < lane->next || head > RING_HEAD_MAX)
+        lane_break(lane, lost);
+    else
+        lane->target = head;
+    return 0;
+}
+
+static int reader_aim(struct ring_reader *reader, uint64_t *lost, struct err *err)
+{
+    struct reader_state state;
+    uint32_t used;
+    int result = reader_copy(reader, offsetof(struct ring_header, step), &state, sizeof(state), err);
+
+    if (result < 0)
+        return result;
+    used = MIN(state.lanes_used, reader->header.lanes);
+    for (uint32_t i = 0; i < used && result == 0; i++)
+        result = lane_aim(reader, i, lost, err);
+    return result;
+}
+
+/* Takes the good ones of the `count` records in the block, which begin at lane->next. */
+static void lane_take(struct ring_reader *reader, struct reader_lane *lane, uint32_t count,
+                      uint64_t oldest, uint64_t *lost)
+{
+    lane->from = lane->count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t *word = reader->block[i];
+        uint64_t n = lane->next + i;
+
+        if (n >= oldest && word[0] == 2 * n + 2 &&
+            ring_event_unpack(word + 1, &lane->event[lane->count]))
+            lane->count++;
+        else
+            lost_add(lost, 1);
+    }
+    lane->next += count;
+}
+
+/* Copies one block: at most a chunk, and not over the lane's end. */
+static int lane_copy(struct ring_reader *reader, uint32_t index, uint32_t *budget, uint64_t *lost,
+                     struct err *err)
+{
+    struct reader_lane *lane = &reader->lane[index];
+    uint32_t records = reader->header.lane_records;
+    uint64_t oldest = ring_oldest(lane->target, records), place, head = 0;
+    uint32_t count;
+    int result;
+
+    if (lane->next < oldest) {
+        lost_add(lost, oldest - lane->next);
+        lane->next = oldest;
+    }
+    place = lane->next & (records - 1);
+    count = (uint32_t)MIN(MIN(lane->target - lane->next, READER_CHUNK), records - place);
+    result = reader_copy(reader,
+                         lane_offset(reader, index) + sizeof(struct ring_lane) +
+                             place * sizeof(struct ring_record),
+                         reader->block, count * sizeof(struct ring_record), err);
+    if (result == 0)
+        result = lane_head(reader, index, &head, err);
+    if (result < 0)
+        return result;
+    *budget -= MIN(count, *budget);
+    if (head < lane->target || head > RING_HEAD_MAX)
+        lane_break(lane, lost);
+    else
+        lane_take(reader, lane, count, ring_oldest(head, records), lost);
+    return 0;
+}
+
+/* 1: the lane has an event at hand, 0: it has none, -EAGAIN: looked at enough for one call. */
+static int lane_fill(struct ring_reader *reader, uint32_t index, uint32_t *budget, uint64_t *lost,
+                     struct err *err)
+{
+    struct reader_lane *lane = &reader->lane[index];
+
+    while (lane->from == lane->count && lane->next < lane->target) {
+        int result;
+
+        if (*budget == 0)
+            return -EAGAIN;
+        result = lane_copy(reader, index, budget, lost, err);
+        if (result < 0)
+            return result;
+    }
+    return lane->from < lane->count;
+}
+
+/* Moves the earliest event at hand to *ret: 1, or 0 when there is none. */
+static int reader_pick(struct ring_reader *reader, struct ring_event *ret, uint32_t *budget,
+                       uint64_t *lost, struct err *err)
+{
+    struct reader_lane *first = NULL;
+
+    for (uint32_t i = 0; i < reader->header.lanes; i++) {
+        struct reader_lane *lane = &reader->lane[i];
+        int result = lane_fill(reader, i, budget, lost, err);
+
+        if (result < 0)
+            return result;
+        if (result == 1 && (!first || lane->event[lane->from].time_ns <
+                                          first->event[first->from].time_ns))
+            first = lane;
+    }
+    if (!first)
+        return 0;
+    *ret = first->event[first->from++];
+    return 1;
+}
+
+/* After an error nothing more is copied; what is at hand is still given out, and the error
+ * comes again with the next call.
+ */
+static void reader_stop(struct ring_reader *reader)
+{
+    for (uint32_t i = 0; i < reader->header.lanes; i++)
+        reader->lane[i].target = reader->lane[i].next;
+}
+
+int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_t room,
+                     uint64_t *lost, struct err *err)
+{
+    uint32_t budget = READER_BUDGET;
+    size_t given = 0;
+    int result = reader_aim(reader, lost, err);
+
+    if (result < 0)
+        reader_stop(reader);
+    room = MIN(room, INT_MAX);
+    while (given < room) {
+        int got = reader_pick(reader, &event[given], &budget, lost, err);
+
+        if (got == 0 || got == -EAGAIN)
+            break;
+        if (got < 0) {
+            result = got;
+            reader_stop(reader);
+        } else {
+            given++;
+        }
+    }
+    return given > 0 ? (int)given : result;
+}
