@@ -43,8 +43,8 @@ struct probe_thread {
     uint32_t epoch;
     struct ring_lane *lane; /* NULL: all lanes were taken; events are counted, not kept */
 };
-extern _Thread_local struct probe_thread probe_thread
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+#define PROBE_TLS _Thread_local __attribute__((tls_model("initial-exec"), visibility("hidden")))
+extern PROBE_TLS struct probe_thread probe_thread;
 
 /* probe_file.c: makes the file and maps it, header filled in, magic written. */
 struct probe_file {

@@ -11,7 +11,7 @@
 
 #include "probe/probe.h"
 
-_Thread_local struct probe_thread probe_thread = { .epoch = PROBE_EPOCH_NEVER };
+PROBE_TLS struct probe_thread probe_thread = { .epoch = PROBE_EPOCH_NEVER };
 
 static struct ring_lane *lane_at(const struct lockstep_probe *probe, uint32_t index)
 {

@@ -46,8 +46,7 @@ static inline void mark_put(struct lockstep_probe *probe, struct mark mark)
 {
     struct ring_lane *lane = probe_thread.lane;
     struct ring_record *record;
-    const uint64_t word[7] = { mark.time_ns, mark.step, mark.what, mark.a,
-                               mark.b,       mark.c,    mark.d };
+    const uint64_t word[7] = { mark.time_ns, mark.step, mark.what, mark.a, mark.b, mark.c, mark.d };
     uint64_t n;
 
     if (__builtin_expect(!lane, 0)) {

@@ -23,9 +23,9 @@
 #include "wire/ring.h"
 #include "wire/ring_format.h"
 
-#define READER_CHUNK 512u           /* records copied at a time */
-#define READER_BUDGET (1u << 20)    /* records looked at in one call, good or bad */
-#define READER_TRIES 4              /* copies until two in a row agree */
+#define READER_CHUNK 512u        /* records copied at a time */
+#define READER_BUDGET (1u << 20) /* records looked at in one call, good or bad */
+#define READER_TRIES 4           /* copies until two in a row agree */
 #define RECORD_WORDS 8u
 
 struct reader_lane {
@@ -398,7 +398,8 @@ static int reader_aim(struct ring_reader *reader, uint64_t *lost, struct err *er
 {
     struct reader_state state;
     uint32_t used;
-    int result = reader_copy(reader, offsetof(struct ring_header, step), &state, sizeof(state), err);
+    int result =
+        reader_copy(reader, offsetof(struct ring_header, step), &state, sizeof(state), err);
 
     if (result < 0)
         return result;
@@ -488,8 +489,8 @@ static int reader_pick(struct ring_reader *reader, struct ring_event *ret, uint3
 
         if (result < 0)
             return result;
-        if (result == 1 && (!first || lane->event[lane->from].time_ns <
-                                          first->event[first->from].time_ns))
+        if (result == 1 &&
+            (!first || lane->event[lane->from].time_ns < first->event[first->from].time_ns))
             first = lane;
     }
     if (!first)

@@ -104,9 +104,9 @@ static void header_and_table_say_who_the_rank_is(void **state)
 
     lockstep_layout_set(probe, &layout);
     lockstep_step_begin(probe, 7);
-    assert_int_equal(lockstep_comm_add(probe, 9, 2, 1, LOCKSTEP_COMM_TP,
-                                       "a name of more than thirty-two bytes"),
-                     0);
+    assert_int_equal(
+        lockstep_comm_add(probe, 9, 2, 1, LOCKSTEP_COMM_TP, "a name of more than thirty-two bytes"),
+        0);
     assert_int_equal(lockstep_coll_enqueue(probe, 0, LOCKSTEP_OP_ALL_GATHER, 8, 1), 0);
     lockstep_probe_close(probe);
     assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
