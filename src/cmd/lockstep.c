@@ -13,6 +13,7 @@
 #include "base/near.h"
 
 static const struct command *const commands[] = {
+    &command_bench_replay,
     &command_version,
     NULL,
 };

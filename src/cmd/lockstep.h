@@ -6,6 +6,7 @@
 
 #include "base/opt.h"
 
+extern const struct command command_bench_replay;
 extern const struct command command_version;
 
 const struct command *const *lockstep_commands(void); /* ends with NULL */

@@ -152,8 +152,7 @@ int64_t replay_run(const struct replay *replay, const int64_t *duration_ns, void
 
 static inline void lower(int64_t *time, int64_t limit)
 {
-    if (*time > limit)
-        *time = limit;
+    *time = *time < limit ? *time : limit;
 }
 
 static void slack_list(const struct replay_node *node, size_t count, const int64_t *duration,
