@@ -1,0 +1,248 @@
+/* keeper_serve.c - the keeper's own life: start, reap, report, end.
+ *
+ * It has a session of its own, so that ^C reaches only the launcher, and its signals stay blocked:
+ * only SIGKILL takes it away before its time.  Then the ranks get SIGKILL as their parent's death
+ * signal, and agents and controller SIGTERM.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "act/keeper_wire.h"
+#include "act/rings.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+struct serve {
+    const struct keeper_plan *plan;
+    struct tree *tree;
+    int socket, signals;
+    bool alone;            /* the launcher is gone */
+    enum tree_level level; /* alone: now being ended */
+    char env[KEEPER_ENV_MAX]; /* of the request in hand */
+};
+
+static void serve_stdio(bool keep_stdin)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    /* Nobody who waits for the end of the launcher's output shall have to wait for us. */
+    if (null < 0)
+        return;
+    if (!keep_stdin)
+        dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    if (null > STDERR_FILENO)
+        close(null);
+}
+
+static int serve_signals(void)
+{
+    sigset_t mask;
+
+    /* Blocked, not ignored: those that we start would inherit that they are ignored. */
+    sigemptyset(&mask);
+    for (size_t i = 0; i < 5; i++)
+        sigaddset(&mask, (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD }[i]);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void serve_report(struct serve *serve, const struct keeper_report *report)
+{
+    if (serve->alone)
+        return;
+    /* It may block while the launcher is stopped; its death ends that. */
+    while (send(serve->socket, report, sizeof(*report), MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+static void child_environment(const char *env, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        size_t length = strnlen(env + at, size - at);
+        const char *equals = memchr(env + at, '=', length);
+        char name[64];
+
+        if (equals && length < size - at && (size_t)(equals - (env + at)) < sizeof(name)) {
+            snprintf(name, sizeof(name), "%.*s", (int)(equals - (env + at)), env + at);
+            setenv(name, equals + 1, 1);
+        }
+        at += length + 1;
+    }
+}
+
+static void child_signals(const struct keeper_plan *plan, bool watcher)
+{
+    sigset_t mask = plan->mask;
+
+    signal(SIGPIPE, SIG_DFL);
+    if (watcher)
+        sigaddset(&mask, SIGTERM); /* keeper_spawn() says why */
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+}
+
+/* Between fork and exec.  The keeper has one thread, so that anything may be called here. */
+static _Noreturn void child_run(const struct keeper_plan *plan, const struct keeper_request *request,
+                                const char *env, const int fd[2], pid_t keeper)
+{
+    const struct keeper_command *command = &plan->command[request->command];
+    bool watcher = request->level != TREE_RANKS;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, watcher ? SIGTERM : SIGKILL);
+    if (getppid() != keeper)
+        _exit(125); /* it died before we could ask for the signal */
+    dup2(fd[0], STDOUT_FILENO);
+    dup2(fd[1], STDERR_FILENO);
+    child_environment(env, request->env_bytes);
+    child_signals(plan, watcher);
+    if (command->path)
+        execv(command->path, command->argv);
+    else
+        execvp(command->argv[0], command->argv);
+    dprintf(STDERR_FILENO, "lockstep run: %s: %m\n", command->argv[0]);
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static void serve_spawn(struct serve *serve, const struct keeper_request *request, const int fd[2])
+{
+    struct keeper_report report = { .event = KEEPER_SPAWNED, .token = request->token };
+    pid_t self = getpid(), pid;
+
+    pid = fork();
+    if (pid == 0)
+        child_run(serve->plan, request, serve->env, fd, self);
+    report.pid = pid;
+    report.status = pid < 0 ? -errno : 0;
+    report.mono_ns = time_mono_ns();
+    if (pid > 0) {
+        setpgid(pid, pid); /* so that it has its group when the launcher hears of it */
+        tree_add(serve->tree, pid, request->token, request->level);
+    }
+    serve_report(serve, &report);
+}
+
+static void serve_alone(struct serve *serve, enum tree_level level)
+{
+    serve->alone = true;
+    serve->level = level;
+    tree_end(serve->tree, level,
+             level == TREE_RANKS ? serve->plan->grace_ns : serve->plan->drain_ns, time_mono_ns());
+}
+
+/* Takes the two descriptors out of a message; -1 where there are none. */
+static void message_fds(struct msghdr *message, int fd[2])
+{
+    const struct cmsghdr *control = CMSG_FIRSTHDR(message);
+
+    fd[0] = fd[1] = -1;
+    if (control && control->cmsg_type == SCM_RIGHTS && control->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+        memcpy(fd, CMSG_DATA(control), 2 * sizeof(int));
+}
+
+static void serve_request(struct serve *serve)
+{
+    struct keeper_request request;
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part[2] = { { &request, sizeof(request) }, { serve->env, sizeof(serve->env) } };
+    struct msghdr message = { .msg_iov = part,
+                              .msg_iovlen = 2,
+                              .msg_control = &control,
+                              .msg_controllen = sizeof(control) };
+    ssize_t got = recvmsg(serve->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    int fd[2];
+
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (got < (ssize_t)sizeof(request)) {
+        serve_alone(serve, TREE_RANKS);
+        return;
+    }
+    message_fds(&message, fd);
+    if (request.ask == KEEPER_END)
+        tree_end(serve->tree, request.level, request.grace_ns, time_mono_ns());
+    else if (request.command < serve->plan->commands && fd[0] >= 0 &&
+             request.env_bytes == (size_t)got - sizeof(request))
+        serve_spawn(serve, &request, fd);
+    fd_clean(&fd[0]);
+    fd_clean(&fd[1]);
+}
+
+static void serve_reap(struct serve *serve)
+{
+    struct tree_exit exit;
+
+    while (tree_reap(serve->tree, &exit)) {
+        const struct keeper_report report = { .event = KEEPER_EXITED,
+                                              .token = exit.token,
+                                              .pid = exit.pid,
+                                              .status = exit.status,
+                                              .mono_ns = time_mono_ns() };
+
+        serve_report(serve, &report);
+    }
+}
+
+static void serve_end(struct serve *serve)
+{
+    struct keeper_report report = { .event = KEEPER_ENDED };
+
+    while (tree_step(serve->tree, time_mono_ns()) && serve->alone && serve->level < TREE_CONTROL)
+        serve_alone(serve, serve->level + 1);
+    if (tree_ending(serve->tree))
+        return;
+    if (serve->alone) {
+        rings_remove(serve->plan->rings);
+        _exit(0);
+    }
+    report.status = (int)tree_spared(serve->tree);
+    report.mono_ns = time_mono_ns();
+    serve_report(serve, &report);
+}
+
+static void serve_wait(struct serve *serve)
+{
+    struct pollfd fd[2] = { { .fd = serve->signals, .events = POLLIN },
+                            { .fd = serve->alone ? -1 : serve->socket, .events = POLLIN } };
+    int64_t pause_ns = tree_ending(serve->tree) ? tree_pause_ns(serve->tree, time_mono_ns()) : -1;
+    struct signalfd_siginfo info;
+
+    poll(fd, 2, pause_ns < 0 ? -1 : (int)(pause_ns / NS_PER_MS));
+    while (read(serve->signals, &info, sizeof(info)) > 0)
+        ;
+    if (fd[1].revents)
+        serve_request(serve);
+}
+
+_Noreturn void keeper_serve(const struct keeper_plan *plan, int socket)
+{
+    struct serve serve = { .plan = plan, .socket = socket };
+
+    setsid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "lockstep-keeper");
+    serve_stdio(plan->keep_stdin);
+    serve.signals = serve_signals();
+    if (serve.signals < 0 || tree_create(&serve.tree) < 0)
+        _exit(1);
+    for (;;) {
+        serve_wait(&serve);
+        serve_reap(&serve);
+        if (tree_ending(serve.tree))
+            serve_end(&serve);
+    }
+}

@@ -1,0 +1,21 @@
+/* keeper_wire.h - what launcher and keeper say to each other: both are the same program. */
+#ifndef LOCKSTEP_ACT_KEEPER_WIRE_H
+#define LOCKSTEP_ACT_KEEPER_WIRE_H
+
+#include <stdint.h>
+
+#include "act/keeper.h"
+
+enum keeper_ask { KEEPER_SPAWN = 1, KEEPER_END = 2 };
+#define KEEPER_SPAWNED 3 /* a report beside enum keeper_event: pid, or status -errno */
+
+struct keeper_request { /* one packet: this, then `env_bytes` of environment; a spawn has two fds */
+    uint32_t ask, command, token, level;
+    uint32_t env_bytes;
+    int64_t grace_ns;
+};
+
+/* The keeper's life.  Never returns. */
+_Noreturn void keeper_serve(const struct keeper_plan *plan, int socket);
+
+#endif

@@ -1,0 +1,130 @@
+/* procs.c - who descends from whom, as /proc tells it.
+ *
+ * The list is not one moment's truth: processes fork and end while we read.  Callers that
+ * need to know that nobody is left therefore look twice (tree.c).
+ */
+#include "act/procs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+
+int proc_parse(const char *stat, struct proc *ret)
+{
+    const char *after = strrchr(stat, ')');
+    struct proc proc = { 0 };
+    char state;
+    int pid, parent;
+
+    if (!after || sscanf(stat, "%d (", &pid) != 1)
+        return -EINVAL;
+    if (sscanf(after + 1, " %c %d", &state, &parent) != 2 || pid <= 0 || parent < 0)
+        return -EINVAL;
+    proc.pid = pid;
+    proc.parent = parent;
+    *ret = proc;
+    return 0;
+}
+
+static int proc_read(int proc_fd, const char *name, struct proc *ret)
+{
+    CLEAN(fd_clean) int fd = -1;
+    char path[64], text[512];
+    ssize_t got;
+
+    snprintf(path, sizeof(path), "%.20s/stat", name);
+    fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    got = read(fd, text, sizeof(text) - 1);
+    if (got <= 0)
+        return -ESRCH; /* it ended between open and read */
+    text[got] = '\0';
+    return proc_parse(text, ret);
+}
+
+static int procs_add(struct procs *procs, const struct proc *proc)
+{
+    if (procs->count == procs->room) {
+        size_t room = MAX(procs->room * 2, (size_t)256);
+        struct proc *list = reallocarray(procs->list, room, sizeof(*list));
+
+        if (!list)
+            return -ENOMEM;
+        procs->list = list;
+        procs->room = room;
+    }
+    procs->list[procs->count++] = *proc;
+    return 0;
+}
+
+static int proc_compare(const void *a, const void *b)
+{
+    const struct proc *x = a, *y = b;
+
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static void dir_clean(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+int procs_read(struct procs *procs)
+{
+    CLEAN(dir_clean) DIR *dir = opendir("/proc");
+    const struct dirent *entry;
+
+    if (!dir)
+        return -errno;
+    procs->count = 0;
+    while ((entry = readdir(dir))) {
+        struct proc proc;
+
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        if (proc_read(dirfd(dir), entry->d_name, &proc) == 0 && procs_add(procs, &proc) < 0)
+            return -ENOMEM;
+    }
+    if (procs->count)
+        qsort(procs->list, procs->count, sizeof(*procs->list), proc_compare);
+    return 0;
+}
+
+void procs_fini(struct procs *procs)
+{
+    free(procs->list);
+    *procs = (struct procs){ 0 };
+}
+
+static const struct proc *procs_find(const struct procs *procs, pid_t pid)
+{
+    const struct proc key = { .pid = pid };
+
+    return bsearch(&key, procs->list, procs->count, sizeof(key), proc_compare);
+}
+
+void procs_below(struct procs *procs, pid_t top)
+{
+    for (size_t i = 0; i < procs->count; i++) {
+        const struct proc *at = &procs->list[i];
+
+        procs->list[i].root = 0;
+        /* A snapshot that is no tree (pids reused while we read) must not keep us climbing. */
+        for (size_t depth = 0; at && at->pid != top && depth < procs->count; depth++) {
+            if (at->parent == top) {
+                procs->list[i].root = at->pid;
+                break;
+            }
+            at = procs_find(procs, at->parent);
+        }
+    }
+}

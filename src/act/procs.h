@@ -1,0 +1,27 @@
+/* procs.h - who descends from whom, as /proc tells it. */
+#ifndef LOCKSTEP_ACT_PROCS_H
+#define LOCKSTEP_ACT_PROCS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc {
+    pid_t pid, parent;
+    pid_t root; /* the child of `top` that it descends from (itself, perhaps); 0: not below top */
+};
+
+struct procs {
+    struct proc *list;
+    size_t count, room;
+};
+
+/* Begins with `pid (name) state parent`; a name may hold anything, also ") R 1 (".  -EINVAL. */
+int proc_parse(const char *stat, struct proc *ret);
+/* Reads all of /proc, sorted by pid.  The list is kept for the next call.  -errno. */
+int procs_read(struct procs *procs);
+void procs_fini(struct procs *procs);
+/* Sets every root.  A process whose parent is not in the (sorted) list is below nobody. */
+void procs_below(struct procs *procs, pid_t top);
+
+#endif

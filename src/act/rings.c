@@ -1,0 +1,73 @@
+/* rings.c - the directory in which ranks make their rings. */
+#include "act/rings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "core/clean.h"
+
+static int rings_parent(const char *path, struct path *ret)
+{
+    size_t length = strlen(path);
+
+    if (length >= sizeof(ret->text))
+        return -ENAMETOOLONG;
+    memcpy(ret->text, path, length + 1);
+    dirname(ret->text);
+    return 0;
+}
+
+static int rings_check(const char *path, struct err *err)
+{
+    struct stat info;
+
+    if (lstat(path, &info) < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022))
+        return err_set(err, -EPERM, "%s: not a directory that only you can write to", path);
+    return 0;
+}
+
+int rings_make(const char *path, int fresh, struct err *err)
+{
+    struct path parent;
+    int r = rings_parent(path, &parent);
+
+    if (r < 0)
+        return err_set(err, r, "%s: too long", path);
+    r = path_make(parent.text, err);
+    if (r == 0)
+        r = rings_check(parent.text, err);
+    if (r < 0)
+        return r;
+    if (mkdir(path, 0700) < 0 && (errno != EEXIST || fresh))
+        return err_set(err, -errno, "%s: %m", path);
+    return rings_check(path, err);
+}
+
+void rings_remove(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    struct path parent;
+
+    if (!dir) {
+        fd_clean(&fd);
+        return;
+    }
+    while ((entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(fd, entry->d_name, 0); /* rings are files: a folder in here is not ours */
+    closedir(dir);
+    rmdir(path);
+    if (rings_parent(path, &parent) == 0)
+        rmdir(parent.text);
+}

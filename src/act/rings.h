@@ -1,0 +1,15 @@
+/* rings.h - the directory in which ranks make their rings. */
+#ifndef LOCKSTEP_ACT_RINGS_H
+#define LOCKSTEP_ACT_RINGS_H
+
+#include "core/err.h"
+
+/* Makes it and what is missing above it, mode 0700.  What is there already must be ours alone:
+ * in a directory that anybody can write to, somebody else may have been first.  -EEXIST when `fresh` and
+ * it is there; -EPERM when it is not ours.
+ */
+int rings_make(const char *path, int fresh, struct err *err);
+/* Removes it, the rings in it, and the directory above it when that is empty.  Quiet. */
+void rings_remove(const char *path);
+
+#endif

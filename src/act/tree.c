@@ -1,0 +1,202 @@
+/* tree.c - the processes below this one: told apart, reaped, and ended.
+ *
+ * Why from the top and not everybody at once: a rank that is told to end may want to
+ * save its work, and cannot when its data loaders die under it.  So each process is told when it
+ * has no living parent but us.  A shell that defers its trap until its command ends would never pass
+ * the word on; hence everybody is told after half the grace.
+ */
+#include "act/tree.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "act/procs.h"
+#include "core/clean.h"
+#include "core/map.h"
+#include "core/time.h"
+
+struct tree_child {
+    pid_t pid;
+    uint32_t token;
+    enum tree_level level;
+};
+
+struct tree {
+    struct tree_child *child;
+    size_t count, room;
+    struct procs procs; /* kept between walks for its memory */
+    struct map told;    /* pids that got SIGTERM in this ending */
+    bool ending;
+    enum tree_level level;
+    int64_t begun_ns, grace_ns;
+    uint32_t spared;
+};
+
+int tree_create(struct tree **ret)
+{
+    struct tree *tree = calloc(1, sizeof(*tree));
+
+    if (!tree)
+        return -ENOMEM;
+    *ret = tree;
+    return 0;
+}
+
+void tree_destroy(struct tree *tree)
+{
+    if (!tree)
+        return;
+    procs_fini(&tree->procs);
+    map_fini(&tree->told);
+    free(tree->child);
+    free(tree);
+}
+
+static struct tree_child *tree_find(const struct tree *tree, pid_t pid)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->child[i].pid == pid)
+            return &tree->child[i];
+    return NULL;
+}
+
+int tree_add(struct tree *tree, pid_t pid, uint32_t token, enum tree_level level)
+{
+    if (tree->count == tree->room) {
+        size_t room = MAX(tree->room * 2, (size_t)16);
+        struct tree_child *child = reallocarray(tree->child, room, sizeof(*child));
+
+        if (!child)
+            return -ENOMEM;
+        tree->child = child;
+        tree->room = room;
+    }
+    tree->child[tree->count++] = (struct tree_child){ .pid = pid, .token = token, .level = level };
+    return 0;
+}
+
+void tree_forget(struct tree *tree, pid_t pid)
+{
+    struct tree_child *child = tree_find(tree, pid);
+
+    if (child)
+        *child = tree->child[--tree->count];
+}
+
+int tree_reap(struct tree *tree, struct tree_exit *ret)
+{
+    pid_t pid;
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        const struct tree_child *child = tree_find(tree, pid);
+        bool report = child && child->level != TREE_FOREIGN;
+
+        if (report)
+            *ret = (struct tree_exit){ .token = child->token, .pid = pid, .status = status };
+        tree_forget(tree, pid);
+        if (report)
+            return 1;
+    }
+    return 0;
+}
+
+void tree_end(struct tree *tree, enum tree_level level, int64_t grace_ns, int64_t now_ns)
+{
+    map_fini(&tree->told);
+    tree->ending = true;
+    tree->level = level;
+    tree->begun_ns = now_ns;
+    tree->grace_ns = grace_ns;
+    tree->spared = 0;
+}
+
+bool tree_ending(const struct tree *tree)
+{
+    return tree->ending;
+}
+
+uint32_t tree_spared(const struct tree *tree)
+{
+    return tree->spared;
+}
+
+int64_t tree_pause_ns(const struct tree *tree, int64_t now_ns)
+{
+    /* Quick at first, when most trees end; a walk over a busy node's /proc takes milliseconds. */
+    return (now_ns - tree->begun_ns < NS_PER_S ? 10 : 100) * NS_PER_MS;
+}
+
+/* Tells it once.  A stopped process is woken, or it could not heed the word.  Without memory to
+ * remember whom we told we tell again: harmless.
+ */
+static int tree_tell(struct tree *tree, pid_t pid)
+{
+    uint64_t *told = map_put(&tree->told, (uint64_t)pid, 0);
+
+    if (told && *told)
+        return 0;
+    if (told)
+        *told = 1;
+    if (kill(pid, SIGTERM) < 0)
+        return -errno;
+    return kill(pid, SIGCONT) < 0 ? -errno : 0;
+}
+
+static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_ns)
+{
+    int64_t passed = now_ns - tree->begun_ns;
+
+    if (passed >= tree->grace_ns)
+        return kill(proc->pid, SIGKILL) < 0 ? -errno : 0;
+    if (proc->parent == getpid() || passed >= tree->grace_ns / 2)
+        return tree_tell(tree, proc->pid);
+    return 0;
+}
+
+/* Signals whom it finds; how many of them are still there. */
+static size_t tree_walk(struct tree *tree, int64_t now_ns)
+{
+    size_t left = 0;
+
+    if (procs_read(&tree->procs) < 0)
+        return 1; /* no memory or no descriptor now: try again later */
+    procs_below(&tree->procs, getpid());
+    tree->spared = 0;
+    for (size_t i = 0; i < tree->procs.count; i++) {
+        const struct proc *proc = &tree->procs.list[i];
+        const struct tree_child *root;
+
+        if (!proc->root)
+            continue;
+        root = tree_find(tree, proc->root);
+        if (root && root->level > tree->level)
+            continue;
+        if (tree_signal(tree, proc, now_ns) == -EPERM)
+            tree->spared++;
+        else
+            left++;
+    }
+    return left;
+}
+
+static bool tree_childless(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+bool tree_step(struct tree *tree, int64_t now_ns)
+{
+    if (!tree->ending)
+        return false;
+    /* Two empty walks: one may miss a process whose parent ended while we read. */
+    if (!tree_childless() && (tree_walk(tree, now_ns) || tree_walk(tree, now_ns)))
+        return false;
+    tree->ending = false;
+    return true;
+}

@@ -1,0 +1,52 @@
+/* tree.h - the processes below this one: told apart, reaped, and ended.
+ *
+ * The process that uses it must be a child subreaper: then whatever its children leave
+ * behind (daemons with a session of their own, double forks) becomes its child, and "no children
+ * and no descendants" means that really nothing is left.  One tree per process.
+ */
+#ifndef LOCKSTEP_ACT_TREE_H
+#define LOCKSTEP_ACT_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Ending a level ends all lower ones too.  Orphans are taken for what ranks left. */
+enum tree_level {
+    TREE_RANKS = 0,
+    TREE_AGENTS = 1,
+    TREE_CONTROL = 2,
+    TREE_FOREIGN = 3, /* children that we had before; never ended */
+};
+
+struct tree_exit {
+    uint32_t token;
+    pid_t pid;
+    int status; /* as waitpid() gives it */
+};
+
+struct tree;
+
+int tree_create(struct tree **ret);
+void tree_destroy(struct tree *tree); /* NULL is fine; ends nobody */
+
+int tree_add(struct tree *tree, pid_t pid, uint32_t token, enum tree_level level);
+void tree_forget(struct tree *tree, pid_t pid); /* another process reaped it */
+/* 1 and *ret: a known child has ended.  0: none for now.  Orphans are reaped without a word. */
+int tree_reap(struct tree *tree, struct tree_exit *ret);
+
+/* Begins to end everything up to `level`.  Our own children are told first (SIGTERM); what they
+ * leave is told when it comes to us; after half the grace all descendants are told, and after all
+ * of it everybody is killed, again and again, until nobody is left.  Calling it again
+ * starts over with the new level and grace; a grace of 0 kills at once.
+ */
+void tree_end(struct tree *tree, enum tree_level level, int64_t grace_ns, int64_t now_ns);
+bool tree_ending(const struct tree *tree);
+/* Goes on with it; call it every tree_pause_ns().  True, once: everybody has ended, or is beyond our
+ * power (another user's; tree_spared() counts them).
+ */
+bool tree_step(struct tree *tree, int64_t now_ns);
+int64_t tree_pause_ns(const struct tree *tree, int64_t now_ns);
+uint32_t tree_spared(const struct tree *tree);
+
+#endif
