@@ -17,10 +17,11 @@
 struct keeper {
     int socket; /* -1: it is gone */
     pid_t pid;
-    int status;        /* how it ended; -1: not known */
-    struct tree *tree; /* what it started: ours to end when it is gone */
+    int status;                  /* how it ended; -1: not known */
+    struct tree *tree;           /* what it started: ours to end when it is gone */
     struct keeper_report *queue; /* came while we waited for the answer to a spawn */
     size_t queued, room;
+    uint32_t end_token; /* of the latest request to end: answers to earlier ones are stale */
 };
 
 static void keeper_free(struct keeper *keeper)
@@ -203,7 +204,9 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
 
 void keeper_end(struct keeper *keeper, enum tree_level level, int64_t grace_ns)
 {
-    const struct keeper_request request = { .ask = KEEPER_END, .level = level, .grace_ns = grace_ns };
+    const struct keeper_request request = {
+        .ask = KEEPER_END, .token = ++keeper->end_token, .level = level, .grace_ns = grace_ns
+    };
 
     if (keeper->socket >= 0 && keeper_send(keeper, &request, NULL, NULL) == 0)
         return;
@@ -233,13 +236,14 @@ static int keeper_next_own(struct keeper *keeper, struct keeper_report *ret)
         return 1;
     }
     ret->event = KEEPER_ENDED;
+    ret->token = keeper->end_token;
     if (!tree_step(keeper->tree, ret->mono_ns))
         return 0;
     ret->status = (int)tree_spared(keeper->tree);
     return 1;
 }
 
-int keeper_next(struct keeper *keeper, struct keeper_report *ret)
+static int keeper_next_any(struct keeper *keeper, struct keeper_report *ret)
 {
     if (keeper->queued) {
         *ret = keeper->queue[0];
@@ -250,6 +254,16 @@ int keeper_next(struct keeper *keeper, struct keeper_report *ret)
     if (ret->event == KEEPER_EXITED)
         tree_forget(keeper->tree, ret->pid);
     return 1;
+}
+
+int keeper_next(struct keeper *keeper, struct keeper_report *ret)
+{
+    int r;
+
+    do
+        r = keeper_next_any(keeper, ret);
+    while (r && ret->event == KEEPER_ENDED && ret->token != keeper->end_token);
+    return r;
 }
 
 void keeper_stop(struct keeper *keeper)

@@ -47,7 +47,10 @@ struct keeper_job {
     int out_fd, err_fd;
 };
 
-enum keeper_event { KEEPER_EXITED = 1, KEEPER_ENDED = 2 };
+enum keeper_event {
+    KEEPER_EXITED = 1,
+    KEEPER_ENDED = 2
+};
 
 struct keeper_report {
     uint32_t event; /* enum keeper_event */
@@ -68,8 +71,9 @@ pid_t keeper_pid(const struct keeper *keeper);
 int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret, struct err *err);
 void keeper_end(struct keeper *keeper, enum tree_level level, int64_t grace_ns);
 
-int keeper_fd(const struct keeper *keeper);          /* poll it for reading; -1: the keeper is gone */
-int64_t keeper_pause_ns(const struct keeper *keeper); /* call keeper_next() after this; -1: need not */
+int keeper_fd(const struct keeper *keeper); /* poll it for reading; -1: the keeper is gone */
+int64_t keeper_pause_ns(
+    const struct keeper *keeper); /* call keeper_next() after this; -1: need not */
 /* 1 and *ret, or 0: nothing for now. */
 int keeper_next(struct keeper *keeper, struct keeper_report *ret);
 bool keeper_lost(const struct keeper *keeper, int *ret_status); /* how it ended; -1: not known */

@@ -24,8 +24,9 @@ struct serve {
     const struct keeper_plan *plan;
     struct tree *tree;
     int socket, signals;
-    bool alone;            /* the launcher is gone */
-    enum tree_level level; /* alone: now being ended */
+    bool alone;               /* the launcher is gone */
+    enum tree_level level;    /* alone: now being ended */
+    uint32_t end_token;       /* of the request that is being ended */
     char env[KEEPER_ENV_MAX]; /* of the request in hand */
 };
 
@@ -93,8 +94,9 @@ static void child_signals(const struct keeper_plan *plan, bool watcher)
 }
 
 /* Between fork and exec.  The keeper has one thread, so that anything may be called here. */
-static _Noreturn void child_run(const struct keeper_plan *plan, const struct keeper_request *request,
-                                const char *env, const int fd[2], pid_t keeper)
+static _Noreturn void child_run(const struct keeper_plan *plan,
+                                const struct keeper_request *request, const char *env,
+                                const int fd[2], pid_t keeper)
 {
     const struct keeper_command *command = &plan->command[request->command];
     bool watcher = request->level != TREE_RANKS;
@@ -147,7 +149,8 @@ static void message_fds(struct msghdr *message, int fd[2])
     const struct cmsghdr *control = CMSG_FIRSTHDR(message);
 
     fd[0] = fd[1] = -1;
-    if (control && control->cmsg_type == SCM_RIGHTS && control->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+    if (control && control->cmsg_type == SCM_RIGHTS &&
+        control->cmsg_len == CMSG_LEN(2 * sizeof(int)))
         memcpy(fd, CMSG_DATA(control), 2 * sizeof(int));
 }
 
@@ -159,10 +162,9 @@ static void serve_request(struct serve *serve)
         char room[CMSG_SPACE(2 * sizeof(int))];
     } control;
     struct iovec part[2] = { { &request, sizeof(request) }, { serve->env, sizeof(serve->env) } };
-    struct msghdr message = { .msg_iov = part,
-                              .msg_iovlen = 2,
-                              .msg_control = &control,
-                              .msg_controllen = sizeof(control) };
+    struct msghdr message = {
+        .msg_iov = part, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)
+    };
     ssize_t got = recvmsg(serve->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     int fd[2];
 
@@ -173,11 +175,13 @@ static void serve_request(struct serve *serve)
         return;
     }
     message_fds(&message, fd);
-    if (request.ask == KEEPER_END)
+    if (request.ask == KEEPER_END) {
+        serve->end_token = request.token;
         tree_end(serve->tree, request.level, request.grace_ns, time_mono_ns());
-    else if (request.command < serve->plan->commands && fd[0] >= 0 &&
-             request.env_bytes == (size_t)got - sizeof(request))
+    } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
+               request.env_bytes == (size_t)got - sizeof(request)) {
         serve_spawn(serve, &request, fd);
+    }
     fd_clean(&fd[0]);
     fd_clean(&fd[1]);
 }
@@ -199,7 +203,7 @@ static void serve_reap(struct serve *serve)
 
 static void serve_end(struct serve *serve)
 {
-    struct keeper_report report = { .event = KEEPER_ENDED };
+    struct keeper_report report = { .event = KEEPER_ENDED, .token = serve->end_token };
 
     while (tree_step(serve->tree, time_mono_ns()) && serve->alone && serve->level < TREE_CONTROL)
         serve_alone(serve, serve->level + 1);

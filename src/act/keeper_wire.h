@@ -6,7 +6,10 @@
 
 #include "act/keeper.h"
 
-enum keeper_ask { KEEPER_SPAWN = 1, KEEPER_END = 2 };
+enum keeper_ask {
+    KEEPER_SPAWN = 1,
+    KEEPER_END = 2
+};
 #define KEEPER_SPAWNED 3 /* a report beside enum keeper_event: pid, or status -errno */
 
 struct keeper_request { /* one packet: this, then `env_bytes` of environment; a spawn has two fds */

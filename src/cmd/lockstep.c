@@ -14,6 +14,7 @@
 
 static const struct command *const commands[] = {
     &command_bench_replay,
+    &command_run,
     &command_version,
     NULL,
 };

@@ -7,6 +7,7 @@
 #include "base/opt.h"
 
 extern const struct command command_bench_replay;
+extern const struct command command_run;
 extern const struct command command_version;
 
 const struct command *const *lockstep_commands(void); /* ends with NULL */

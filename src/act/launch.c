@@ -1,0 +1,518 @@
+/* launch.c - one run from its first attempt to its end.
+ *
+ * launch_run() is the story: take the place, start the keeper, attempt until it is well or hopeless, let
+ * agents and controller finish.  Whatever is waited for, it is waited for in launch_turn(), which serves all that
+ * can happen in the meantime.
+ */
+#include "act/launch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "act/keeper.h"
+#include "act/output.h"
+#include "act/place.h"
+#include "act/rings.h"
+#include "act/tell.h"
+#include "act/watch.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define LAUNCH_DRAIN_NS (20 * NS_PER_S)    /* for agents, then for the controller */
+#define LAUNCH_PATIENCE_NS (10 * NS_PER_S) /* after SIGKILL, before we say that somebody stays */
+#define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
+
+struct launch {
+    const struct launch_plan *plan;
+    struct place place;
+    sigset_t mask; /* as we were born */
+    int signals;
+    struct keeper *keeper;
+    struct output *output;
+    struct tell *tell;
+    struct watch *watch; /* NULL: --no-watch */
+    struct pollfd *poll;
+    struct keeper_command *command;
+    uint32_t count, running; /* of ranks, or of the one command */
+    bool failed;             /* in this attempt */
+    uint32_t culprit;        /* of the latest failed attempt */
+    int culprit_status;
+    bool ending, ended; /* a level of the tree is being ended; it has ended */
+    enum tree_level level;
+    int stop_signal; /* to us; 0: none */
+    bool lost_said, tell_failed;
+    int lost_status;
+};
+
+/* ---- what is written down ---- */
+
+static void launch_told(struct launch *launch, int r, const struct err *err)
+{
+    if (r < 0 && !launch->tell_failed) {
+        output_say(launch->output, "%s; what happens from now on is not all on record", err->text);
+        launch->tell_failed = true;
+    }
+}
+
+static void launch_tell_run(struct launch *launch, enum run_event event, int status,
+                            const char *text)
+{
+    struct fact_run fact = {
+        .event = (uint8_t)event,
+        .attempt = launch->place.file.attempt,
+        .ranks = launch->plan->ranks,
+        .culprit = launch->failed && launch->plan->ranks ? (int32_t)launch->culprit : -1,
+        .status = status,
+        .mono_ns = time_mono_ns(),
+        .real_ns = time_real_ns(),
+    };
+    struct err err = { "" };
+
+    snprintf(fact.text, sizeof(fact.text), "%s", text);
+    launch_told(launch, tell_run(launch->tell, &fact, &err), &err);
+}
+
+static void launch_tell_exit(struct launch *launch, const struct keeper_report *report, bool told)
+{
+    struct fact_exit fact = { .rank = report->token,
+                              .attempt = launch->place.file.attempt,
+                              .mono_ns = report->mono_ns,
+                              .status = report->status,
+                              .told = told };
+    struct err err = { "" };
+
+    if (!launch->plan->ranks)
+        return;
+    tell_status_text(report->status, fact.text, sizeof(fact.text));
+    launch_told(launch, tell_exit(launch->tell, &fact, &err), &err);
+}
+
+static void launch_write_file(struct launch *launch)
+{
+    struct err err = { "" };
+
+    launch_told(launch, runfile_write(launch->place.directory.text, &launch->place.file, &err),
+                &err);
+}
+
+/* ---- what can happen ---- */
+
+static void launch_end(struct launch *launch, enum tree_level level, int64_t grace_ns)
+{
+    launch->ending = true;
+    launch->ended = false;
+    launch->level = level;
+    keeper_end(launch->keeper, level, grace_ns);
+}
+
+static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
+{
+    char text[160];
+
+    tell_status_text(status, text, sizeof(text));
+    if (launch->plan->ranks)
+        output_say(launch->output, "rank %u %s", rank, text);
+    else
+        output_say(launch->output, "%s %s", launch->plan->command[0], text);
+}
+
+static void launch_on_exit(struct launch *launch, const struct keeper_report *report)
+{
+    bool told = launch->ending || launch->lost_said; /* the keeper's death kills them */
+
+    if (report->token >= WATCH_TOKEN) {
+        watch_exited(launch->watch, report->token, report->status, launch->output, report->mono_ns);
+        return;
+    }
+    launch->running--;
+    if (report->status != 0 && !told && !launch->failed) {
+        launch->failed = true;
+        launch->culprit = report->token;
+        launch->culprit_status = report->status;
+        launch_say_exit(launch, report->token, report->status);
+    }
+    launch_tell_exit(launch, report, told);
+}
+
+static void launch_on_signal(struct launch *launch, int number)
+{
+    if (number == SIGCHLD)
+        return; /* the keeper's end is seen at its socket, and orphans are reaped with the rest */
+    if (launch->level > TREE_RANKS || (launch->stop_signal && number == SIGINT)) {
+        if (launch->ending && !launch->ended)
+            keeper_end(launch->keeper, launch->level, 0);
+        return;
+    }
+    if (launch->stop_signal)
+        return;
+    launch->stop_signal = number;
+    output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",
+               sigabbrev_np(number));
+}
+
+static void launch_on_lost(struct launch *launch)
+{
+    char text[160];
+
+    launch->lost_said = true;
+    keeper_lost(launch->keeper, &launch->lost_status);
+    tell_status_text(launch->lost_status, text, sizeof(text));
+    output_say(launch->output, "the keeper was %s; the run ends, and all its processes", text);
+    if (launch->ending && !launch->ended) /* it may have died with our request in its hands */
+        launch_end(launch, launch->level, launch->plan->grace_ns);
+}
+
+static void launch_reports(struct launch *launch)
+{
+    struct keeper_report report;
+
+    while (keeper_next(launch->keeper, &report)) {
+        if (!launch->lost_said && keeper_lost(launch->keeper, NULL))
+            launch_on_lost(launch); /* before its children's exits: they are its echoes */
+        if (report.event == KEEPER_EXITED) {
+            launch_on_exit(launch, &report);
+        } else if (report.event == KEEPER_ENDED) {
+            launch->ended = true;
+            if (report.status)
+                output_say(launch->output,
+                           "%d processes of another user stay: they cannot be ended",
+                           report.status);
+        }
+    }
+    if (!launch->lost_said && keeper_lost(launch->keeper, NULL))
+        launch_on_lost(launch);
+}
+
+static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
+{
+    int64_t now = time_mono_ns(), pause = keeper_pause_ns(launch->keeper);
+
+    if (launch->watch)
+        until_ns = MIN(until_ns, watch_due_ns(launch->watch));
+    if (pause >= 0)
+        until_ns = MIN(until_ns, now + pause);
+    if (until_ns == INT64_MAX)
+        return -1;
+    return (int)MIN(MAX(until_ns - now, 0) / NS_PER_MS + 1, INT64_C(3600000));
+}
+
+/* Waits until something happens, or `until_ns`, and serves it. */
+static void launch_turn(struct launch *launch, int64_t until_ns)
+{
+    struct pollfd *fd = launch->poll;
+    struct signalfd_siginfo info;
+    size_t outputs;
+
+    fd[0] = (struct pollfd){ .fd = keeper_fd(launch->keeper), .events = POLLIN };
+    fd[1] = (struct pollfd){ .fd = launch->signals, .events = POLLIN };
+    outputs = output_poll(launch->output, fd + 2);
+    if (poll(fd, 2 + outputs, launch_timeout_ms(launch, until_ns)) > 0)
+        output_serve(launch->output, fd + 2, outputs);
+    while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        launch_on_signal(launch, (int)info.ssi_signo);
+    launch_reports(launch);
+    if (launch->watch)
+        watch_start(launch->watch, launch->keeper, launch->output, time_mono_ns());
+}
+
+/* Ends a level of the tree and waits for it. */
+static void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
+{
+    int64_t say_ns = time_mono_ns() + grace_ns + LAUNCH_PATIENCE_NS;
+
+    launch_end(launch, level, grace_ns);
+    while (!launch->ended) {
+        launch_turn(launch, say_ns);
+        if (time_mono_ns() >= say_ns && !launch->ended) {
+            output_say(launch->output,
+                       "some processes have not ended after SIGKILL (stuck in the kernel?)");
+            say_ns = INT64_MAX;
+        }
+    }
+    launch->ending = false;
+}
+
+/* ---- an attempt ---- */
+
+static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
+                      struct err *err)
+{
+    struct buf env = { 0 };
+    int fd[2];
+    struct keeper_job job = { .command = 0, .token = rank, .level = TREE_RANKS, .env = &env };
+    pid_t pid;
+    int r = output_open(launch->output, rank, fd, err);
+
+    if (r < 0)
+        return r;
+    layout_env(&launch->place.file.layout, start, rank, &env);
+    job.out_fd = fd[0];
+    job.err_fd = fd[1];
+    r = keeper_spawn(launch->keeper, &job, &pid, err);
+    buf_fini(&env);
+    close(fd[0]);
+    close(fd[1]);
+    launch->running += r == 0;
+    return r;
+}
+
+static int ranks_start(struct launch *launch, struct err *err)
+{
+    struct layout_start start = {
+        .run = launch->place.file.id,
+        .rings = launch->place.file.rings,
+        .attempt = launch->place.file.attempt,
+        .max_restarts = launch->plan->max_restarts,
+        .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
+    };
+    int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
+
+    for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
+        r = rank_start(launch, rank, &start, err);
+        if (r < 0 && r != -EPIPE) {
+            launch->culprit = rank;
+            err_wrap(err, r, "rank %u could not be started", rank);
+        }
+    }
+    return r;
+}
+
+static void attempt_begin(struct launch *launch)
+{
+    struct err err = { "" };
+    char text[160];
+    int r;
+
+    launch->failed = false;
+    launch->level = TREE_RANKS;
+    launch_write_file(launch);
+    tell_command_text(launch->plan->command, text, sizeof(text));
+    launch_tell_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
+    if (launch->place.file.attempt) {
+        snprintf(text, sizeof(text), "attempt %u", launch->place.file.attempt);
+        output_mark(launch->output, text);
+    }
+    r = ranks_start(launch, &err);
+    if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
+        output_say(launch->output, "%s", err.text);
+        launch->failed = true;
+        launch->culprit_status = W_EXITCODE(125, 0);
+    }
+}
+
+/* All ended well, one did not, or we are told to stop. */
+static bool attempt_over(const struct launch *launch)
+{
+    return !launch->running || launch->failed || launch->stop_signal || launch->lost_said;
+}
+
+static int launch_exit_status(const struct launch *launch)
+{
+    if (launch->stop_signal)
+        return 128 + launch->stop_signal;
+    if (launch->lost_said)
+        return tell_status_code(launch->lost_status);
+    return launch->failed ? tell_status_code(launch->culprit_status) : 0;
+}
+
+static void attempt_why(const struct launch *launch, char *ret, size_t room)
+{
+    if (launch->stop_signal)
+        snprintf(ret, room, "stopped by SIG%s", sigabbrev_np(launch->stop_signal));
+    else if (launch->lost_said)
+        snprintf(ret, room, "the keeper was lost");
+    else if (launch->failed)
+        tell_status_text(launch->culprit_status, ret, room);
+    else
+        snprintf(ret, room, "all ended well");
+}
+
+static void attempt_run(struct launch *launch)
+{
+    char why[160];
+
+    attempt_begin(launch);
+    while (!attempt_over(launch))
+        launch_turn(launch, INT64_MAX);
+    launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
+    output_drain(launch->output);
+    attempt_why(launch, why, sizeof(why));
+    launch_tell_run(launch, RUN_ATTEMPT_END, launch_exit_status(launch), why);
+}
+
+/* False: no more attempts. */
+static bool launch_again(struct launch *launch)
+{
+    struct runfile *file = &launch->place.file;
+    int64_t pause = launch->plan->backoff_ns, until;
+
+    if (!launch->failed || launch->stop_signal || launch->lost_said ||
+        file->restarts >= launch->plan->max_restarts)
+        return false;
+    for (uint32_t i = 0; i < file->restarts && pause < LAUNCH_BACKOFF_MAX_NS; i++)
+        pause *= 2;
+    pause = MIN(pause, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
+    file->restarts++;
+    output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
+               launch->plan->max_restarts, (double)pause / 1e9);
+    until = time_mono_ns() + pause;
+    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said)
+        launch_turn(launch, until);
+    if (launch->stop_signal || launch->lost_said)
+        return false;
+    file->attempt++;
+    return true;
+}
+
+/* ---- the run ---- */
+
+static int launch_signals(struct launch *launch, struct err *err)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    for (size_t i = 0; i < COUNT(wanted); i++)
+        sigaddset(&mask, wanted[i]);
+    sigprocmask(SIG_BLOCK, &mask, &launch->mask);
+    signal(SIGPIPE, SIG_IGN);
+    launch->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return launch->signals < 0 ? err_set(err, -errno, "signalfd: %m") : 0;
+}
+
+static int launch_keeper(struct launch *launch, struct err *err)
+{
+    size_t watchers = launch->watch ? watch_count(launch->watch) : 0;
+    struct keeper_plan plan = { .commands = 1 + watchers,
+                                .mask = launch->mask,
+                                .keep_stdin = !launch->plan->ranks,
+                                .grace_ns = launch->plan->grace_ns,
+                                .drain_ns = LAUNCH_DRAIN_NS,
+                                .rings = launch->place.file.rings };
+    int r;
+
+    launch->command = calloc(1 + watchers, sizeof(*launch->command));
+    if (!launch->command)
+        return err_set(err, -ENOMEM, "out of memory");
+    launch->command[0].argv = launch->plan->command;
+    if (launch->watch)
+        watch_commands(launch->watch, 1, launch->command + 1);
+    plan.command = launch->command;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    r = keeper_start(&plan, &launch->keeper, err);
+    if (r == 0)
+        launch->place.file.keeper = keeper_pid(launch->keeper);
+    return r;
+}
+
+/* Three descriptors a rank are ours, after the keeper was born: ranks keep the limit they had. */
+static void launch_raise_files(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int launch_open(struct launch *launch, struct err *err)
+{
+    struct place *place = &launch->place;
+    char node[64];
+    int r = launch_signals(launch, err);
+
+    layout_name(&place->file.layout, 0, node);
+    if (r == 0 && launch->plan->watch &&
+        watch_create(&place->file.layout, place->directory.text, &launch->watch) < 0)
+        r = err_set(err, -ENOMEM, "out of memory");
+    if (r == 0)
+        r = launch_keeper(launch, err);
+    launch_raise_files();
+    if (r == 0)
+        r = output_create(place->out.text, launch->plan->ranks, launch->plan->quiet,
+                          &launch->output, err);
+    if (r == 0)
+        r = tell_open(place->spool.text, place->file.id, node, &launch->tell, err);
+    if (r < 0)
+        return r;
+    launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
+    return launch->poll ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+static void launch_close(struct launch *launch)
+{
+    keeper_stop(launch->keeper);
+    output_destroy(launch->output);
+    tell_close(launch->tell);
+    watch_destroy(launch->watch);
+    fd_clean(&launch->signals);
+    fd_clean(&launch->place.lock);
+    free(launch->poll);
+    free(launch->command);
+}
+
+static void launch_begin(struct launch *launch)
+{
+    char text[160];
+
+    launch_write_file(launch); /* agents and controller read it */
+    tell_command_text(launch->plan->command, text, sizeof(text));
+    launch_tell_run(launch, RUN_BEGIN, 0, text);
+    if (launch->watch)
+        watch_start(launch->watch, launch->keeper, launch->output, time_mono_ns());
+    if (launch->place.goes_on)
+        output_say(launch->output, "run %s goes on with attempt %u", launch->place.file.id,
+                   launch->place.file.attempt);
+}
+
+static void launch_finish(struct launch *launch)
+{
+    struct runfile *file = &launch->place.file;
+    char why[160];
+
+    attempt_why(launch, why, sizeof(why));
+    file->exit = launch_exit_status(launch);
+    launch_tell_run(launch, RUN_END, file->exit, why);
+    if (launch->watch) {
+        watch_finish(launch->watch, launch->keeper, launch->output);
+        launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
+        launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
+    }
+    rings_remove(file->rings);
+    file->ended = true;
+    file->ended_real_ns = time_real_ns();
+    launch_write_file(launch);
+}
+
+int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
+{
+    struct launch launch = { .plan = plan, .signals = -1, .count = MAX(plan->ranks, 1u) };
+    int r = place_plan(plan, &launch.place, err);
+
+    if (r == 0)
+        r = place_take(&launch.place, plan->name != NULL, err);
+    if (r < 0)
+        return r;
+    r = launch_open(&launch, err);
+    if (r == 0) {
+        launch_begin(&launch);
+        do
+            attempt_run(&launch);
+        while (launch_again(&launch));
+        launch_finish(&launch);
+        *ret_exit = launch.place.file.exit;
+    } else {
+        rings_remove(launch.place.file.rings);
+    }
+    launch_close(&launch);
+    return r;
+}

@@ -1,0 +1,36 @@
+/* launch.h - one run from its first attempt to its end.
+ *
+ * The calling process becomes the launcher: it must have one thread.  Its stdout and stderr carry
+ * what the ranks print, and its own words.
+ */
+#ifndef LOCKSTEP_ACT_LAUNCH_H
+#define LOCKSTEP_ACT_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/err.h"
+
+struct launch_plan {
+    const char *name;      /* NULL: a fresh one */
+    const char *directory; /* NULL: the state directory's */
+    uint32_t ranks;        /* 0: one command that is no rank */
+    uint32_t nodes;        /* pretended; 1: this host */
+    uint32_t max_restarts;
+    int64_t grace_ns;   /* between SIGTERM and SIGKILL */
+    int64_t backoff_ns; /* before the first restart; doubled each time, to a minute */
+    bool quiet, watch;
+    char **command; /* ends with NULL */
+};
+
+/* Returns when everything has ended.  *ret_exit: 0 when all ended well, else as the first that did
+ * not; 128+n for a signal, to it or to us.  -errno when the run could not begin; -EINVAL when the plan is at
+ * fault, -EBUSY when the run is running.
+ */
+int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err);
+
+/* What would be started, and where. */
+int launch_show(const struct launch_plan *plan, FILE *out, struct err *err);
+
+#endif

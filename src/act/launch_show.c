@@ -1,0 +1,41 @@
+/* launch_show.c - what a launch would start, and where. */
+#include "act/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "act/place.h"
+#include "act/tell.h"
+
+static void show_env(const struct layout *layout, const struct layout_start *start, uint32_t rank,
+                     FILE *out)
+{
+    struct buf env = { 0 };
+
+    layout_env(layout, start, rank, &env);
+    for (size_t at = 0; at < env.size; at += strlen((const char *)env.data + at) + 1)
+        fprintf(out, " %s", (const char *)env.data + at);
+    buf_fini(&env);
+}
+
+int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
+{
+    struct place place;
+    struct layout_start start = { .rings = "DIR", .max_restarts = plan->max_restarts };
+    char command[1024];
+    int r = place_plan(plan, &place, err);
+
+    if (r < 0)
+        return r;
+    start.run = place.file.id;
+    start.omp_threads = getenv("OMP_NUM_THREADS") != NULL;
+    tell_command_text(plan->command, command, sizeof(command));
+    fprintf(out, "run %s in %s\n", place.file.id, place.directory.text);
+    for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {
+        if (plan->ranks)
+            fprintf(out, "rank %u:", rank);
+        show_env(&place.file.layout, &start, rank, out);
+        fprintf(out, " %s\n", command);
+    }
+    return 0;
+}

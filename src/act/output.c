@@ -1,0 +1,284 @@
+/* output.c - what ranks print: each line with its rank to the terminal, every byte to a file.
+ *
+ * Bytes go to the file as they come, whole lines or not: of a rank that hangs or is killed the last
+ * words matter most.
+ */
+#include "act/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "act/sink.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define OUTPUT_READ_BYTES 65536
+#define OUTPUT_PATIENCE_NS (2 * NS_PER_S)
+
+struct stream {
+    int fd; /* reading end; -1: closed */
+    size_t size;
+    char line[OUTPUT_LINE_MAX]; /* begun, not ended */
+};
+
+struct talker { /* a rank, or the command */
+    char prefix[32];
+    int file;
+    struct stream stream[2]; /* stdout, stderr */
+};
+
+struct output {
+    char directory[PATH_MAX];
+    struct sink sink[2];
+    bool quiet, full_said;
+    uint64_t unkept; /* bytes that the files could not take */
+    uint32_t count;
+    struct talker *talker;
+    char read[OUTPUT_READ_BYTES];
+};
+
+static int talker_open(struct output *output, uint32_t ranks, uint32_t i, struct err *err)
+{
+    struct talker *talker = &output->talker[i];
+    char path[PATH_MAX + 32];
+
+    talker->stream[0].fd = talker->stream[1].fd = -1;
+    if (ranks) {
+        snprintf(talker->prefix, sizeof(talker->prefix), "[rank %u] ", i);
+        snprintf(path, sizeof(path), "%s/rank-%u.log", output->directory, i);
+    } else {
+        snprintf(path, sizeof(path), "%s/command.log", output->directory);
+    }
+    talker->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return talker->file < 0 ? err_set(err, -errno, "%s: %m", path) : 0;
+}
+
+static void output_free(struct output *output)
+{
+    if (!output)
+        return;
+    for (uint32_t i = 0; output->talker && i < output->count; i++) {
+        fd_clean(&output->talker[i].file);
+        fd_clean(&output->talker[i].stream[0].fd);
+        fd_clean(&output->talker[i].stream[1].fd);
+    }
+    free(output->talker);
+    sink_close(&output->sink[0]);
+    sink_close(&output->sink[1]);
+    free(output);
+}
+
+static void output_clean(struct output **output)
+{
+    output_free(*output);
+}
+
+int output_create(const char *directory, uint32_t ranks, bool quiet, struct output **ret,
+                  struct err *err)
+{
+    CLEAN(output_clean) struct output *output = calloc(1, sizeof(*output));
+    uint32_t count = MAX(ranks, 1u);
+    int r = 0;
+
+    if (!output)
+        return err_set(err, -ENOMEM, "out of memory");
+    output->sink[0].fd = output->sink[1].fd = -1;
+    output->quiet = quiet;
+    snprintf(output->directory, sizeof(output->directory), "%s", directory);
+    output->talker = calloc(count, sizeof(*output->talker));
+    if (!output->talker || sink_open(&output->sink[0], STDOUT_FILENO, output->directory) < 0 ||
+        sink_open(&output->sink[1], STDERR_FILENO, output->directory) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    for (; output->count < count && r == 0; output->count++)
+        r = talker_open(output, ranks, output->count, err);
+    if (r < 0)
+        return r;
+    *ret = TAKE(output);
+    return 0;
+}
+
+int output_open(struct output *output, uint32_t rank, int ret_fd[2], struct err *err)
+{
+    struct stream *stream = output->talker[rank].stream;
+    int out[2], error[2];
+
+    if (pipe2(out, O_CLOEXEC) < 0)
+        return err_set(err, -errno, "pipe: %m");
+    if (pipe2(error, O_CLOEXEC) < 0) {
+        int r = err_set(err, -errno, "pipe: %m");
+
+        close(out[0]);
+        close(out[1]);
+        return r;
+    }
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    fcntl(error[0], F_SETFL, O_NONBLOCK);
+    stream[0].fd = out[0];
+    stream[1].fd = error[0];
+    ret_fd[0] = out[1];
+    ret_fd[1] = error[1];
+    return 0;
+}
+
+static void talker_keep(struct output *output, const struct talker *talker, const char *data,
+                        size_t size)
+{
+    while (size) {
+        ssize_t put = write(talker->file, data, size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0) {
+            output->unkept += size;
+            if (!output->full_said)
+                output_say(output, "%s: %s; what ranks print is not all kept", output->directory,
+                           strerror(errno));
+            output->full_said = true;
+            return;
+        }
+        data += put;
+        size -= (size_t)put;
+    }
+}
+
+static void stream_show_begun(struct output *output, struct talker *talker, int which)
+{
+    struct stream *stream = &talker->stream[which];
+
+    if (stream->size && !output->quiet)
+        sink_put(&output->sink[which], talker->prefix, stream->line, stream->size);
+    stream->size = 0;
+}
+
+/* Takes `data` up to its newline (or all of it) into the line; shows the line when it has ended. */
+static size_t stream_take(struct output *output, struct talker *talker, int which, const char *data,
+                          size_t size)
+{
+    struct stream *stream = &talker->stream[which];
+    const char *newline = memchr(data, '\n', MIN(size, sizeof(stream->line) - stream->size));
+    size_t part =
+        newline ? (size_t)(newline - data) : MIN(size, sizeof(stream->line) - stream->size);
+
+    memcpy(stream->line + stream->size, data, part);
+    stream->size += part;
+    if (newline && !output->quiet)
+        sink_put(&output->sink[which], talker->prefix, stream->line, stream->size);
+    if (newline)
+        stream->size = 0;
+    else if (stream->size == sizeof(stream->line))
+        stream_show_begun(output, talker, which);
+    return part + (newline != NULL);
+}
+
+/* One read.  False: there is nothing more for now. */
+static bool stream_read(struct output *output, struct talker *talker, int which)
+{
+    struct stream *stream = &talker->stream[which];
+    ssize_t got;
+
+    if (stream->fd < 0)
+        return false;
+    got = read(stream->fd, output->read, sizeof(output->read));
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return errno == EINTR;
+    if (got <= 0) {
+        stream_show_begun(output, talker, which);
+        close(TAKE_FD(stream->fd));
+        return false;
+    }
+    talker_keep(output, talker, output->read, (size_t)got);
+    for (size_t at = 0; at < (size_t)got;)
+        at += stream_take(output, talker, which, output->read + at, (size_t)got - at);
+    sink_write(&output->sink[which]);
+    return true;
+}
+
+void output_mark(struct output *output, const char *text)
+{
+    for (uint32_t i = 0; i < output->count; i++) {
+        char line[256];
+        int length = snprintf(line, sizeof(line), "---- lockstep run: %s ----\n", text);
+
+        talker_keep(output, &output->talker[i], line, MIN((size_t)length, sizeof(line) - 1));
+    }
+}
+
+void output_drain(struct output *output)
+{
+    for (uint32_t i = 0; i < output->count; i++)
+        for (int which = 0; which < 2; which++) {
+            struct talker *talker = &output->talker[i];
+
+            /* What a pipe holds and no more: somebody beyond our power may go on writing. */
+            for (int n = 0; n < 64 && stream_read(output, talker, which); n++)
+                ;
+            stream_show_begun(output, talker, which);
+            fd_clean(&talker->stream[which].fd);
+            talker->stream[which].fd = -1;
+        }
+}
+
+size_t output_poll_max(const struct output *output)
+{
+    return 2 + 2 * (size_t)output->count;
+}
+
+size_t output_poll(struct output *output, struct pollfd *ret)
+{
+    size_t count = 0;
+
+    for (int which = 0; which < 2; which++)
+        ret[count++] = (struct pollfd){
+            .fd = sink_waits(&output->sink[which]) ? output->sink[which].fd : -1,
+            .events = POLLOUT,
+        };
+    for (uint32_t i = 0; i < output->count; i++)
+        for (int which = 0; which < 2; which++)
+            ret[count++] =
+                (struct pollfd){ .fd = output->talker[i].stream[which].fd, .events = POLLIN };
+    return count;
+}
+
+void output_serve(struct output *output, const struct pollfd *fd, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!fd[i].revents)
+            continue;
+        if (i < 2)
+            sink_write(&output->sink[i]);
+        else
+            stream_read(output, &output->talker[(i - 2) / 2], (int)(i % 2));
+    }
+}
+
+void output_say(struct output *output, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (length > 0)
+        sink_put(&output->sink[1], "lockstep run: ", text, MIN((size_t)length, sizeof(text) - 1));
+    sink_write(&output->sink[1]);
+}
+
+void output_destroy(struct output *output)
+{
+    if (!output)
+        return;
+    if (output->unkept)
+        output_say(output, "%llu bytes that ranks printed could not be kept",
+                   (unsigned long long)output->unkept);
+    sink_flush(&output->sink[0], OUTPUT_PATIENCE_NS);
+    sink_flush(&output->sink[1], OUTPUT_PATIENCE_NS);
+    output_free(output);
+}

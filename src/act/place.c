@@ -1,0 +1,200 @@
+/* place.c - where a run lives: its directory, its lock, its rings. */
+#include "act/place.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "act/rings.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/ring.h"
+
+#define PLACE_WAIT_NS (120 * NS_PER_S)
+#define PLACE_UNRANKED 16 /* rings to make room for when we do not know how many will come */
+
+/* The host's name is part of file names and a word in sentences. */
+static void place_host(char ret[static 64])
+{
+    if (gethostname(ret, 64) < 0 || !ret[0])
+        snprintf(ret, 64, "localhost");
+    ret[63] = '\0';
+    for (char *at = ret; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '.' && *at != '_')
+            *at = '-';
+}
+
+static int place_check(const struct launch_plan *plan, struct err *err)
+{
+    if (!plan->command || !plan->command[0])
+        return err_set(err, -EINVAL, "no command; write it after --");
+    if (plan->ranks > LAYOUT_RANKS_MAX)
+        return err_set(err, -EINVAL, "-n %u: at most %d ranks", plan->ranks, LAYOUT_RANKS_MAX);
+    if (plan->nodes < 1 || (plan->nodes > 1 && plan->nodes > plan->ranks))
+        return err_set(err, -EINVAL, "--nodes %u: expected 1 to the number of ranks, %u",
+                       plan->nodes, plan->ranks);
+    return plan->name ? paths_check_run(plan->name, err) : 0;
+}
+
+int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err)
+{
+    struct place place = { .lock = -1 };
+    int r = place_check(plan, err);
+    uint64_t random = (uint64_t)getpid();
+
+    if (r < 0)
+        return r;
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+        random ^= (uint64_t)time_mono_ns();
+    place.file.started_real_ns = time_real_ns();
+    if (plan->name)
+        snprintf(place.file.id, sizeof(place.file.id), "%s", plan->name);
+    else if (!plan->directory)
+        paths_name_run(place.file.started_real_ns, random, place.file.id);
+    r = plan->directory ? path_join(&place.directory, plan->directory, ".", err)
+                        : paths_run(place.file.id, &place.directory, err);
+    if (r < 0)
+        return r;
+    if (!place.file.id[0]) /* the directory may be of a run that goes on: place_take() looks */
+        paths_name_run(place.file.started_real_ns, random, place.file.id);
+    place.file.layout.ranks = plan->ranks;
+    place.file.layout.nodes = plan->nodes;
+    place_host(place.file.layout.host);
+    place.file.max_restarts = plan->max_restarts;
+    place.file.command = plan->command;
+    place.file.pid = getpid();
+    *ret = place;
+    return 0;
+}
+
+static int place_absolute(struct path *path, struct err *err)
+{
+    struct path whole;
+
+    if (!realpath(path->text, whole.text))
+        return err_set(err, -errno, "%s: %m", path->text);
+    *path = whole;
+    return 0;
+}
+
+static bool place_launcher_lives(const char *directory)
+{
+    struct runfile file;
+    bool lives;
+
+    if (runfile_read(directory, &file, NULL) < 0)
+        return true; /* somebody holds the lock and has not written yet: just starting */
+    lives = file.pid > 0 && (kill(file.pid, 0) == 0 || errno == EPERM);
+    runfile_fini(&file);
+    return lives;
+}
+
+static int place_lock(struct place *place, struct err *err)
+{
+    const struct timespec pause = time_spec(50 * NS_PER_MS);
+    int64_t until = time_mono_ns() + PLACE_WAIT_NS;
+
+    for (;;) {
+        int fd = runfile_lock(place->directory.text, err);
+
+        if (fd >= 0) {
+            place->lock = fd;
+            return 0;
+        }
+        if (fd != -EBUSY)
+            return fd;
+        if (place_launcher_lives(place->directory.text))
+            return err_set(err, -EBUSY, "%s: this run is running", place->directory.text);
+        if (time_mono_ns() > until)
+            return err_set(err, -EBUSY, "%s: the ranks of a former start do not end",
+                           place->directory.text);
+        nanosleep(&pause, NULL); /* its keeper is ending the ranks; locks cannot be polled */
+    }
+}
+
+/* What a former start left: its name, rings and attempts are ours, too. */
+static int place_former(struct place *place, bool named, struct err *err)
+{
+    struct runfile old;
+    int r = runfile_read(place->directory.text, &old, err);
+
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return r;
+    runfile_fini(&old);
+    if (named && strcmp(old.id, place->file.id) != 0)
+        return err_set(err, -EINVAL, "%s: is the directory of run %s, not %s",
+                       place->directory.text, old.id, place->file.id);
+    if (old.ended && old.exit == 0)
+        return err_set(err, -EEXIST, "%s: run %s has ended well; a new run needs a new name",
+                       place->directory.text, old.id);
+    r = paths_check_run(old.id, err);
+    if (r < 0)
+        return r;
+    snprintf(place->file.id, sizeof(place->file.id), "%s", old.id);
+    snprintf(place->file.rings, sizeof(place->file.rings), "%s", old.rings);
+    place->file.attempt = old.attempt + 1;
+    place->goes_on = true;
+    return 0;
+}
+
+static int place_rings(struct place *place, struct err *err)
+{
+    uint32_t rings = place->file.layout.ranks ? place->file.layout.ranks : PLACE_UNRANKED;
+    uint64_t need = rings * ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT);
+    char name[64];
+    int r = -EEXIST;
+
+    if (place->file.rings[0] == '/')
+        return rings_make(place->file.rings, 0, err);
+    /* A run of that name in another state directory may have its rings there. */
+    for (int i = 0; i < 100 && r == -EEXIST; i++) {
+        struct path path;
+
+        snprintf(name, sizeof(name), i ? "%.58s.%d" : "%s", place->file.id, i + 1);
+        r = paths_rings(name, need, &path, err);
+        if (r < 0)
+            return r;
+        r = rings_make(path.text, 1, err);
+        snprintf(place->file.rings, sizeof(place->file.rings), "%s", path.text);
+    }
+    return r;
+}
+
+static int place_make(struct place *place, struct err *err)
+{
+    int r = path_make(place->directory.text, err);
+
+    if (r == 0)
+        r = place_absolute(&place->directory, err);
+    if (r == 0)
+        r = path_join(&place->out, place->directory.text, "out", err);
+    if (r == 0)
+        r = path_join(&place->spool, place->directory.text, "spool", err);
+    return r;
+}
+
+int place_take(struct place *place, bool named, struct err *err)
+{
+    int r = place_make(place, err);
+
+    if (r == 0)
+        r = place_lock(place, err);
+    if (r == 0)
+        r = place_former(place, named, err);
+    if (r == 0)
+        r = path_make(place->out.text, err);
+    if (r == 0)
+        r = path_make(place->spool.text, err);
+    if (r == 0)
+        r = place_rings(place, err);
+    if (r < 0 && place->lock >= 0)
+        close(TAKE_FD(place->lock));
+    return r;
+}

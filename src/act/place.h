@@ -1,0 +1,25 @@
+/* place.h - where a run lives: its directory, its lock, its rings. */
+#ifndef LOCKSTEP_ACT_PLACE_H
+#define LOCKSTEP_ACT_PLACE_H
+
+#include "act/launch.h"
+#include "act/runfile.h"
+#include "base/paths.h"
+
+struct place {
+    struct path directory, out, spool;
+    struct runfile file; /* its command is the plan's */
+    int lock;            /* held for as long as it is open, here or in the keeper */
+    bool goes_on;        /* a former start of this run did not end well */
+};
+
+/* Layout, name and directory by the plan, nothing made yet. */
+int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err);
+/* Makes and locks the directory and makes the ring directory.  A run whose launcher was killed, or that
+ * failed, goes on where it was: its attempts count on, so that no two have one number.  Waits while the keeper
+ * of a killed launcher is still ending its ranks.  -EBUSY: it is running; -EEXIST: it has ended well.
+ */
+int place_take(struct place *place, bool named,
+               struct err *err); /* named: the name was asked for */
+
+#endif

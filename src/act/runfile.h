@@ -1,0 +1,39 @@
+/* runfile.h - run.json: what a run is, for those who want to find it. */
+#ifndef LOCKSTEP_ACT_RUNFILE_H
+#define LOCKSTEP_ACT_RUNFILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "act/layout.h"
+#include "core/err.h"
+
+struct runfile {
+    char id[64];
+    char rings[PATH_MAX];
+    struct layout layout;
+    uint32_t attempt;  /* the latest */
+    uint32_t restarts; /* of this start; a start that goes on begins at 0 again */
+    uint32_t max_restarts;
+    int32_t pid, keeper; /* 0: not known */
+    int64_t started_real_ns, ended_real_ns;
+    bool ended;
+    int32_t exit;   /* when ended */
+    char **command; /* ends with NULL; of a file that was read: free with runfile_fini() */
+};
+
+/* Written beside and renamed: a reader sees the old one or the new one, whole. */
+int runfile_write(const char *directory, const struct runfile *file, struct err *err);
+/* -ENOENT: there is none.  -EINVAL: it is no run.json. */
+int runfile_read(const char *directory, struct runfile *ret, struct err *err);
+void runfile_fini(struct runfile *file);
+
+/* Whether anything of the run lives: its launcher, or the keeper that is still ending the rest.
+ * Both hold a lock on DIRECTORY/lock for as long as they do.  -errno when that cannot be seen.
+ */
+int runfile_lives(const char *directory, struct err *err);
+/* Takes that lock: a descriptor to keep.  -EBUSY: somebody has it. */
+int runfile_lock(const char *directory, struct err *err);
+
+#endif

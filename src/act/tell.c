@@ -1,0 +1,137 @@
+/* tell.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf. */
+#include "act/tell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/spool.h"
+
+struct tell {
+    struct spool_writer *writer;
+};
+
+/* Frees the payload, too. */
+static int tell_put(struct tell *tell, enum frame_type type, struct buf *payload, struct err *err)
+{
+    int r = payload->failed ? err_set(err, -ENOMEM, "out of memory")
+                            : spool_put(tell->writer, type, payload, err);
+
+    buf_fini(payload);
+    return r;
+}
+
+static int tell_hello(struct tell *tell, const char *run, const char *node, struct err *err)
+{
+    struct fact_hello fact = { .kind = SENDER_LAUNCHER,
+                               .mono_ns = time_mono_ns(),
+                               .real_ns = time_real_ns() };
+    struct buf payload = { 0 };
+
+    snprintf(fact.run, sizeof(fact.run), "%s", run);
+    snprintf(fact.node, sizeof(fact.node), "%s", node);
+    snprintf(fact.version, sizeof(fact.version), "%s", LOCKSTEP_VERSION);
+    fact_hello_put(&payload, &fact);
+    return tell_put(tell, FRAME_HELLO, &payload, err);
+}
+
+static void tell_clean(struct tell **tell)
+{
+    tell_close(*tell);
+}
+
+int tell_open(const char *spool, const char *run, const char *node, struct tell **ret,
+              struct err *err)
+{
+    CLEAN(tell_clean) struct tell *tell = calloc(1, sizeof(*tell));
+    struct path path;
+    int r;
+
+    if (!tell)
+        return err_set(err, -ENOMEM, "out of memory");
+    r = path_join(&path, spool, "launcher.lsf", err);
+    if (r == 0)
+        r = spool_writer_open(path.text, "launcher", &tell->writer, err);
+    if (r == 0)
+        r = tell_hello(tell, run, node, err);
+    if (r < 0)
+        return r;
+    *ret = TAKE(tell);
+    return 0;
+}
+
+void tell_close(struct tell *tell)
+{
+    if (!tell)
+        return;
+    if (tell->writer)
+        spool_writer_close(tell->writer);
+    free(tell);
+}
+
+int tell_run(struct tell *tell, const struct fact_run *fact, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    fact_run_put(&payload, fact);
+    return tell_put(tell, FRAME_RUN, &payload, err);
+}
+
+int tell_exit(struct tell *tell, const struct fact_exit *fact, struct err *err)
+{
+    struct buf payload = { 0 };
+
+    fact_exit_put(&payload, fact);
+    return tell_put(tell, FRAME_EXIT, &payload, err);
+}
+
+void tell_status_text(int status, char *ret, size_t room)
+{
+    const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
+
+    if (WIFEXITED(status))
+        snprintf(ret, room, "exited with %d", WEXITSTATUS(status));
+    else if (name)
+        snprintf(ret, room, "killed by signal %d (SIG%s)%s", WTERMSIG(status), name,
+                 WCOREDUMP(status) ? ", core dumped" : "");
+    else
+        snprintf(ret, room, "killed by signal %d", WTERMSIG(status));
+}
+
+int tell_status_code(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* One word into ret[*at …]: in single quotes when it has more than harmless letters. */
+static void word_put(const char *word, char *ret, size_t room, size_t *at)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%";
+    bool quote = !*word || strspn(word, plain) != strlen(word);
+
+    if (quote && *at + 1 < room)
+        ret[(*at)++] = '\'';
+    for (; *word && *at + 1 < room; word++)
+        ret[(*at)++] = (unsigned char)*word < ' ' ? ' ' : *word;
+    if (quote && *at + 1 < room)
+        ret[(*at)++] = '\'';
+}
+
+void tell_command_text(char *const *command, char *ret, size_t room)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; command && command[i] && at + 1 < room; i++) {
+        if (i)
+            ret[at++] = ' ';
+        word_put(command[i], ret, room, &at);
+    }
+    ret[at] = '\0';
+}

@@ -1,0 +1,87 @@
+/* run.c - lockstep run: launch a training and watch it. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "act/launch.h"
+#include "base/log.h"
+#include "cmd/lockstep.h"
+#include "core/time.h"
+
+struct run_settings {
+    uint32_t ranks, nodes, max_restarts;
+    const char *directory, *name;
+    int64_t grace_ns, backoff_ns;
+    bool quiet, watch, dry_run;
+};
+
+static const struct opt run_opts[] = {
+    { "ranks", 'n', OPT_U32, offsetof(struct run_settings, ranks), "N",
+      "start N ranks; without it the command is started once and no rank is assigned", NULL,
+      false },
+    { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
+      "pretend that the ranks are on K nodes", NULL, false },
+    { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
+      "start all ranks again up to R times when one fails", NULL, false },
+    { "grace", 0, OPT_DURATION, offsetof(struct run_settings, grace_ns), "TIME",
+      "time between SIGTERM and SIGKILL, default 10s", NULL, false },
+    { "backoff", 0, OPT_DURATION, offsetof(struct run_settings, backoff_ns), "TIME",
+      "wait before the first restart, doubled each time, default 1s", NULL, false },
+    { "name", 0, OPT_TEXT, offsetof(struct run_settings, name), "RUN",
+      "name of the run, default date, time and a number", NULL, false },
+    { "dir", 0, OPT_TEXT, offsetof(struct run_settings, directory), "DIR",
+      "directory of the run, default below $LOCKSTEP_STATE", NULL, false },
+    { "quiet", 'q', OPT_FLAG, offsetof(struct run_settings, quiet), NULL,
+      "what ranks print goes only to the files of the run", NULL, false },
+    { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
+      "start agent and controller beside the ranks; on by default, --no-watch leaves them out",
+      NULL, false },
+    { "dry-run", 0, OPT_FLAG, offsetof(struct run_settings, dry_run), NULL,
+      "say what would be started, and start nothing", NULL, false },
+    { .name = NULL },
+};
+
+static int run_failed(int r, const struct err *err)
+{
+    log_error("%s", err->text);
+    return r == -EINVAL || r == -EBUSY || r == -EEXIST ? 2 : 3;
+}
+
+static int run_run(int argc, char **argv)
+{
+    struct run_settings settings = {
+        .nodes = 1, .grace_ns = 10 * NS_PER_S, .backoff_ns = NS_PER_S, .watch = true
+    };
+    int first = opt_parse(&command_run, argc, argv, &settings), status = 0, r;
+    struct launch_plan plan;
+    struct err err = { "" };
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    plan = (struct launch_plan){ .name = settings.name,
+                                 .directory = settings.directory,
+                                 .ranks = settings.ranks,
+                                 .nodes = settings.nodes,
+                                 .max_restarts = settings.max_restarts,
+                                 .grace_ns = settings.grace_ns,
+                                 .backoff_ns = settings.backoff_ns,
+                                 .quiet = settings.quiet,
+                                 .watch = settings.watch,
+                                 .command = argv + first };
+    r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
+    return r < 0 ? run_failed(r, &err) : status;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .operands = "-- COMMAND [ARG...]",
+    .summary = "launch a training and watch it",
+    .details =
+        "With -n, COMMAND is started once per rank with RANK, WORLD_SIZE, MASTER_ADDR, "
+        "MASTER_PORT\n"
+        "and torchrun's other variables.  Without -n it is started once, and what it starts is "
+        "watched\n"
+        "(lockstep run -- torchrun ...).  Exits as the first rank that failed; 128+n for a signal.",
+    .opt = run_opts,
+    .run = run_run,
+};
