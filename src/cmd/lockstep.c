@@ -13,9 +13,11 @@
 #include "base/near.h"
 
 static const struct command *const commands[] = {
-    &command_bench_replay,
     &command_run,
+    &command_doctor,
+    &command_bench_replay,
     &command_version,
+    &command_completion,
     NULL,
 };
 

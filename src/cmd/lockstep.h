@@ -7,6 +7,8 @@
 #include "base/opt.h"
 
 extern const struct command command_bench_replay;
+extern const struct command command_completion;
+extern const struct command command_doctor;
 extern const struct command command_run;
 extern const struct command command_version;
 

@@ -5,11 +5,12 @@
 
 void time_format_utc(int64_t real_ns, char out[static 32])
 {
-    time_t seconds = real_ns / NS_PER_S;
+    int64_t rest = (real_ns % NS_PER_S + NS_PER_S) % NS_PER_S; /* also before 1970 */
+    time_t seconds = (real_ns - rest) / NS_PER_S;
     struct tm tm;
     char date[24];
 
     gmtime_r(&seconds, &tm);
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out, 32, "%s.%03dZ", date, (int)(real_ns % NS_PER_S / NS_PER_MS));
+    snprintf(out, 32, "%s.%03dZ", date, (int)(rest / NS_PER_MS));
 }

@@ -1,0 +1,45 @@
+# A front door over Meson: every target says what it needs, installs what is missing, and builds.
+#
+#   make          build build/lockstep and build/liblockstep.so
+#   make demo     install what is missing, build, and run the demonstration
+#   make test     install what is missing, build, and run every test
+#   make install  into PREFIX (/usr/local), below DESTDIR when given
+#   make format   settle the layout of every C file
+#   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
+
+BUILD = build
+PREFIX = /usr/local
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@tools/deps run build
+	@meson setup $(BUILD) --prefix=$(PREFIX)
+
+demo:
+	@tools/deps run build
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/lockstep demo
+
+test:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@tools/test $(BUILD)
+
+install: all
+	meson install -C $(BUILD) --no-rebuild
+
+format:
+	@tools/format
+
+format-check:
+	@tools/format --check
+
+chroot-test:
+	@tools/chroot-test
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all demo test install format format-check chroot-test clean

@@ -1,0 +1,344 @@
+/* completion.c - completions for the shells, and the option tables for other programs.
+ *
+ * Everything comes from the tables of the commands, so a new option is completed the day it is
+ * written.  "table" prints those tables as tab-separated lines; the check of the manual reads it.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/lockstep.h"
+#include "core/clean.h"
+
+/* Rows of a command, with --help at the end, hidden ones left out. */
+static const struct opt completion_help = { .name = "help", .letter = 'h', .help = "show help" };
+
+static const struct opt *opt_next(const struct command *command, const struct opt *opt)
+{
+    if (opt == &completion_help)
+        return NULL;
+    opt = opt ? opt + 1 : command->opt;
+    while (opt && opt->name && opt->hidden)
+        opt++;
+    return opt && opt->name ? opt : &completion_help;
+}
+
+#define EACH_OPT(opt, command)                                                                     \
+    const struct opt *opt = opt_next(command, NULL);                                               \
+    opt;                                                                                           \
+    opt = opt_next(command, opt)
+
+/* The next command that is shown, after position *at; NULL at the end. */
+static const struct command *command_next(size_t *at)
+{
+    const struct command *const *list = lockstep_commands();
+
+    while (list[*at] && list[*at]->hidden)
+        (*at)++;
+    return list[*at] ? list[(*at)++] : NULL;
+}
+
+static size_t first_word(const char *name)
+{
+    return strcspn(name, " ");
+}
+
+/* Is this the first command of its group ("bench …")?  One-word commands are their own group. */
+static bool leads_group(const struct command *command)
+{
+    size_t size = first_word(command->name), at = 0;
+    const struct command *other;
+
+    while ((other = command_next(&at)) && other != command) {
+        if (first_word(other->name) == size && strncmp(other->name, command->name, size) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Text in single quotes; `escape` is how the shell writes a quote within: '\'' or \'. */
+static void put_quoted(const char *text, const char *escape)
+{
+    putchar('\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs(escape, stdout);
+        else
+            putchar(*text);
+    }
+    putchar('\'');
+}
+
+static void put_first_words(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    while ((command = command_next(&at))) {
+        if (leads_group(command))
+            printf("%.*s ", (int)first_word(command->name), command->name);
+    }
+    fputs("help", stdout);
+}
+
+/* Second words of the group that `leader` leads. */
+static void put_second_words(const struct command *leader)
+{
+    size_t size = first_word(leader->name), at = 0;
+    const struct command *command;
+
+    while ((command = command_next(&at))) {
+        if (strncmp(command->name, leader->name, size + 1) == 0)
+            printf("%s ", command->name + size + 1);
+    }
+}
+
+static void bash_command(const struct command *command)
+{
+    printf("    '%s')\n        options='", command->name);
+    for (EACH_OPT(opt, command)) {
+        printf("--%s ", opt->name);
+        if (opt->letter)
+            printf("-%c ", opt->letter);
+    }
+    fputs("'\n        values=' ", stdout);
+    for (EACH_OPT(opt, command)) {
+        if (!opt->arg)
+            continue;
+        printf("--%s ", opt->name);
+        if (opt->letter)
+            printf("-%c ", opt->letter);
+    }
+    fputs("' ;;\n", stdout);
+}
+
+static void completion_bash(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    fputs("# bash completion for lockstep, made by 'lockstep completion bash'\n"
+          "_lockstep()\n{\n"
+          "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    local command=${COMP_WORDS[1]} options= values= commands='",
+          stdout);
+    put_first_words();
+    fputs("'\n    COMPREPLY=()\n"
+          "    if [ \"$COMP_CWORD\" = 1 ] || { [ \"$COMP_CWORD\" = 2 ] && [ \"$command\" = help ]; "
+          "}; then\n"
+          "        COMPREPLY=($(compgen -W \"$commands\" -- \"$cur\"))\n        return\n    fi\n"
+          "    case $command in\n",
+          stdout);
+    while ((command = command_next(&at))) {
+        size_t size = first_word(command->name);
+
+        if (!command->name[size] || !leads_group(command))
+            continue;
+        printf("    %.*s)\n        if [ \"$COMP_CWORD\" = 2 ]; then\n"
+               "            COMPREPLY=($(compgen -W '",
+               (int)size, command->name);
+        put_second_words(command);
+        fputs("' -- \"$cur\"))\n            return\n        fi\n"
+              "        command=\"$command ${COMP_WORDS[2]}\" ;;\n",
+              stdout);
+    }
+    fputs("    esac\n    case $command in\n", stdout);
+    at = 0;
+    while ((command = command_next(&at)))
+        bash_command(command);
+    fputs("    esac\n"
+          "    if [[ \"$values\" != *\" $prev \"* && \"$cur\" == -* ]]; then\n"
+          "        COMPREPLY=($(compgen -W \"$options\" -- \"$cur\"))\n"
+          "    fi\n}\n"
+          "complete -o default -F _lockstep lockstep\n",
+          stdout);
+}
+
+/* zsh reads brackets and colons in a description as its own signs. */
+static void zsh_text(const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("[]:\\", *text))
+            putchar('\\');
+        fputs(*text == '\'' ? "'\\''" : (char[]){ *text, '\0' }, stdout);
+    }
+}
+
+static void zsh_option(const struct opt *opt)
+{
+    const char *many = opt->type == OPT_LIST ? "*" : "";
+
+    printf(" \\\n            '%s--%s%s[", many, opt->name, opt->arg ? "=" : "");
+    zsh_text(opt->help);
+    fputs("]", stdout);
+    if (opt->arg) {
+        fputs(":", stdout);
+        zsh_text(opt->arg);
+        fputs(":_files", stdout);
+    }
+    fputs("'", stdout);
+    if (!opt->letter)
+        return;
+    printf(" \\\n            '%s-%c%s[", many, opt->letter, opt->arg ? "+" : "");
+    zsh_text(opt->help);
+    fputs("]", stdout);
+    if (opt->arg) {
+        fputs(":", stdout);
+        zsh_text(opt->arg);
+        fputs(":_files", stdout);
+    }
+    fputs("'", stdout);
+}
+
+static void zsh_commands(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    fputs("    commands=(\n", stdout);
+    while ((command = command_next(&at))) {
+        size_t size = first_word(command->name);
+
+        if (!leads_group(command))
+            continue;
+        printf("        '%.*s:", (int)size, command->name);
+        if (command->name[size])
+            printf("several commands");
+        else
+            zsh_text(command->summary);
+        fputs("'\n", stdout);
+    }
+    fputs("        'help:about a command'\n    )\n", stdout);
+}
+
+static void completion_zsh(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    fputs("#compdef lockstep\n# zsh completion for lockstep, made by 'lockstep completion zsh'\n"
+          "_lockstep()\n{\n    local -a commands\n    local command=$words[2]\n",
+          stdout);
+    zsh_commands();
+    fputs("    if (( CURRENT == 2 )) || [[ $command = help ]]; then\n"
+          "        _describe command commands\n        return\n    fi\n    case $command in\n",
+          stdout);
+    while ((command = command_next(&at))) {
+        size_t size = first_word(command->name);
+
+        if (!command->name[size] || !leads_group(command))
+            continue;
+        printf("    %.*s)\n        if (( CURRENT == 3 )); then\n            compadd ", (int)size,
+               command->name);
+        put_second_words(command);
+        fputs("\n            return\n        fi\n        command=\"$command $words[3]\"\n"
+              "        shift words; (( CURRENT-- )) ;;\n",
+              stdout);
+    }
+    fputs("    esac\n    shift words; (( CURRENT-- ))\n    case $command in\n", stdout);
+    at = 0;
+    while ((command = command_next(&at))) {
+        printf("    '%s')\n        _arguments -s -S", command->name);
+        for (EACH_OPT(opt, command))
+            zsh_option(opt);
+        fputs(" \\\n            '*:operand:_files' ;;\n", stdout);
+    }
+    fputs("    esac\n}\ncompdef _lockstep lockstep\n", stdout);
+}
+
+static void fish_option(const struct command *command, const struct opt *opt)
+{
+    size_t size = first_word(command->name);
+
+    printf("complete -c lockstep -n '__fish_seen_subcommand_from %.*s", (int)size, command->name);
+    if (command->name[size])
+        printf("; and __fish_seen_subcommand_from %s", command->name + size + 1);
+    printf("' -l %s", opt->name);
+    if (opt->letter)
+        printf(" -s %c", opt->letter);
+    if (opt->arg)
+        fputs(" -r", stdout);
+    fputs(" -d ", stdout);
+    put_quoted(opt->help, "\\'");
+    putchar('\n');
+}
+
+static void completion_fish(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    fputs("# fish completion for lockstep, made by 'lockstep completion fish'\n"
+          "complete -c lockstep -n __fish_use_subcommand -f -a help -d 'about a command'\n",
+          stdout);
+    while ((command = command_next(&at))) {
+        size_t size = first_word(command->name);
+
+        if (leads_group(command)) {
+            printf("complete -c lockstep -n __fish_use_subcommand -f -a %.*s -d ", (int)size,
+                   command->name);
+            put_quoted(command->name[size] ? "several commands" : command->summary, "\\'");
+            putchar('\n');
+        }
+        if (command->name[size]) {
+            printf("complete -c lockstep -n '__fish_seen_subcommand_from %.*s' -f -a %s -d ",
+                   (int)size, command->name, command->name + size + 1);
+            put_quoted(command->summary, "\\'");
+            putchar('\n');
+        }
+        for (EACH_OPT(opt, command))
+            fish_option(command, opt);
+    }
+}
+
+/* command NAME SUMMARY; option COMMAND NAME LETTER VALUE ENVIRONMENT HELP; "-" where there is none */
+static void completion_table(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    while ((command = command_next(&at))) {
+        printf("command\t%s\t%s\n", command->name, command->summary);
+        for (EACH_OPT(opt, command))
+            printf("option\t%s\t%s\t%c\t%s\t%s\t%s\n", command->name, opt->name,
+                   opt->letter ? opt->letter : '-', opt->arg ? opt->arg : "-",
+                   opt->env ? opt->env : "-", opt->help);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*print)(void);
+} completions[] = {
+    { "bash", completion_bash },
+    { "zsh", completion_zsh },
+    { "fish", completion_fish },
+    { "table", completion_table },
+};
+
+static int completion_run(int argc, char **argv)
+{
+    int first = opt_parse(&command_completion, argc, argv, NULL);
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    for (size_t i = 0; first + 1 == argc && i < COUNT(completions); i++) {
+        if (strcmp(argv[first], completions[i].name) == 0) {
+            completions[i].print();
+            return 0;
+        }
+    }
+    log_error("expected one shell: bash, zsh or fish (or 'table')");
+    return 2;
+}
+
+const struct command command_completion = {
+    .name = "completion",
+    .operands = "bash|zsh|fish|table",
+    .summary = "completions for a shell, made from the option tables",
+    .details = "In bash: source <(lockstep completion bash)",
+    .run = completion_run,
+    .hidden = true,
+};

@@ -1,0 +1,140 @@
+/* doctor.c - what lockstep can and cannot see here, and how to fix it.
+ *
+ * It only looks: nothing is created, no program is started, no training code is loaded.
+ */
+#include "cmd/doctor.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "base/log.h"
+#include "cmd/lockstep.h"
+
+static const char *const state_names[] = {
+    [DOCTOR_OK] = "ok",
+    [DOCTOR_LIMITED] = "limited",
+    [DOCTOR_MISSING] = "missing",
+    [DOCTOR_UNKNOWN] = "unknown",
+};
+
+struct doctor_settings {
+    bool json;
+    const char *root;
+};
+
+static const struct opt doctor_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct doctor_settings, json), NULL, "one JSON object", NULL,
+      false },
+    { "root", 0, OPT_TEXT, offsetof(struct doctor_settings, root), "DIR",
+      "look at DIR/proc, DIR/sys and DIR/dev (for tests)", NULL, true },
+    { .name = NULL },
+};
+
+struct doctor_sum {
+    unsigned count[4];
+    int status; /* the exit status */
+};
+
+static void sum_add(struct doctor_sum *sum, const struct doctor_check *check,
+                    enum doctor_state state)
+{
+    sum->count[state]++;
+    if (!check->needed)
+        return;
+    if (state == DOCTOR_MISSING)
+        sum->status = 1;
+    else if (state == DOCTOR_UNKNOWN && sum->status == 0)
+        sum->status = 3;
+}
+
+static const char *sum_sentence(const struct doctor_sum *sum)
+{
+    if (sum->status == 0)
+        return "lockstep can run here";
+    return sum->status == 1 ? "lockstep cannot run here"
+                            : "could not tell whether lockstep can run";
+}
+
+static void print_row(const struct doctor_check *check, const struct doctor_finding *finding)
+{
+    printf("%-8s %-22s %s\n", state_names[finding->state], check->name, finding->found);
+    if (finding->state == DOCTOR_OK)
+        return;
+    printf("%9s%s: %s\n", "", check->needed ? "needed" : "matters", check->why);
+    if (finding->fix[0])
+        printf("%9sfix: %s\n", "", finding->fix);
+}
+
+static struct json_object *row_json(const struct doctor_check *check,
+                                    const struct doctor_finding *finding)
+{
+    struct json_object *row = json_object_new_object();
+
+    json_object_object_add(row, "name", json_object_new_string(check->name));
+    json_object_object_add(row, "state", json_object_new_string(state_names[finding->state]));
+    json_object_object_add(row, "needed", json_object_new_boolean(check->needed));
+    json_object_object_add(row, "found", json_object_new_string(finding->found));
+    json_object_object_add(row, "why", json_object_new_string(check->why));
+    json_object_object_add(row, "fix",
+                           finding->fix[0] ? json_object_new_string(finding->fix) : NULL);
+    return row;
+}
+
+static void print_json(struct json_object *rows, const struct doctor_sum *sum)
+{
+    struct json_object *root = json_object_new_object();
+
+    json_object_object_add(root, "can_run",
+                           sum->status == 3 ? NULL : json_object_new_boolean(sum->status == 0));
+    json_object_object_add(root, "checks", json_object_get(rows));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+                                                  JSON_C_TO_STRING_NOSLASHESCAPE));
+    json_object_put(root);
+}
+
+static int doctor_run(int argc, char **argv)
+{
+    struct doctor_settings settings = { .root = "" };
+    struct doctor_sum sum = { .status = 0 };
+    struct json_object *rows;
+    int first = opt_parse(&command_doctor, argc, argv, &settings);
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    rows = json_object_new_array();
+    for (size_t i = 0; i < doctor_check_count; i++) {
+        const struct doctor_check *check = &doctor_checks[i];
+        struct doctor_finding finding = { .state = DOCTOR_UNKNOWN };
+
+        check->look(settings.root, &finding);
+        sum_add(&sum, check, finding.state);
+        if (settings.json)
+            json_object_array_add(rows, row_json(check, &finding));
+        else
+            print_row(check, &finding);
+    }
+    if (settings.json)
+        print_json(rows, &sum);
+    else
+        printf("\n%s: %u ok, %u limited, %u missing, %u unknown\n", sum_sentence(&sum),
+               sum.count[DOCTOR_OK], sum.count[DOCTOR_LIMITED], sum.count[DOCTOR_MISSING],
+               sum.count[DOCTOR_UNKNOWN]);
+    json_object_put(rows);
+    return sum.status;
+}
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .operands = "",
+    .summary = "what lockstep can and cannot see here, and how to fix it",
+    .details =
+        "Exit status: 0 all that is needed works, 1 something needed is missing, 3 could not tell.",
+    .opt = doctor_opts,
+    .run = doctor_run,
+};

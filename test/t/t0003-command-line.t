@@ -1,0 +1,37 @@
+#!/bin/sh
+# The program as people first meet it.
+. "$SOURCE/test/t/tap.sh"
+
+exits 2 "without a command it says how" "$LOCKSTEP"
+has "on stderr" '^usage: lockstep' "$TAP/err"
+for way in --help -h help; do
+    ok "lockstep $way lists the commands" "$LOCKSTEP" "$way"
+    has "on stdout" '^  version  ' "$TAP/out"
+done
+exits 2 "an unknown command is refused" "$LOCKSTEP" vresion
+has "with the nearest one" "^lockstep: unknown command 'vresion'; did you mean 'version'\?$" "$TAP/err"
+exits 2 "an unknown option is refused" "$LOCKSTEP" version --jsno
+has "with the nearest one, after the command's name" \
+    '^lockstep version: unknown option --jsno; did you mean --json\?$' "$TAP/err"
+exits 2 "an operand too many is refused" "$LOCKSTEP" version please
+ok "lockstep --version" "$LOCKSTEP" --version
+has "is lockstep version" '^lockstep [0-9]+\.[0-9]+\.[0-9]+$' "$TAP/out"
+ok "version --json" "$LOCKSTEP" version --json
+has "is an object" '^\{ "version": "[0-9.]+", "ring_format": [0-9]+,.*\}$' "$TAP/out"
+full() { "$LOCKSTEP" version >/dev/full; }
+exits 3 "an answer that cannot be written is no answer" full
+
+# Every command has help that names it and every option of its table.
+"$LOCKSTEP" completion table >"$TAP/table"
+awk -F '\t' '$1 == "command" { print $2 }' "$TAP/table" >"$TAP/commands"
+while read -r name; do
+    # shellcheck disable=SC2086 # "bench probe" is two words
+    ok "help $name" "$LOCKSTEP" help $name
+    has "says how to use $name" "^usage: lockstep $name " "$TAP/out"
+    cp "$TAP/out" "$TAP/help"
+    # shellcheck disable=SC2086
+    ok "$name --help" "$LOCKSTEP" $name --help
+    cmp -s "$TAP/help" "$TAP/out"
+    tap_result $? "is the same text"
+done <"$TAP/commands"
+done_testing

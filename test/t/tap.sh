@@ -1,0 +1,81 @@
+# tap.sh - the few words a whole-program test needs; prints TAP for meson.
+#
+#   . "$SOURCE/test/t/tap.sh"
+#   ok "says its version" "$LOCKSTEP" version
+#   exits 2 "refuses an unknown command" "$LOCKSTEP" nonsense
+#   has "names the nearest one" "did you mean" "$TAP/err"
+#   done_testing
+#
+# From meson: LOCKSTEP is the program, SOURCE the source tree, BUILD the build directory.  TAP is a
+# folder of the test's own, removed at the end; $TAP/out and $TAP/err are what the last command
+# printed.
+set -u
+TAP=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-t.XXXXXX")
+tap_count=0 tap_failed=0
+trap 'rm -rf "$TAP"' EXIT
+trap 'exit 1' INT TERM HUP
+LOCKSTEP_STATE=$TAP/state
+export LOCKSTEP_STATE
+
+tap_result() # STATUS NAME
+{
+    tap_count=$((tap_count + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $tap_count - $2"
+        return 0
+    fi
+    echo "not ok $tap_count - $2"
+    echo "# not ok $tap_count - $2" >&2
+    tap_failed=$((tap_failed + 1))
+    for tap_file in out err; do
+        [ -f "$TAP/$tap_file" ] && head -n 40 "$TAP/$tap_file" | sed "s/^/# $tap_file: /" >&2
+    done
+    return 0
+}
+
+exits() # STATUS NAME COMMAND...
+{
+    tap_want=$1 tap_name=$2 tap_got=0
+    shift 2
+    "$@" >"$TAP/out" 2>"$TAP/err" </dev/null || tap_got=$?
+    [ "$tap_got" = "$tap_want" ] || echo "# exit status $tap_got, expected $tap_want: $*" >&2
+    [ "$tap_got" = "$tap_want" ]
+    tap_result $? "$tap_name"
+}
+
+ok() # NAME COMMAND...
+{
+    tap_name=$1
+    shift
+    exits 0 "$tap_name" "$@"
+}
+
+has() # NAME EXTENDED-REGEXP FILE
+{
+    grep -Eq -- "$2" "$3"
+    tap_result $? "$1"
+}
+
+lacks() # NAME EXTENDED-REGEXP FILE
+{
+    ! grep -Eq -- "$2" "$3"
+    tap_result $? "$1"
+}
+
+skip() # NAME WHY
+{
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+skip_all() # WHY
+{
+    echo "1..0 # SKIP $1"
+    exit 0
+}
+
+done_testing()
+{
+    echo "1..$tap_count"
+    exit $((tap_failed > 0))
+}
