@@ -12,14 +12,13 @@
 #include "base/log.h"
 #include "base/near.h"
 
+/* In the order in which people meet them. */
+/* clang-format off: one a line */
 static const struct command *const commands[] = {
-    &command_run,
-    &command_doctor,
-    &command_bench_replay,
-    &command_version,
-    &command_completion,
-    NULL,
+    &command_run,     &command_doctor,     &command_bench_replay,
+    &command_version, &command_completion, NULL,
 };
+/* clang-format on */
 
 const struct command *const *lockstep_commands(void)
 {

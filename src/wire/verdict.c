@@ -69,8 +69,9 @@ void verdict_identify(struct verdict *verdict)
              (unsigned)(id ^ id >> 32));
 }
 
-static void line_put(struct verdict_line *line, uint32_t *count, const char *source,
-                     const char *format, va_list args)
+static void __attribute__((format(printf, 4, 0)))
+line_put(struct verdict_line *line, uint32_t *count, const char *source, const char *format,
+         va_list args)
 {
     if (*count >= VERDICT_LINES)
         return;

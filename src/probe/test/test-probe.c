@@ -1,5 +1,5 @@
 /* test-probe.c - what is marked is what is read. */
-#include "scene.h"
+#include "probe/test/scene.h"
 
 #include <errno.h>
 #include <math.h>
