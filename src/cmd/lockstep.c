@@ -12,11 +12,15 @@
 #include "base/log.h"
 #include "base/near.h"
 
-/* In the order in which people meet them. */
-/* clang-format off: one a line */
+/* In the order in which people meet them, one a line. */
+/* clang-format off */
 static const struct command *const commands[] = {
-    &command_run,     &command_doctor,     &command_bench_replay,
-    &command_version, &command_completion, NULL,
+    &command_run,
+    &command_doctor,
+    &command_bench_replay,
+    &command_version,
+    &command_completion,
+    NULL,
 };
 /* clang-format on */
 
