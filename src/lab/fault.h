@@ -1,0 +1,90 @@
+/* fault.h - the faults that the lab can make, one row each, and how people write them.
+ *
+ * KIND[:name=value,...], as in `gpu-slow:rank=3,factor=1.25,step=20`.  What is not said is
+ * taken from the kind's defaults or drawn from the seed by fault_resolve().
+ *
+ * Some faults the trainer itself makes, told by a plan file that nobody else reads (plan.h);
+ * the others are made from outside, on its processes (inject.h).
+ */
+#ifndef LOCKSTEP_LAB_FAULT_H
+#define LOCKSTEP_LAB_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/err.h"
+
+enum fault_id {
+    FAULT_NONE,
+    FAULT_GPU_SLOW,
+    FAULT_HOST_SLEEP,
+    FAULT_CPU_QUOTA,
+    FAULT_NEIGHBOURS,
+    FAULT_UNEVEN_DATA,
+    FAULT_HEAVY_STAGE,
+    FAULT_SLOW_INPUT,
+    FAULT_KILL,
+    FAULT_EXIT,
+    FAULT_SLOW_CHECKPOINT,
+};
+
+enum fault_param { /* bits */
+    FAULT_RANK = 1,
+    FAULT_NODE = 2,
+    FAULT_STAGE = 4,
+    FAULT_FACTOR = 8,
+    FAULT_MS = 16,
+    FAULT_STEP = 32,
+    FAULT_STEPS = 64,
+    FAULT_COUNT = 128,
+    FAULT_PHASE = 256,
+};
+
+enum fault_maker { FAULT_BY_NOBODY, FAULT_BY_TRAINER, FAULT_BY_INJECTOR };
+enum fault_need { FAULT_NEEDS_CGROUP = 1 }; /* a cgroup directory that we may write */
+
+struct fault_kind {
+    enum fault_id id;
+    const char *name, *summary;
+    uint32_t params;     /* enum fault_param: those it takes */
+    uint32_t all_params; /* those of them that, left out, mean all of them rather than one drawn */
+    enum fault_maker maker;
+    uint32_t needs; /* enum fault_need */
+    double factor;  /* defaults */
+    uint64_t step;
+    const char *expect; /* kind and layer that a judge should say; NULL: nothing */
+};
+
+struct fault {
+    const struct fault_kind *kind;
+    uint32_t set; /* enum fault_param: given, or resolved */
+    uint32_t rank, node, stage, count;
+    double factor, ms;
+    uint64_t step, steps; /* steps 0: to the end */
+    int phase;            /* enum lockstep_phase */
+};
+
+struct fault_shape { /* of the run that the faults are for */
+    uint32_t world, nodes, stages;
+    uint64_t seed;
+};
+
+#define FAULT_TEXT 160
+
+const struct fault_kind *fault_kinds(size_t *count);
+int fault_parse(const char *text, struct fault *ret, struct err *err); /* -EINVAL */
+/* Draws rank, node or stage where none was given, and checks that they exist.  `which` makes the
+ * draws of several faults differ.
+ */
+int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t which,
+                  struct err *err);
+void fault_format(const struct fault *fault, char out[static FAULT_TEXT]); /* parses back */
+void fault_list(FILE *out); /* the text of --list-faults */
+
+bool fault_active(const struct fault *fault, uint64_t step);
+/* The nodes of a pretended cluster hold ranks in contiguous blocks. */
+uint32_t fault_node_of_rank(uint32_t rank, uint32_t world, uint32_t nodes);
+
+#endif

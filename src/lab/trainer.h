@@ -1,0 +1,40 @@
+/* trainer.h - the demo trainer: one process is one rank.
+ *
+ * It trains a small network for real (model.h) over real sockets (group.h) while the time of
+ * its device is modelled (device.h).  A launcher tells it its place by RANK, WORLD_SIZE and so
+ * on, as torchrun does.  About itself it speaks only through include/lockstep/probe.h.
+ */
+#ifndef LOCKSTEP_LAB_TRAINER_H
+#define LOCKSTEP_LAB_TRAINER_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct trainer_layout {
+    uint32_t tp, pp, dp;
+};
+
+struct trainer_config {
+    uint32_t rank, world, attempt;
+    const char *master_addr, *master_port;
+    uint64_t steps, seed, checkpoint_every; /* every 0: never */
+    struct trainer_layout layout;
+    double step_ms, host_work_ms;
+    uint32_t micro_batches;                                  /* 0: what suits the layout */
+    const char *checkpoint_dir, *plan, *stop_file; /* NULL: none */
+    int timeout_ms;                                          /* for a peer that says nothing */
+};
+
+/* "tp=2,pp=2,dp=2" in any order, what is left out is 1; NULL or "" is all data parallel.
+ * -EINVAL when the product is not `world`.
+ */
+int trainer_layout_parse(const char *text, uint32_t world, struct trainer_layout *ret,
+                         struct err *err);
+
+/* Trains to the end.  What it has to say goes to stdout (the loss, from rank 0) and stderr (what
+ * was skipped and why).  0, or -errno with the reason.
+ */
+int trainer_run(const struct trainer_config *config, struct err *err);
+
+#endif

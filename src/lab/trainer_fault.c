@@ -1,0 +1,156 @@
+/* trainer_fault.c - what the plan asks of this rank, and how much it really was.
+ *
+ * Nothing here is told to the probe: whoever watches has to find out.
+ */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/rand.h"
+#include "core/time.h"
+#include "lab/trainer_parts.h"
+
+#define LENGTH 512.0   /* tokens of a sequence, nominal */
+#define SEQUENCES 4    /* in a micro-batch */
+#define LINEAR 0.7     /* share of the work that goes with tokens; the rest with squared lengths */
+#define UNEVEN 0.05    /* of a sequence's length, in a run with uneven data */
+
+static bool fault_is_ours(const struct trainer *trainer, const struct fault *fault)
+{
+    if (!fault_active(fault, trainer->step))
+        return false;
+    if ((fault->set & FAULT_RANK) && fault->rank != trainer->config->rank)
+        return false;
+    return !(fault->set & FAULT_STAGE) || fault->stage == trainer->place.pp;
+}
+
+/* How much longer than others the sequences of one with `factor` times the work are. */
+static double fault_stretch(double factor)
+{
+    double square = 1 - LINEAR;
+
+    return (sqrt(LINEAR * LINEAR + 4 * square * factor) - LINEAR) / (2 * square);
+}
+
+/* The same on all ranks of a replica: they work on the same sequences. */
+static void fault_lengths(struct trainer *trainer, const struct fault *uneven)
+{
+    uint64_t seed = hash64_u64(hash64_u64(trainer->config->seed, 0x6c656e67), trainer->step);
+    struct rand turn = { seed }, rand = { hash64_u64(seed, trainer->place.dp + 1u) };
+    bool heavy = uneven && rand_below(&turn, trainer->place.dp_size) == trainer->place.dp;
+    double stretch = heavy ? fault_stretch(uneven->factor) : 1;
+
+    for (uint32_t micro = 0; micro < trainer->micros; micro++) {
+        struct trainer_load *load = &trainer->load[micro];
+
+        *load = (struct trainer_load){ 0 };
+        for (int i = 0; i < SEQUENCES; i++) {
+            double spread = uneven ? UNEVEN * (2 * rand_unit(&rand) - 1) : 0;
+            double length = round(LENGTH * stretch * (1 + spread));
+
+            load->tokens += length;
+            load->squares += length * length;
+        }
+        load->work = LINEAR * load->tokens / (SEQUENCES * LENGTH) +
+                     (1 - LINEAR) * load->squares / (SEQUENCES * LENGTH * LENGTH);
+    }
+}
+
+/* Compute of this rank in this step, as the model has it for loads of 1. */
+static double fault_nominal_ns(const struct trainer *trainer)
+{
+    return 3.0 * (double)trainer->times.block * trainer->blocks * trainer->micros;
+}
+
+void trainer_fault_step(struct trainer *trainer)
+{
+    const struct fault *uneven = NULL;
+    double load = 0;
+
+    trainer->slow = 1;
+    for (uint32_t i = 0; i < trainer->plan.count; i++)
+        if (trainer->plan.fault[i].kind->id == FAULT_UNEVEN_DATA &&
+            fault_active(&trainer->plan.fault[i], trainer->step))
+            uneven = &trainer->plan.fault[i];
+    fault_lengths(trainer, uneven);
+    for (uint32_t micro = 0; micro < trainer->micros; micro++)
+        load += trainer->load[micro].work / trainer->micros;
+    if (uneven)
+        truth_add(trainer->truth, (uint32_t)(uneven - trainer->plan.fault), trainer->step,
+                  (int64_t)(fault_nominal_ns(trainer) * (load - 1)));
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        enum fault_id id = fault->kind->id;
+
+        if ((id != FAULT_GPU_SLOW && id != FAULT_HEAVY_STAGE) || !fault_is_ours(trainer, fault))
+            continue;
+        truth_add(trainer->truth, i, trainer->step,
+                  (int64_t)((fault_nominal_ns(trainer) * load + (double)trainer->times.optimizer) *
+                            trainer->slow * (fault->factor - 1)));
+        trainer->slow *= fault->factor;
+    }
+}
+
+static void fault_sleep(int64_t ns)
+{
+    struct timespec until = time_spec(time_mono_ns() + ns);
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+/* Waits of the host: a loader that is not ready, code of the user's that dawdles. */
+void trainer_fault_phase(struct trainer *trainer, enum lockstep_phase phase)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        bool input = fault->kind->id == FAULT_SLOW_INPUT && phase == LOCKSTEP_PHASE_DATA;
+        bool host = fault->kind->id == FAULT_HOST_SLEEP && (int)phase == fault->phase;
+        double ms = fault->set & FAULT_MS ? fault->ms
+                                          : (fault->factor - 1) * trainer->config->step_ms;
+        int64_t before = time_mono_ns();
+
+        if ((!input && !host) || !fault_is_ours(trainer, fault))
+            continue;
+        fault_sleep((int64_t)(ms * 1e6));
+        truth_add(trainer->truth, i, trainer->step, time_mono_ns() - before);
+    }
+}
+
+void trainer_fault_die(struct trainer *trainer, uint32_t launched)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        enum fault_id id = fault->kind->id;
+
+        if ((id != FAULT_KILL && id != FAULT_EXIT) || trainer->config->attempt != 0 ||
+            fault->rank != trainer->config->rank || fault->step != trainer->step ||
+            launched != trainer->micros / 2)
+            continue;
+        truth_add(trainer->truth, i, trainer->step, 0);
+        truth_flush(trainer->truth);
+        if (id == FAULT_KILL)
+            raise(SIGKILL);
+        _exit(1);
+    }
+}
+
+int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns)
+{
+    int64_t further_ns = 0;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        int64_t ns = (int64_t)((double)taken_ns * (fault->factor - 1));
+
+        if (fault->kind->id != FAULT_SLOW_CHECKPOINT || !fault_is_ours(trainer, fault))
+            continue;
+        truth_add(trainer->truth, i, trainer->step, ns);
+        further_ns += ns;
+    }
+    return further_ns;
+}

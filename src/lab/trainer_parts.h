@@ -1,0 +1,102 @@
+/* trainer_parts.h - what the trainer's own files share. */
+#ifndef LOCKSTEP_LAB_TRAINER_PARTS_H
+#define LOCKSTEP_LAB_TRAINER_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lab/device.h"
+#include "lab/group.h"
+#include "lab/model.h"
+#include "lab/plan.h"
+#include "lab/trainer.h"
+#include "lockstep/probe.h"
+
+enum trainer_stream { STREAM_COMPUTE = 1, STREAM_DP, STREAM_TP, STREAM_RECV, STREAM_SEND };
+enum trainer_comm { COMM_WORLD, COMM_DP, COMM_TP, COMM_COUNT };
+enum trainer_way { WAY_UP, WAY_DOWN, WAY_COUNT }; /* to the next stage; back to the one before */
+
+#define TRAINER_BLOCKS 8 /* of the whole network, or as many as there are stages if more */
+#define TRAINER_BUCKETS 4
+
+struct trainer_link { /* to the neighbouring stage: one socket for each way, so that the
+                       * receiving and the sending stream never share one */
+    int fd;
+    uint32_t rank, stage;
+    uint64_t count;
+};
+
+struct trainer_times { /* modelled, ns */
+    int64_t block;  /* a block's forward, for one micro-batch of nominal length */
+    int64_t tp, dp, link, world, optimizer, checkpoint;
+};
+
+struct trainer_load { /* of one micro-batch */
+    double tokens, squares, work; /* work: 1 is nominal */
+};
+
+enum { SUM_LOSS, SUM_NORM, SUM_STOP, SUM_SAVE, SUM_COUNT }; /* reduced over the world each step */
+
+struct trainer {
+    const struct trainer_config *config;
+    struct lockstep_layout place;
+    uint32_t micros, blocks, buckets;
+    struct model model;
+    struct trainer_times times;
+    struct group comm[COMM_COUNT];
+    int probe_comm[COMM_COUNT], probe_pp;
+    struct trainer_link in[WAY_COUNT], out[WAY_COUNT];
+    struct device *device;
+    struct lockstep_probe *probe;
+    struct plan plan;
+    struct truth *truth;
+
+    uint64_t step;
+    double slow;                  /* what faults make of this step's compute times */
+    struct trainer_load *load;    /* by micro-batch */
+    float *next_input, *next_target; /* prefetched, by micro-batch */
+    uint64_t next_step;
+    double work_unit_ns;          /* of host work, calibrated */
+    double sum[SUM_COUNT];
+    struct work *work;
+    uint32_t works, work_room;
+    uint32_t launches; /* per step, for spreading the host's work */
+    bool control_save; /* as the control word last said */
+    int64_t told_ns;   /* when rank 0 last printed */
+};
+
+/* trainer_ops.c: what runs on the streams. */
+int64_t trainer_jitter(const struct trainer *trainer, uint64_t who, uint64_t what, int64_t ns);
+int trainer_run_compute(struct work *work, void *context, struct err *err);
+int trainer_run_reduce(struct work *work, void *context, struct err *err);
+int trainer_run_send(struct work *work, void *context, struct err *err);
+int trainer_run_recv(struct work *work, void *context, struct err *err);
+void trainer_ended(struct work *work, void *context);
+/* A reduction that the host itself runs, between steps. */
+int trainer_host_reduce(struct trainer *trainer, enum trainer_comm comm, enum group_op op,
+                        void *data, uint32_t count, struct err *err);
+
+/* trainer_step.c: one step as the host launches it. */
+int trainer_step(struct trainer *trainer, struct err *err);
+void trainer_prefetch(struct trainer *trainer, uint64_t step);
+
+/* trainer_setup.c: finding the others, memory, times. */
+int trainer_setup(struct trainer *trainer, struct err *err);
+void trainer_teardown(struct trainer *trainer);
+
+/* trainer_save.c */
+int trainer_restore(struct trainer *trainer, struct err *err); /* sets step */
+int trainer_save(struct trainer *trainer, struct err *err);
+int trainer_check_replicas(struct trainer *trainer, struct err *err);
+
+/* trainer_fault.c: what the plan asks of this rank. */
+void trainer_fault_step(struct trainer *trainer); /* sets slow and load */
+void trainer_fault_phase(struct trainer *trainer, enum lockstep_phase phase);
+void trainer_fault_die(struct trainer *trainer, uint32_t launched);
+int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
+
+/* host_work.c */
+double host_work_calibrate(void);             /* ns of CPU time a unit takes here */
+void host_work(double units);
+
+#endif

@@ -1,0 +1,294 @@
+/* trainer_step.c - one training step as its host sees it.
+ *
+ * The host takes a batch, launches everything that the device has to do (forward and
+ * backward of the micro-batches in the order of a 1F1B pipeline, gradient buckets as soon as
+ * the backward of their blocks is launched, the optimizer), prepares the next batch while the
+ * device works, and then waits for it.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "lab/trainer_parts.h"
+
+#define SHARE_DATA 0.02 /* of the host's work: at the start of a step, with the device idle */
+#define SHARE_PREFETCH 0.28
+#define SHARE_OPTIMIZER 0.05 /* the rest is spread over the launches */
+
+/* What the host launched last, for the dependencies of what comes next. */
+struct launch {
+    struct trainer *trainer;
+    const struct work *blocker; /* the tensor group's reduction that holds the compute stream */
+    const struct work *last;    /* end of the current micro-batch's chain */
+    const struct work *recv;
+    struct err *err;
+    int result;
+};
+
+static void trainer_host_work(struct trainer *trainer, double share)
+{
+    host_work(share * trainer->config->host_work_ms * 1e6 / trainer->work_unit_ns);
+}
+
+static void launch_host_work(struct launch *launch)
+{
+    struct trainer *trainer = launch->trainer;
+    double share = 1 - SHARE_DATA - SHARE_PREFETCH - SHARE_OPTIMIZER;
+
+    trainer_host_work(trainer, share / trainer->launches);
+}
+
+static struct work *launch_work(struct launch *launch, struct work fresh)
+{
+    struct trainer *trainer = launch->trainer;
+    struct work *work = &trainer->work[MIN(trainer->works, trainer->work_room - 1)];
+
+    if (launch->result < 0)
+        return work;
+    trainer->works++;
+    *work = fresh;
+    work->ended = trainer_ended;
+    launch->result = device_launch(trainer->device, work, launch->err);
+    return work;
+}
+
+static void launch_compute(struct launch *launch, enum lockstep_phase phase, uint32_t micro,
+                           uint32_t block)
+{
+    struct trainer *trainer = launch->trainer;
+    double work = trainer->load[micro].work * (phase == LOCKSTEP_PHASE_BACKWARD ? 2 : 1);
+    int64_t ns = (int64_t)((double)trainer->times.block * work);
+    const struct work *before = launch->recv ? launch->recv : launch->blocker;
+
+    launch_host_work(launch);
+    /* A fault stretches what the device would have taken, jitter included. */
+    ns = trainer_jitter(trainer, trainer->config->rank, trainer->works, ns);
+    launch->last = launch_work(launch, (struct work){
+        .stream = STREAM_COMPUTE, .run = trainer_run_compute,
+        .dep = { before, launch->recv ? launch->blocker : NULL },
+        .model_ns = (int64_t)((double)ns * trainer->slow),
+        .phase = (int)phase, .micro = (int)micro, .block = (int)block });
+    launch->recv = NULL;
+}
+
+static const struct work *launch_reduce(struct launch *launch, enum trainer_comm comm,
+                                        uint16_t stream, uint64_t bytes, int64_t ns, int block)
+{
+    struct trainer *trainer = launch->trainer;
+    const struct work *last = launch->last;
+
+    return launch_work(launch, (struct work){
+        .stream = stream, .run = trainer_run_reduce, .dep = { last }, .model_ns = ns,
+        .comm = comm, .block = block, .micro = last ? last->micro : 0,
+        .phase = last ? last->phase : 0,
+        .key = lockstep_coll_enqueue(trainer->probe, trainer->probe_comm[comm],
+                                     LOCKSTEP_OP_ALL_REDUCE, bytes, stream) });
+}
+
+static void launch_tp(struct launch *launch, uint32_t block)
+{
+    struct trainer *trainer = launch->trainer;
+
+    if (trainer->place.tp_size == 1)
+        return;
+    launch->blocker = launch->last =
+        launch_reduce(launch, COMM_TP, STREAM_TP, MODEL_CELLS * sizeof(float), trainer->times.tp,
+                      (int)block);
+}
+
+/* With the last micro-batch, a bucket's gradients are whole once its first block is through. */
+static void launch_bucket(struct launch *launch, uint32_t micro, uint32_t block)
+{
+    struct trainer *trainer = launch->trainer;
+
+    if (trainer->place.dp_size == 1 || micro + 1 != trainer->micros)
+        return;
+    for (uint32_t bucket = 0; bucket < trainer->buckets; bucket++) {
+        uint32_t first = bucket * trainer->blocks / trainer->buckets;
+        uint32_t end = (bucket + 1) * trainer->blocks / trainer->buckets;
+        size_t count;
+
+        if (first != block)
+            continue;
+        model_bucket(&trainer->model, first, end - first, &count);
+        launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp,
+                      (int)bucket);
+    }
+}
+
+/* A message to (send) or from (receive) the neighbouring stage. */
+static const struct work *launch_message(struct launch *launch, bool send, enum trainer_way way,
+                                         uint32_t micro)
+{
+    struct trainer *trainer = launch->trainer;
+    const struct trainer_link *link = send ? &trainer->out[way] : &trainer->in[way];
+    uint16_t stream = send ? STREAM_SEND : STREAM_RECV;
+    uint32_t other = link->stage, own = trainer->place.pp;
+    uint64_t who = ((uint64_t)trainer->place.dp << 32) | MIN(own, other);
+
+    return launch_work(launch, (struct work){
+        .stream = stream, .run = send ? trainer_run_send : trainer_run_recv,
+        .dep = { send ? launch->last : NULL }, .way = (int)way, .micro = (int)micro,
+        .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, trainer->times.link),
+        .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
+                                    send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV, other,
+                                    MODEL_CELLS * sizeof(float), stream) });
+}
+
+static void launch_forward(struct launch *launch, uint32_t micro)
+{
+    struct trainer *trainer = launch->trainer;
+    const struct lockstep_layout *place = &trainer->place;
+
+    lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_FORWARD);
+    if (micro == 0)
+        trainer_fault_phase(trainer, LOCKSTEP_PHASE_FORWARD);
+    launch->last = NULL;
+    launch->recv = place->pp > 0 ? launch_message(launch, false, WAY_UP, micro) : NULL;
+    for (uint32_t block = 0; block < trainer->blocks; block++) {
+        launch_compute(launch, LOCKSTEP_PHASE_FORWARD, micro, block);
+        launch_tp(launch, block);
+    }
+    if (place->pp + 1 < place->pp_size)
+        launch_message(launch, true, WAY_UP, micro);
+    lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_FORWARD);
+}
+
+static void launch_backward(struct launch *launch, uint32_t micro)
+{
+    struct trainer *trainer = launch->trainer;
+    const struct lockstep_layout *place = &trainer->place;
+
+    lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_BACKWARD);
+    if (micro == 0)
+        trainer_fault_phase(trainer, LOCKSTEP_PHASE_BACKWARD);
+    trainer_fault_die(trainer, micro);
+    launch->recv =
+        place->pp + 1 < place->pp_size ? launch_message(launch, false, WAY_DOWN, micro) : NULL;
+    for (uint32_t block = trainer->blocks; block-- > 0;) {
+        launch_compute(launch, LOCKSTEP_PHASE_BACKWARD, micro, block);
+        launch_bucket(launch, micro, block);
+        launch_tp(launch, block);
+    }
+    if (place->pp > 0)
+        launch_message(launch, true, WAY_DOWN, micro);
+    lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_BACKWARD);
+}
+
+/* One forward, one backward: as few micro-batches in flight as the stages after us need. */
+static void launch_pipeline(struct launch *launch)
+{
+    struct trainer *trainer = launch->trainer;
+    uint32_t behind = trainer->place.pp_size - trainer->place.pp - 1u;
+    uint32_t warm = MIN(trainer->micros, behind);
+
+    for (uint32_t micro = 0; micro < warm; micro++)
+        launch_forward(launch, micro);
+    for (uint32_t micro = 0; micro < trainer->micros; micro++) {
+        if (micro + warm < trainer->micros)
+            launch_forward(launch, micro + warm);
+        launch_backward(launch, micro);
+    }
+}
+
+static void launch_optimizer(struct launch *launch)
+{
+    struct trainer *trainer = launch->trainer;
+    const struct work *sum;
+
+    lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
+    trainer_fault_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
+    trainer_host_work(trainer, SHARE_OPTIMIZER);
+    /* Behind the buckets on their stream: the norm is that of the reduced gradients. */
+    sum = launch_reduce(launch, COMM_WORLD, STREAM_DP, SUM_COUNT * sizeof(double),
+                        trainer->times.world, 0);
+    launch_work(launch, (struct work){
+        .stream = STREAM_COMPUTE, .run = trainer_run_compute, .dep = { sum },
+        .model_ns = (int64_t)((double)trainer_jitter(trainer, trainer->config->rank, trainer->works,
+                                                     trainer->times.optimizer) * trainer->slow),
+        .phase = LOCKSTEP_PHASE_OPTIMIZER });
+    lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
+}
+
+void trainer_prefetch(struct trainer *trainer, uint64_t step)
+{
+    for (uint32_t micro = 0; micro < trainer->micros; micro++)
+        model_sample(trainer->config->seed, step, trainer->place.dp, micro,
+                     trainer->next_input + micro * MODEL_CELLS,
+                     trainer->next_target + micro * MODEL_CELLS);
+    trainer->next_step = step;
+}
+
+static void trainer_take_batch(struct trainer *trainer)
+{
+    size_t bytes = trainer->micros * MODEL_CELLS * sizeof(float);
+    double tokens = 0, squares = 0;
+
+    lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_DATA);
+    trainer_fault_phase(trainer, LOCKSTEP_PHASE_DATA);
+    trainer_host_work(trainer, SHARE_DATA);
+    if (trainer->next_step != trainer->step)
+        trainer_prefetch(trainer, trainer->step);
+    for (uint32_t micro = 0; trainer->place.pp == 0 && micro < trainer->micros; micro++)
+        memcpy(model_input(&trainer->model, micro), trainer->next_input + micro * MODEL_CELLS,
+               MODEL_CELLS * sizeof(float));
+    memcpy(trainer->model.target, trainer->next_target, bytes);
+    trainer_fault_step(trainer);
+    lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_DATA);
+    for (uint32_t micro = 0; micro < trainer->micros; micro++) {
+        tokens += trainer->load[micro].tokens;
+        squares += trainer->load[micro].squares;
+    }
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_TOKENS, tokens);
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LENGTH_SQUARES, squares);
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_MICRO_BATCHES, trainer->micros);
+}
+
+/* While the device works: the digest of the parameters it reads, and the next batch. */
+static void trainer_meanwhile(struct trainer *trainer)
+{
+    uint64_t digest[2];
+
+    model_digest(&trainer->model, digest);
+    lockstep_digest_put(trainer->probe, 0, 1, digest[0], digest[1]);
+    trainer_host_work(trainer, SHARE_PREFETCH);
+    if (trainer->step + 1 < trainer->config->steps)
+        trainer_prefetch(trainer, trainer->step + 1);
+}
+
+static void trainer_read_wishes(struct trainer *trainer)
+{
+    const char *stop = trainer->config->stop_file;
+    bool save = (lockstep_control_word(trainer->probe) & LOCKSTEP_CONTROL_CHECKPOINT_NOW) != 0;
+
+    trainer->sum[SUM_STOP] = stop && access(stop, F_OK) == 0 ? 1 : 0;
+    trainer->sum[SUM_SAVE] = save && !trainer->control_save ? 1 : 0;
+    trainer->control_save = save;
+}
+
+int trainer_step(struct trainer *trainer, struct err *err)
+{
+    struct launch launch = { .trainer = trainer, .err = err };
+    int result;
+
+    lockstep_step_begin(trainer->probe, trainer->step);
+    trainer->works = 0;
+    model_step_begin(&trainer->model);
+    trainer_read_wishes(trainer);
+    trainer_take_batch(trainer);
+    launch_pipeline(&launch);
+    launch_optimizer(&launch);
+    if (launch.result < 0)
+        return launch.result;
+    trainer_meanwhile(trainer);
+    result = device_sync(trainer->device, err);
+    if (result < 0)
+        return result;
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->sum[SUM_LOSS]);
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_GRAD_NORM, trainer->sum[SUM_NORM]);
+    lockstep_step_end(trainer->probe, trainer->step);
+    truth_flush(trainer->truth);
+    return 0;
+}
