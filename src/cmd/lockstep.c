@@ -18,6 +18,7 @@ static const struct command *const commands[] = {
     &command_run,
     &command_doctor,
     &command_bench_replay,
+    &command_trainer,
     &command_version,
     &command_completion,
     NULL,

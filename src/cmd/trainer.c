@@ -27,19 +27,27 @@ static const struct opt trainer_opts[] = {
     { "steps", 0, OPT_U64, AT(steps), "N", "steps to train", NULL, false },
     { "layout", 0, OPT_TEXT, AT(layout), "tp=A,pp=B,dp=C", "how the ranks are cut", NULL, false },
     { "step-ms", 0, OPT_F64, AT(step_ms), "MS", "how long a healthy step takes", NULL, false },
-    { "host-work-ms", 0, OPT_F64, AT(host_work_ms), "MS", "CPU time of the host a step", NULL, false },
+    { "host-work-ms", 0, OPT_F64, AT(host_work_ms), "MS", "CPU time of the host a step", NULL,
+      false },
     { "micro-batches", 0, OPT_U32, AT(micro_batches), "N", "micro-batches a step", NULL, false },
     { "seed", 0, OPT_U64, AT(seed), "N", "where all random numbers come from", NULL, false },
-    { "checkpoint-dir", 0, OPT_TEXT, AT(checkpoint_dir), "DIR", "where checkpoints go", NULL, false },
-    { "checkpoint-every", 0, OPT_U64, AT(checkpoint_every), "N", "steps between checkpoints", NULL, false },
+    { "checkpoint-dir", 0, OPT_TEXT, AT(checkpoint_dir), "DIR", "where checkpoints go", NULL,
+      false },
+    { "checkpoint-every", 0, OPT_U64, AT(checkpoint_every), "N", "steps between checkpoints", NULL,
+      false },
     { "plan", 0, OPT_TEXT, AT(plan), "FILE", "the faults to make", NULL, false },
-    { "stop-file", 0, OPT_TEXT, AT(stop_file), "FILE", "stop in order once this exists", NULL, false },
-    { "timeout", 0, OPT_DURATION, AT(timeout_ns), "TIME", "how long to wait for a silent peer", NULL, false },
+    { "stop-file", 0, OPT_TEXT, AT(stop_file), "FILE", "stop in order once this exists", NULL,
+      false },
+    { "timeout", 0, OPT_DURATION, AT(timeout_ns), "TIME", "how long to wait for a silent peer",
+      NULL, false },
     { "rank", 0, OPT_U32, AT(rank), "N", "this rank", "RANK", false },
     { "world-size", 0, OPT_U32, AT(world), "N", "how many ranks there are", "WORLD_SIZE", false },
-    { "restart", 0, OPT_U32, AT(attempt), "N", "attempts before this one", "LOCKSTEP_RESTART", false },
-    { "master-addr", 0, OPT_TEXT, AT(master_addr), "ADDR", "where rank 0 listens", "MASTER_ADDR", false },
-    { "master-port", 0, OPT_TEXT, AT(master_port), "PORT", "where rank 0 listens", "MASTER_PORT", false },
+    { "restart", 0, OPT_U32, AT(attempt), "N", "attempts before this one", "LOCKSTEP_RESTART",
+      false },
+    { "master-addr", 0, OPT_TEXT, AT(master_addr), "ADDR", "where rank 0 listens", "MASTER_ADDR",
+      false },
+    { "master-port", 0, OPT_TEXT, AT(master_port), "PORT", "where rank 0 listens", "MASTER_PORT",
+      false },
     { 0 },
 };
 
@@ -82,9 +90,15 @@ const struct command command_trainer = {
 
 static int trainer_main(int argc, char **argv)
 {
-    struct settings settings = { .steps = 100, .step_ms = 100, .host_work_ms = 2.5, .seed = 1,
-                                 .checkpoint_every = 20, .timeout_ns = 30 * NS_PER_S, .world = 1,
-                                 .master_addr = "127.0.0.1", .master_port = "29500" };
+    struct settings settings = { .steps = 100,
+                                 .step_ms = 100,
+                                 .host_work_ms = 2.5,
+                                 .seed = 1,
+                                 .checkpoint_every = 20,
+                                 .timeout_ns = 30 * NS_PER_S,
+                                 .world = 1,
+                                 .master_addr = "127.0.0.1",
+                                 .master_port = "29500" };
     int first = opt_parse(&command_trainer, argc, argv, &settings);
     struct trainer_config config = { 0 };
     struct err err = { "" };
@@ -103,13 +117,22 @@ static int trainer_main(int argc, char **argv)
         return 2;
     }
     config = (struct trainer_config){
-        .rank = settings.rank, .world = settings.world, .attempt = settings.attempt,
-        .master_addr = settings.master_addr, .master_port = settings.master_port,
-        .steps = settings.steps, .seed = settings.seed, .layout = config.layout,
-        .checkpoint_every = settings.checkpoint_every, .checkpoint_dir = settings.checkpoint_dir,
-        .step_ms = settings.step_ms, .host_work_ms = settings.host_work_ms,
-        .micro_batches = settings.micro_batches, .plan = settings.plan,
-        .stop_file = settings.stop_file, .timeout_ms = (int)(settings.timeout_ns / NS_PER_MS),
+        .rank = settings.rank,
+        .world = settings.world,
+        .attempt = settings.attempt,
+        .master_addr = settings.master_addr,
+        .master_port = settings.master_port,
+        .steps = settings.steps,
+        .seed = settings.seed,
+        .layout = config.layout,
+        .checkpoint_every = settings.checkpoint_every,
+        .checkpoint_dir = settings.checkpoint_dir,
+        .step_ms = settings.step_ms,
+        .host_work_ms = settings.host_work_ms,
+        .micro_batches = settings.micro_batches,
+        .plan = settings.plan,
+        .stop_file = settings.stop_file,
+        .timeout_ms = (int)(settings.timeout_ns / NS_PER_MS),
     };
     signal(SIGTERM, trainer_terminate);
     signal(SIGINT, trainer_terminate);

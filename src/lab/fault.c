@@ -39,7 +39,8 @@ static const struct fault_kind fault_table[] = {
       "input-stall data" },
     { FAULT_KILL, "kill", "a rank is killed in the middle of a step, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash" },
-    { FAULT_EXIT, "exit", "a rank exits with status 1 in the middle of a step, in the first attempt",
+    { FAULT_EXIT, "exit",
+      "a rank exits with status 1 in the middle of a step, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash" },
     { FAULT_SLOW_CHECKPOINT, "slow-checkpoint",
       "checkpoints take factor times as long; on all ranks when none is given",
@@ -47,7 +48,13 @@ static const struct fault_kind fault_table[] = {
       "checkpoint-stall checkpoint" },
 };
 
-enum fault_type { TYPE_U32, TYPE_U64, TYPE_F64, TYPE_NODE, TYPE_PHASE };
+enum fault_type {
+    TYPE_U32,
+    TYPE_U64,
+    TYPE_F64,
+    TYPE_NODE,
+    TYPE_PHASE
+};
 
 static const struct fault_field {
     uint32_t param;
@@ -237,8 +244,8 @@ static int fault_draw(struct fault *fault, uint32_t param, uint32_t *place, uint
         fault->set |= param;
     }
     if (*place >= limit)
-        return err_set(err, -EINVAL, "fault %s: there is no %s %u: there are %u",
-                       fault->kind->name, name, *place, limit);
+        return err_set(err, -EINVAL, "fault %s: there is no %s %u: there are %u", fault->kind->name,
+                       name, *place, limit);
     return 0;
 }
 
@@ -249,7 +256,8 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
     int result = fault_draw(fault, FAULT_RANK, &fault->rank, shape->world, &rand, "rank", err);
 
     if (result == 0)
-        result = fault_draw(fault, FAULT_NODE, &fault->node, MAX(shape->nodes, 1u), &rand, "node", err);
+        result =
+            fault_draw(fault, FAULT_NODE, &fault->node, MAX(shape->nodes, 1u), &rand, "node", err);
     if (result == 0)
         result = fault_draw(fault, FAULT_STAGE, &fault->stage, MAX(shape->stages, 1u), &rand,
                             "stage", err);

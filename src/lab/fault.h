@@ -42,8 +42,14 @@ enum fault_param { /* bits */
     FAULT_PHASE = 256,
 };
 
-enum fault_maker { FAULT_BY_NOBODY, FAULT_BY_TRAINER, FAULT_BY_INJECTOR };
-enum fault_need { FAULT_NEEDS_CGROUP = 1 }; /* a cgroup directory that we may write */
+enum fault_maker {
+    FAULT_BY_NOBODY,
+    FAULT_BY_TRAINER,
+    FAULT_BY_INJECTOR
+};
+enum fault_need {
+    FAULT_NEEDS_CGROUP = 1
+}; /* a cgroup directory that we may write */
 
 struct fault_kind {
     enum fault_id id;

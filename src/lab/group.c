@@ -60,7 +60,7 @@ static uint32_t group_place(uint32_t size, uint32_t index)
     return index % 2 ? UINT32_MAX : index / 2;
 }
 
-static uint32_t group_member(uint32_t size, uint32_t place) /* the inverse */
+static uint32_t group_at_place(uint32_t size, uint32_t place) /* the inverse */
 {
     uint32_t extra = size - group_power(size);
 
@@ -120,11 +120,15 @@ static int group_check(const struct group *group, uint32_t peer, const struct gr
     return err_set(err, -EPROTO,
                    "rank %u is in all-reduce %llu (%llu bytes) of %s, we are in %llu (%llu bytes)",
                    group->rank[peer], (unsigned long long)theirs->count,
-                   (unsigned long long)theirs->bytes, group->name,
-                   (unsigned long long)mine->count, (unsigned long long)mine->bytes);
+                   (unsigned long long)theirs->bytes, group->name, (unsigned long long)mine->count,
+                   (unsigned long long)mine->bytes);
 }
 
-enum group_way { WAY_SEND = 1, WAY_RECV = 2, WAY_BOTH = 3 };
+enum group_way {
+    WAY_SEND = 1,
+    WAY_RECV = 2,
+    WAY_BOTH = 3
+};
 
 /* One message to and/or from a peer; what came lies in *ret_in. */
 static int group_talk(struct group *group, uint32_t peer, enum group_way way, const void *data,
@@ -159,8 +163,8 @@ static int group_double(struct group *group, enum group_op op, void *data, size_
     uint32_t place = group_place(group->size, group->index), power = group_power(group->size);
 
     for (uint32_t bit = 1; bit < power; bit *= 2) {
-        uint32_t peer = group_member(group->size, place ^ bit);
-        const void *other;
+        uint32_t peer = group_at_place(group->size, place ^ bit);
+        const void *other = NULL;
         int result = group_talk(group, peer, WAY_BOTH, data, bytes, latest_ns, &other, err);
 
         if (result < 0)
@@ -175,7 +179,7 @@ static int group_fold(struct group *group, enum group_op op, void *data, size_t 
                       int64_t *latest_ns, struct err *err)
 {
     uint32_t peer = group->index + 1;
-    const void *other;
+    const void *other = NULL;
     int result = group_talk(group, peer, WAY_RECV, NULL, bytes, latest_ns, &other, err);
 
     if (result < 0)
@@ -191,7 +195,7 @@ static int group_folded(struct group *group, void *data, size_t bytes, int64_t *
                         struct err *err) /* the odd member */
 {
     uint32_t peer = group->index - 1;
-    const void *sum;
+    const void *sum = NULL;
     int result = group_talk(group, peer, WAY_SEND, data, bytes, latest_ns, NULL, err);
 
     if (result == 0)

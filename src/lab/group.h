@@ -21,16 +21,20 @@
 
 #define GROUP_NAME 24
 
-enum group_op { GROUP_SUM_F32, GROUP_SUM_F64, GROUP_MIN_U64 };
+enum group_op {
+    GROUP_SUM_F32,
+    GROUP_SUM_F64,
+    GROUP_MIN_U64
+};
 
 struct group {
     uint64_t id;
     char name[GROUP_NAME]; /* "dp0" */
     uint32_t size, index;
-    uint32_t *rank;   /* of each member */
-    int *fd;          /* of each member, -1 where we never talk */
-    uint64_t done;    /* reductions finished */
-    char *scratch;    /* one message */
+    uint32_t *rank; /* of each member */
+    int *fd;        /* of each member, -1 where we never talk */
+    uint64_t done;  /* reductions finished */
+    char *scratch;  /* one message */
     size_t scratch_room;
     struct socket_wait wait;
 };

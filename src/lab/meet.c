@@ -260,8 +260,9 @@ static int meet_dial_master(struct meet *meet, const struct meet_place *master, 
 
 static int meet_join(struct meet *meet, const struct meet_place *master, struct err *err)
 {
-    struct meet_hello hello = { MEET_MAGIC, meet->config.job, 0, meet->config.rank,
-                                meet->config.world, 0, 0 };
+    struct meet_hello hello = {
+        MEET_MAGIC, meet->config.job, 0, meet->config.rank, meet->config.world, 0, 0
+    };
     struct meet_place own = { .size = sizeof(own.addr) };
     CLEAN(fd_clean) int fd = -1;
     struct socket_wait wait;
@@ -367,8 +368,9 @@ static int meet_await(struct meet *meet, uint32_t peer, uint64_t channel, int *r
 int meet_connect(struct meet *meet, uint32_t peer, uint64_t channel, int *ret_fd, struct err *err)
 {
     const struct meet_config *config = &meet->config;
-    struct meet_hello hello = { MEET_MAGIC, config->job, channel, config->rank, config->world,
-                                0, 0 };
+    struct meet_hello hello = {
+        MEET_MAGIC, config->job, channel, config->rank, config->world, 0, 0
+    };
     struct socket_wait wait = meet_wait(meet);
     CLEAN(fd_clean) int fd = -1;
     int result;

@@ -46,7 +46,8 @@ static void model_draw(struct model *model)
     float out = 0.5f / sqrtf((float)model->hidden * (float)config->tp);
 
     for (uint32_t block = 0; block < config->blocks; block++) {
-        float *w1 = block_w1(model, model->param, block), *w2 = block_w2(model, model->param, block);
+        float *w1 = block_w1(model, model->param, block),
+              *w2 = block_w2(model, model->param, block);
 
         for (uint32_t j = 0; j < model->hidden; j++) {
             struct rand rand = model_rand(config->seed, 1, config->first_block + block, first + j);
@@ -103,8 +104,7 @@ static float *model_x(const struct model *model, uint32_t micro, uint32_t block)
 
 static float *model_h(const struct model *model, uint32_t micro, uint32_t block)
 {
-    return model->h +
-           ((size_t)micro * model->config.blocks + block) * MODEL_ROWS * model->hidden;
+    return model->h + ((size_t)micro * model->config.blocks + block) * MODEL_ROWS * model->hidden;
 }
 
 float *model_input(const struct model *model, uint32_t micro)

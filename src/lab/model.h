@@ -27,15 +27,15 @@ struct model_config {
 
 struct model {
     struct model_config config;
-    uint32_t hidden;       /* columns of W1 that are ours */
-    size_t params;         /* floats, of all our blocks */
+    uint32_t hidden; /* columns of W1 that are ours */
+    size_t params;   /* floats, of all our blocks */
     float *param, *grad, *momentum;
-    float *x;              /* [micro][block + 1][cells]: what goes into a block; the last comes out */
-    float *h;              /* [micro][block][rows * hidden] */
-    float *dy;             /* [micro][cells]: gradient on its way back */
-    float *target;         /* [micro][cells], used by the last stage */
-    float *part;           /* [cells]: our share of a sum over the tensor group */
-    double loss;           /* summed over this step's micro-batches */
+    float *x;      /* [micro][block + 1][cells]: what goes into a block; the last comes out */
+    float *h;      /* [micro][block][rows * hidden] */
+    float *dy;     /* [micro][cells]: gradient on its way back */
+    float *target; /* [micro][cells], used by the last stage */
+    float *part;   /* [cells]: our share of a sum over the tensor group */
+    double loss;   /* summed over this step's micro-batches */
 };
 
 int model_init(struct model *model, const struct model_config *config); /* -ENOMEM */

@@ -47,8 +47,7 @@ static int plan_line(struct plan *plan, const char *line, struct err *err)
         return err_set(err, -EINVAL, "neither truth nor fault: '%.40s'", line);
     if (plan->count == PLAN_FAULTS)
         return err_set(err, -EINVAL, "more than %d faults", PLAN_FAULTS);
-    return fault_parse(line + 6, &plan->fault[plan->count], err) < 0 ? -EINVAL
-                                                                     : (plan->count++, 0);
+    return fault_parse(line + 6, &plan->fault[plan->count], err) < 0 ? -EINVAL : (plan->count++, 0);
 }
 
 int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err)
@@ -118,7 +117,8 @@ int truth_open(const struct plan *plan, uint32_t rank, uint32_t attempt, struct 
     truth->count = plan->count;
     for (uint32_t i = 0; i < plan->count; i++)
         truth->deed[i] = (struct plan_deed){ .fault = i, .rank = rank, .attempt = attempt };
-    memset(truth->dirty, 1, sizeof(truth->dirty)); /* lines of fixed length: all, or there are holes */
+    memset(truth->dirty, 1,
+           sizeof(truth->dirty)); /* lines of fixed length: all, or there are holes */
     if (plan->truth[0] && plan->count > 0) {
         snprintf(path, sizeof(path), "%s.rank-%u.attempt-%u", plan->truth, rank, attempt);
         truth->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -163,8 +163,9 @@ void truth_flush(struct truth *truth)
 
         if (!truth->dirty[i])
             continue;
-        snprintf(line, sizeof(line), "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld",
-                 deed->fault, deed->rank, deed->attempt, (unsigned long long)deed->first_step,
+        snprintf(line, sizeof(line),
+                 "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld", deed->fault,
+                 deed->rank, deed->attempt, (unsigned long long)deed->first_step,
                  (unsigned long long)deed->steps, (long long)deed->first_ns,
                  (long long)deed->injected_ns);
         memset(line + strlen(line), ' ', sizeof(line) - strlen(line));

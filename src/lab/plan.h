@@ -31,7 +31,7 @@ int plan_write(const char *path, const struct plan *plan, struct err *err);
 int plan_read(const char *path, struct plan *ret, struct err *err);
 int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err); /* -EINVAL */
 
-struct plan_deed { /* what one fault did in one rank and attempt */
+struct plan_deed {  /* what one fault did in one rank and attempt */
     uint32_t fault; /* its place in the plan */
     uint32_t rank, attempt;
     uint64_t first_step, steps; /* steps in which it acted; 0: never */

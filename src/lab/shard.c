@@ -13,7 +13,7 @@
 
 #define SHARD_NAME "rank-%05u.step-%012llu.shard"
 #define SHARD_PATH 4096
-#define SHARD_LIST 256 /* files of one rank: two are kept, so far more than there are */
+#define SHARD_LIST 256      /* files of one rank: two are kept, so far more than there are */
 #define SHARD_HEAD_BYTES 56 /* before its checksum */
 
 static void dir_clean(DIR **dir)
@@ -102,7 +102,8 @@ static int dir_sync(const char *dir)
 
 static int file_write(const char *path, const struct buf *bytes)
 {
-    CLEAN(fd_clean) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CLEAN(fd_clean)
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     int result = fd < 0 ? -errno : write_all(fd, bytes->data, bytes->size);
 
     if (result == 0 && fsync(fd) < 0)

@@ -20,7 +20,8 @@ int socket_prepare(int fd); /* non-blocking, close-on-exec, no delay */
 int socket_send(int fd, const void *data, size_t bytes, const struct socket_wait *wait);
 int socket_recv(int fd, void *data, size_t bytes, const struct socket_wait *wait);
 /* Both at once, so that two peers that send more than their buffers hold do not stand still. */
-int socket_exchange(int fd, const void *out, void *in, size_t bytes, const struct socket_wait *wait);
+int socket_exchange(int fd, const void *out, void *in, size_t bytes,
+                    const struct socket_wait *wait);
 /* Waits until fd is ready for `events`; 0 or -errno. */
 int socket_poll(int fd, short events, const struct socket_wait *wait);
 

@@ -21,9 +21,9 @@ struct trainer_config {
     uint64_t steps, seed, checkpoint_every; /* every 0: never */
     struct trainer_layout layout;
     double step_ms, host_work_ms;
-    uint32_t micro_batches;                                  /* 0: what suits the layout */
+    uint32_t micro_batches;                        /* 0: what suits the layout */
     const char *checkpoint_dir, *plan, *stop_file; /* NULL: none */
-    int timeout_ms;                                          /* for a peer that says nothing */
+    int timeout_ms;                                /* for a peer that says nothing */
 };
 
 /* "tp=2,pp=2,dp=2" in any order, what is left out is 1; NULL or "" is all data parallel.

@@ -14,10 +14,10 @@
 #include "core/time.h"
 #include "lab/trainer_parts.h"
 
-#define LENGTH 512.0   /* tokens of a sequence, nominal */
-#define SEQUENCES 4    /* in a micro-batch */
-#define LINEAR 0.7     /* share of the work that goes with tokens; the rest with squared lengths */
-#define UNEVEN 0.05    /* of a sequence's length, in a run with uneven data */
+#define LENGTH 512.0 /* tokens of a sequence, nominal */
+#define SEQUENCES 4  /* in a micro-batch */
+#define LINEAR 0.7   /* share of the work that goes with tokens; the rest with squared lengths */
+#define UNEVEN 0.05  /* of a sequence's length, in a run with uneven data */
 
 static bool fault_is_ours(const struct trainer *trainer, const struct fault *fault)
 {
@@ -110,8 +110,8 @@ void trainer_fault_phase(struct trainer *trainer, enum lockstep_phase phase)
         const struct fault *fault = &trainer->plan.fault[i];
         bool input = fault->kind->id == FAULT_SLOW_INPUT && phase == LOCKSTEP_PHASE_DATA;
         bool host = fault->kind->id == FAULT_HOST_SLEEP && (int)phase == fault->phase;
-        double ms = fault->set & FAULT_MS ? fault->ms
-                                          : (fault->factor - 1) * trainer->config->step_ms;
+        double ms =
+            fault->set & FAULT_MS ? fault->ms : (fault->factor - 1) * trainer->config->step_ms;
         int64_t before = time_mono_ns();
 
         if ((!input && !host) || !fault_is_ours(trainer, fault))

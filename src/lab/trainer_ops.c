@@ -163,8 +163,9 @@ int trainer_run_send(struct work *work, void *context, struct err *err)
     struct trainer_link *link = &trainer->out[work->way];
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
     struct link_head head = { link->count, op_start(work) };
-    const float *data = work->way == WAY_UP ? model_output(&trainer->model, (uint32_t)work->micro)
-                                            : model_gradient(&trainer->model, (uint32_t)work->micro);
+    const float *data = work->way == WAY_UP
+                            ? model_output(&trainer->model, (uint32_t)work->micro)
+                            : model_gradient(&trainer->model, (uint32_t)work->micro);
     int result;
 
     work->begin_ns = head.start_ns;

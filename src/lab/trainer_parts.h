@@ -12,9 +12,24 @@
 #include "lab/trainer.h"
 #include "lockstep/probe.h"
 
-enum trainer_stream { STREAM_COMPUTE = 1, STREAM_DP, STREAM_TP, STREAM_RECV, STREAM_SEND };
-enum trainer_comm { COMM_WORLD, COMM_DP, COMM_TP, COMM_COUNT };
-enum trainer_way { WAY_UP, WAY_DOWN, WAY_COUNT }; /* to the next stage; back to the one before */
+enum trainer_stream {
+    STREAM_COMPUTE = 1,
+    STREAM_DP,
+    STREAM_TP,
+    STREAM_RECV,
+    STREAM_SEND
+};
+enum trainer_comm {
+    COMM_WORLD,
+    COMM_DP,
+    COMM_TP,
+    COMM_COUNT
+};
+enum trainer_way {
+    WAY_UP,
+    WAY_DOWN,
+    WAY_COUNT
+}; /* to the next stage; back to the one before */
 
 #define TRAINER_BLOCKS 8 /* of the whole network, or as many as there are stages if more */
 #define TRAINER_BUCKETS 4
@@ -27,15 +42,21 @@ struct trainer_link { /* to the neighbouring stage: one socket for each way, so 
 };
 
 struct trainer_times { /* modelled, ns */
-    int64_t block;  /* a block's forward, for one micro-batch of nominal length */
+    int64_t block;     /* a block's forward, for one micro-batch of nominal length */
     int64_t tp, dp, link, world, optimizer, checkpoint;
 };
 
-struct trainer_load { /* of one micro-batch */
+struct trainer_load {             /* of one micro-batch */
     double tokens, squares, work; /* work: 1 is nominal */
 };
 
-enum { SUM_LOSS, SUM_NORM, SUM_STOP, SUM_SAVE, SUM_COUNT }; /* reduced over the world each step */
+enum {
+    SUM_LOSS,
+    SUM_NORM,
+    SUM_STOP,
+    SUM_SAVE,
+    SUM_COUNT
+}; /* reduced over the world each step */
 
 struct trainer {
     const struct trainer_config *config;
@@ -52,11 +73,11 @@ struct trainer {
     struct truth *truth;
 
     uint64_t step;
-    double slow;                  /* what faults make of this step's compute times */
-    struct trainer_load *load;    /* by micro-batch */
+    double slow;                     /* what faults make of this step's compute times */
+    struct trainer_load *load;       /* by micro-batch */
     float *next_input, *next_target; /* prefetched, by micro-batch */
     uint64_t next_step;
-    double work_unit_ns;          /* of host work, calibrated */
+    double work_unit_ns; /* of host work, calibrated */
     double sum[SUM_COUNT];
     struct work *work;
     uint32_t works, work_room;
@@ -96,7 +117,7 @@ void trainer_fault_die(struct trainer *trainer, uint32_t launched);
 int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
 
 /* host_work.c */
-double host_work_calibrate(void);             /* ns of CPU time a unit takes here */
+double host_work_calibrate(void); /* ns of CPU time a unit takes here */
 void host_work(double units);
 
 #endif

@@ -21,9 +21,13 @@ static struct shard save_shard(const struct trainer *trainer, uint64_t step)
 {
     const struct trainer_config *config = trainer->config;
 
-    return (struct shard){ .step = step, .seed = config->seed, .rank = config->rank,
-                           .world = config->world, .tp = config->layout.tp,
-                           .pp = config->layout.pp, .dp = config->layout.dp,
+    return (struct shard){ .step = step,
+                           .seed = config->seed,
+                           .rank = config->rank,
+                           .world = config->world,
+                           .tp = config->layout.tp,
+                           .pp = config->layout.pp,
+                           .dp = config->layout.dp,
                            .count = (uint32_t)(2 * trainer->model.params) };
 }
 
@@ -59,8 +63,8 @@ static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint6
 static int save_agree(struct trainer *trainer, float *value, uint64_t *ret, struct err *err)
 {
     uint64_t step[SAVE_LIST], bound = UINT64_MAX;
-    int count = shard_list(trainer->config->checkpoint_dir, trainer->config->rank, step,
-                           COUNT(step), err);
+    int count =
+        shard_list(trainer->config->checkpoint_dir, trainer->config->rank, step, COUNT(step), err);
 
     if (count < 0)
         return count;

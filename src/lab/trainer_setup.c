@@ -42,9 +42,13 @@ static void setup_place(struct trainer *trainer)
     uint32_t rank = trainer->config->rank;
 
     trainer->place = (struct lockstep_layout){
-        .tp_size = (uint16_t)layout->tp, .pp_size = (uint16_t)layout->pp,
-        .dp_size = (uint16_t)layout->dp, .cp_size = 1, .ep_size = 1,
-        .tp = (uint16_t)(rank % layout->tp), .dp = (uint16_t)(rank / layout->tp % layout->dp),
+        .tp_size = (uint16_t)layout->tp,
+        .pp_size = (uint16_t)layout->pp,
+        .dp_size = (uint16_t)layout->dp,
+        .cp_size = 1,
+        .ep_size = 1,
+        .tp = (uint16_t)(rank % layout->tp),
+        .dp = (uint16_t)(rank / layout->tp % layout->dp),
         .pp = (uint16_t)(rank / layout->tp / layout->dp),
     };
 }
@@ -78,8 +82,10 @@ static int setup_times(struct trainer *trainer, struct err *err)
 static int setup_memory(struct trainer *trainer, struct err *err)
 {
     const struct lockstep_layout *place = &trainer->place;
-    struct model_config model = { .seed = trainer->config->seed, .tp = place->tp_size,
-                                  .tp_index = place->tp, .blocks = trainer->blocks,
+    struct model_config model = { .seed = trainer->config->seed,
+                                  .tp = place->tp_size,
+                                  .tp_index = place->tp,
+                                  .blocks = trainer->blocks,
                                   .first_block = place->pp * trainer->blocks,
                                   .all_blocks = place->pp_size * trainer->blocks,
                                   .micros = trainer->micros };
@@ -165,8 +171,8 @@ static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_c
             result = meet_connect(meet, group->rank[i], group->id, &group->fd[i], err);
     if (result < 0)
         return err_wrap(err, result, "%s", name);
-    trainer->probe_comm[comm] = lockstep_comm_add(trainer->probe, group->id, group->size,
-                                                  group->index, kind[comm], name);
+    trainer->probe_comm[comm] =
+        lockstep_comm_add(trainer->probe, group->id, group->size, group->index, kind[comm], name);
     return 0;
 }
 
@@ -202,8 +208,8 @@ static int setup_links(struct trainer *trainer, struct meet *meet, struct err *e
     if (result == 0 && place->pp + 1 < place->pp_size) {
         result = setup_link(trainer, meet, &trainer->out[WAY_UP], place->pp + 1u, WAY_UP, id, err);
         if (result == 0)
-            result = setup_link(trainer, meet, &trainer->in[WAY_DOWN], place->pp + 1u, WAY_DOWN,
-                                id, err);
+            result = setup_link(trainer, meet, &trainer->in[WAY_DOWN], place->pp + 1u, WAY_DOWN, id,
+                                err);
     }
     return result < 0 ? err_wrap(err, result, "%s", name) : 0;
 }
@@ -212,8 +218,10 @@ static int setup_network(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
     CLEAN(setup_meet_clean) struct meet *meet = NULL;
-    struct meet_config meeting = { .rank = config->rank, .world = config->world,
-                                   .addr = config->master_addr, .port = config->master_port,
+    struct meet_config meeting = { .rank = config->rank,
+                                   .world = config->world,
+                                   .addr = config->master_addr,
+                                   .port = config->master_port,
                                    .job = setup_comm_id(trainer, config->master_port),
                                    .timeout_ms = config->timeout_ms };
     int result = meet_open(&meeting, &meet, err);

@@ -65,11 +65,14 @@ static void launch_compute(struct launch *launch, enum lockstep_phase phase, uin
     launch_host_work(launch);
     /* A fault stretches what the device would have taken, jitter included. */
     ns = trainer_jitter(trainer, trainer->config->rank, trainer->works, ns);
-    launch->last = launch_work(launch, (struct work){
-        .stream = STREAM_COMPUTE, .run = trainer_run_compute,
-        .dep = { before, launch->recv ? launch->blocker : NULL },
-        .model_ns = (int64_t)((double)ns * trainer->slow),
-        .phase = (int)phase, .micro = (int)micro, .block = (int)block });
+    launch->last =
+        launch_work(launch, (struct work){ .stream = STREAM_COMPUTE,
+                                           .run = trainer_run_compute,
+                                           .dep = { before, launch->recv ? launch->blocker : NULL },
+                                           .model_ns = (int64_t)((double)ns * trainer->slow),
+                                           .phase = (int)phase,
+                                           .micro = (int)micro,
+                                           .block = (int)block });
     launch->recv = NULL;
 }
 
@@ -79,12 +82,17 @@ static const struct work *launch_reduce(struct launch *launch, enum trainer_comm
     struct trainer *trainer = launch->trainer;
     const struct work *last = launch->last;
 
-    return launch_work(launch, (struct work){
-        .stream = stream, .run = trainer_run_reduce, .dep = { last }, .model_ns = ns,
-        .comm = comm, .block = block, .micro = last ? last->micro : 0,
-        .phase = last ? last->phase : 0,
-        .key = lockstep_coll_enqueue(trainer->probe, trainer->probe_comm[comm],
-                                     LOCKSTEP_OP_ALL_REDUCE, bytes, stream) });
+    return launch_work(launch, (struct work){ .stream = stream,
+                                              .run = trainer_run_reduce,
+                                              .dep = { last },
+                                              .model_ns = ns,
+                                              .comm = comm,
+                                              .block = block,
+                                              .micro = last ? last->micro : 0,
+                                              .phase = last ? last->phase : 0,
+                                              .key = lockstep_coll_enqueue(
+                                                  trainer->probe, trainer->probe_comm[comm],
+                                                  LOCKSTEP_OP_ALL_REDUCE, bytes, stream) });
 }
 
 static void launch_tp(struct launch *launch, uint32_t block)
@@ -93,9 +101,8 @@ static void launch_tp(struct launch *launch, uint32_t block)
 
     if (trainer->place.tp_size == 1)
         return;
-    launch->blocker = launch->last =
-        launch_reduce(launch, COMM_TP, STREAM_TP, MODEL_CELLS * sizeof(float), trainer->times.tp,
-                      (int)block);
+    launch->blocker = launch->last = launch_reduce(
+        launch, COMM_TP, STREAM_TP, MODEL_CELLS * sizeof(float), trainer->times.tp, (int)block);
 }
 
 /* With the last micro-batch, a bucket's gradients are whole once its first block is through. */
@@ -128,13 +135,18 @@ static const struct work *launch_message(struct launch *launch, bool send, enum 
     uint32_t other = link->stage, own = trainer->place.pp;
     uint64_t who = ((uint64_t)trainer->place.dp << 32) | MIN(own, other);
 
-    return launch_work(launch, (struct work){
-        .stream = stream, .run = send ? trainer_run_send : trainer_run_recv,
-        .dep = { send ? launch->last : NULL }, .way = (int)way, .micro = (int)micro,
-        .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, trainer->times.link),
-        .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
-                                    send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV, other,
-                                    MODEL_CELLS * sizeof(float), stream) });
+    return launch_work(
+        launch,
+        (struct work){ .stream = stream,
+                       .run = send ? trainer_run_send : trainer_run_recv,
+                       .dep = { send ? launch->last : NULL },
+                       .way = (int)way,
+                       .micro = (int)micro,
+                       .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro,
+                                                  trainer->times.link),
+                       .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
+                                                   send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
+                                                   other, MODEL_CELLS * sizeof(float), stream) });
 }
 
 static void launch_forward(struct launch *launch, uint32_t micro)
@@ -204,11 +216,15 @@ static void launch_optimizer(struct launch *launch)
     /* Behind the buckets on their stream: the norm is that of the reduced gradients. */
     sum = launch_reduce(launch, COMM_WORLD, STREAM_DP, SUM_COUNT * sizeof(double),
                         trainer->times.world, 0);
-    launch_work(launch, (struct work){
-        .stream = STREAM_COMPUTE, .run = trainer_run_compute, .dep = { sum },
-        .model_ns = (int64_t)((double)trainer_jitter(trainer, trainer->config->rank, trainer->works,
-                                                     trainer->times.optimizer) * trainer->slow),
-        .phase = LOCKSTEP_PHASE_OPTIMIZER });
+    launch_work(launch,
+                (struct work){ .stream = STREAM_COMPUTE,
+                               .run = trainer_run_compute,
+                               .dep = { sum },
+                               .model_ns = (int64_t)((double)trainer_jitter(
+                                                         trainer, trainer->config->rank,
+                                                         trainer->works, trainer->times.optimizer) *
+                                                     trainer->slow),
+                               .phase = LOCKSTEP_PHASE_OPTIMIZER });
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
 }
 
