@@ -302,6 +302,7 @@ void fact_tick_put(struct buf *out, const struct fact_tick *fact)
 {
     put_i64(out, fact->mono_ns);
     put_i64(out, fact->real_ns);
+    buf_put_u8(out, fact->flags);
 }
 
 int fact_tick_get(struct cut in, struct fact_tick *ret)
@@ -309,6 +310,7 @@ int fact_tick_get(struct cut in, struct fact_tick *ret)
     struct fact_tick fact = { .mono_ns = get_i64(&in) };
 
     fact.real_ns = get_i64(&in);
+    fact.flags = cut_get_u8(&in);
     *ret = fact;
     return done(&in);
 }

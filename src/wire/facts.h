@@ -164,8 +164,13 @@ struct fact_run {
     char text[160]; /* the command, or why */
 };
 
+enum tick_flag {
+    TICK_LAST = 1, /* no fact comes after it: the core was told to close the books */
+};
+
 struct fact_tick {
     int64_t mono_ns, real_ns;
+    uint8_t flags; /* enum tick_flag */
 };
 
 /* Where every allocated GPU-second went: each lands in exactly one bucket, so the sum is
@@ -242,6 +247,10 @@ void fact_run_put(struct buf *out, const struct fact_run *fact);
 int fact_run_get(struct cut in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);
 int fact_tick_get(struct cut in, struct fact_tick *ret);
+/* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are
+ * merged by.  0: it does not say, or the payload is short.
+ */
+int64_t fact_when(uint16_t type, struct cut in);
 void ledger_put(struct buf *out, const struct ledger *ledger);
 int ledger_get(struct cut in, struct ledger *ret);
 

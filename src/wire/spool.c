@@ -108,8 +108,13 @@ int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
             continue;
         }
         more = reader_fill(reader, err);
-        if (more <= 0)
+        if (more <= 0) {
+            /* A torn tail is read again next time: a new writer may have cut it and put its own
+             * frame in that place.
+             */
+            reader->bytes.size = reader->at;
             return more;
+        }
     }
 }
 

@@ -145,12 +145,38 @@ static void a_second_writer_is_refused(void **state)
     spool_writer_close(first);
 }
 
+/* A reader that has seen half a frame, whose writer dies and is followed by another. */
+static void a_reader_forgets_a_torn_tail(void **state)
+{
+    struct spool_reader *reader;
+    struct frame frame;
+
+    (void)state;
+    for (off_t torn = 1; torn < FRAME_SIZE; torn++) {
+        assert_int_equal(truncate(path, 0), 0);
+        put_numbers(0, 2);
+        assert_int_equal(truncate(path, FRAME_SIZE + torn), 0);
+        assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
+        assert_int_equal(spool_next(reader, &frame, NULL), 1);
+        assert_int_equal(spool_next(reader, &frame, NULL), 0);
+        put_numbers(1, 2); /* with another boot: other bytes in the same place */
+        for (unsigned number = 1; number < 3; number++) {
+            assert_int_equal(spool_next(reader, &frame, NULL), 1);
+            assert_int_equal(frame.number, number);
+        }
+        assert_int_equal(spool_next(reader, &frame, NULL), 0);
+        assert_int_equal(spool_reader_damaged(reader), 0);
+        spool_reader_close(reader);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(frames_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_tail_is_cut_and_counting_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flipped_bit_costs_one_frame, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_forgets_a_torn_tail, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_writer_is_refused, setup, teardown),
     };
 

@@ -1,0 +1,169 @@
+/* recall.c - feeds the core from a log and compares what it says with what was said. */
+#include "control/recall.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/spools.h"
+
+static bool said_grow(struct said *said)
+{
+    size_t room = said->room ? said->room * 2 : 16;
+    struct said_frame *grown;
+
+    if (said->first > 0) { /* use what has been dropped before */
+        memmove(said->frame, said->frame + said->first, said->count * sizeof(*grown));
+        said->first = 0;
+        return true;
+    }
+    grown = realloc(said->frame, room * sizeof(*grown));
+    if (!grown)
+        return false;
+    said->frame = grown;
+    said->room = room;
+    return true;
+}
+
+void said_put(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct said *said = arg;
+    struct said_frame frame = { .type = type };
+
+    buf_put(&frame.payload, payload->data, payload->size);
+    if (payload->failed || frame.payload.failed ||
+        (said->first + said->count == said->room && !said_grow(said))) {
+        buf_fini(&frame.payload);
+        said->failed = true;
+        return;
+    }
+    said->frame[said->first + said->count++] = frame;
+}
+
+const struct said_frame *said_first(const struct said *said)
+{
+    return said->count ? &said->frame[said->first] : NULL;
+}
+
+void said_drop(struct said *said)
+{
+    buf_fini(&said->frame[said->first].payload);
+    said->first++;
+    said->count--;
+    if (said->count == 0)
+        said->first = 0;
+}
+
+void said_fini(struct said *said)
+{
+    while (said->count)
+        said_drop(said);
+    free(said->frame);
+    *said = (struct said){ 0 };
+}
+
+void recall_init(struct recall *recall, const char *run)
+{
+    *recall = (struct recall){ .self = control_sender() };
+    snprintf(recall->run, sizeof(recall->run), "%s", run);
+}
+
+void recall_fini(struct recall *recall)
+{
+    said_fini(&recall->said);
+    if (recall->core)
+        core_destroy(recall->core);
+    recall->core = NULL;
+}
+
+static int recall_begin(struct recall *recall, struct err *err)
+{
+    int result = recall->core ? 0 : core_create(recall->run, &recall->core);
+
+    return result < 0 ? err_set(err, result, "run %s: no memory to judge it", recall->run) : 0;
+}
+
+/* The log goes on: what it did not take of the last tick is not there. */
+static void recall_close_tick(struct recall *recall)
+{
+    while (recall->said.count) {
+        said_drop(&recall->said);
+        recall->missing++;
+    }
+}
+
+int recall_fact(struct recall *recall, const struct frame *frame, struct err *err)
+{
+    int result = recall_begin(recall, err);
+
+    if (result < 0)
+        return result;
+    recall_close_tick(recall);
+    recall->facts++;
+    recall->last = false;
+    result = core_feed(recall->core, frame, err);
+    return result == -EPROTO ? 0 : result; /* the core has counted it */
+}
+
+int recall_tick(struct recall *recall, const struct fact_tick *tick)
+{
+    int result = recall_begin(recall, NULL);
+
+    if (result < 0)
+        return result;
+    recall_close_tick(recall);
+    recall->tick = *tick;
+    recall->last = tick->flags & TICK_LAST;
+    recall->ticks++;
+    core_tick(recall->core, tick, recall->last, said_put, &recall->said);
+    return recall->said.failed ? -ENOMEM : 0;
+}
+
+static void recall_said(struct recall *recall, const struct frame *frame)
+{
+    const struct said_frame *said = said_first(&recall->said);
+
+    if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
+        memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
+        recall->equal++;
+    else
+        recall->different++;
+    if (said)
+        said_drop(&recall->said);
+}
+
+static void recall_hello(struct recall *recall, struct cut in)
+{
+    struct fact_hello hello;
+
+    if (!recall->core && fact_hello_get(in, &hello) == 0 && hello.run[0])
+        snprintf(recall->run, sizeof(recall->run), "%s", hello.run);
+}
+
+int recall_frame(struct recall *recall, const struct frame *frame, struct err *err)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct fact_tick tick;
+
+    if (frame->sender != recall->self)
+        return recall_fact(recall, frame, err);
+    switch (frame->type) {
+    case FRAME_HELLO:
+        recall_hello(recall, in);
+        return 0;
+    case FRAME_TICK:
+        if (fact_tick_get(in, &tick) < 0)
+            return err_set(err, -EPROTO, "tick %llu of the log is malformed",
+                           (unsigned long long)frame->number);
+        if (recall_tick(recall, &tick) < 0)
+            return err_set(err, -ENOMEM, "run %s: no memory to judge it", recall->run);
+        return 0;
+    case FRAME_VERDICT:
+    case FRAME_LEDGER:
+        recall_said(recall, frame);
+        return 0;
+    default:
+        return 0;
+    }
+}

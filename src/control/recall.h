@@ -1,0 +1,60 @@
+/* recall.h - the log through the core once more.
+ *
+ * The log is: any number of facts, then a TICK in the controller's name, then what the core said at
+ * that tick (verdicts, ledgers, in order), then again facts.  The controller's HELLOs may stand
+ * anywhere but between a TICK and what was said at it; the first gives the run's name.  To read it
+ * again: feed each frame that is not the controller's; at a TICK call core_tick() with what it
+ * says; what comes out must be the frames that follow.
+ *
+ * What the core said and the log does not have yet stays in `said`: a controller that was killed
+ * between the TICK and those frames appends them, and goes on as if it had never died.
+ */
+#ifndef LOCKSTEP_CONTROL_RECALL_H
+#define LOCKSTEP_CONTROL_RECALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/core.h"
+#include "core/buf.h"
+#include "core/err.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+
+/* What the core has said, first in first out. */
+struct said_frame {
+    uint16_t type;
+    struct buf payload;
+};
+struct said {
+    struct said_frame *frame;
+    size_t first, count, room;
+    bool failed; /* no memory: something that was said is missing */
+};
+core_emit said_put;                                           /* arg: struct said */
+const struct said_frame *said_first(const struct said *said); /* NULL: none */
+void said_drop(struct said *said);
+void said_fini(struct said *said);
+
+struct recall {
+    char run[FACT_NAME];
+    struct core *core; /* NULL before the first frame */
+    struct said said;
+    uint64_t self; /* the controller's sender id */
+    struct fact_tick tick;
+    uint64_t ticks, facts, equal;
+    uint64_t different; /* in the log, but the core said something else or nothing */
+    uint64_t missing;   /* said by the core, and the log went on without it */
+    bool last;          /* the newest tick was the last one */
+};
+
+void recall_init(struct recall *recall, const char *run); /* the run's name without a HELLO */
+void recall_fini(struct recall *recall);
+int recall_frame(struct recall *recall, const struct frame *frame, struct err *err);
+
+/* A fact or a tick that is not in a log: the same steps for whoever comes without one. */
+int recall_fact(struct recall *recall, const struct frame *frame, struct err *err);
+int recall_tick(struct recall *recall, const struct fact_tick *tick);
+
+#endif

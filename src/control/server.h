@@ -1,0 +1,24 @@
+/* server.h - the embedded controller: spools in, one log out, the core in between.
+ *
+ * One process, one thread.  It may be killed at any moment and started again: nothing is lost from
+ * the log and nothing is in it twice (recall.h says how the log is read again).
+ */
+#ifndef LOCKSTEP_CONTROL_SERVER_H
+#define LOCKSTEP_CONTROL_SERVER_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct server_settings {
+    const char *run_dir;
+    int64_t tick_ns; /* how long it sleeps when nothing came */
+};
+
+/* Runs until SIGTERM, SIGINT or SIGHUP comes or the parent is gone; then it reads every spool to
+ * its end and closes the books.  Blocks these signals and ignores SIGPIPE.  -EBUSY: another
+ * controller has the log; -errno with a sentence when it cannot go on.
+ */
+int server_run(const struct server_settings *settings, struct err *err);
+
+#endif

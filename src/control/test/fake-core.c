@@ -1,0 +1,93 @@
+/* A core for tests of what is around it: every tenth step is a verdict, every tick that follows a
+ * fact a ledger, and both depend on every frame and tick so far and their order.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/core.h"
+#include "core/hash.h"
+#include "wire/verdict.h"
+
+struct core {
+    char run[64];
+    uint64_t hash; /* of everything fed */
+    uint64_t steps, judged, fed, told;
+    struct core_counts counts;
+};
+
+int core_create(const char *run, struct core **ret)
+{
+    struct core *core = calloc(1, sizeof(*core));
+
+    if (!core)
+        return -ENOMEM;
+    snprintf(core->run, sizeof(core->run), "%s", run);
+    *ret = core;
+    return 0;
+}
+
+void core_destroy(struct core *core)
+{
+    free(core);
+}
+
+int core_feed(struct core *core, const struct frame *frame, struct err *err)
+{
+    core->counts.frames++;
+    core->fed++;
+    if (frame->type == FRAME_STEP && frame->payload_bytes < 8) {
+        core->counts.malformed++;
+        return err_set(err, -EPROTO, "a step of %zu bytes", frame->payload_bytes);
+    }
+    core->hash = hash64_u64(hash64_u64(core->hash, frame->sender), frame->number);
+    core->steps += frame->type == FRAME_STEP;
+    return 0;
+}
+
+static void emit_verdict(struct core *core, const struct fact_tick *now, int last, core_emit *emit,
+                         void *arg)
+{
+    struct verdict verdict = {
+        .kind = VERDICT_STRAGGLER,
+        .layer = LAYER_GPU,
+        .confidence = 0.9,
+        .rank_count = 1,
+        .rank[0] = (uint32_t)(core->judged / 10 % 8),
+        .since_step = core->judged,
+        .decided_step = core->judged,
+        .since_real_ns = now->real_ns,
+        .decided_real_ns = now->real_ns,
+        .until_real_ns = last ? now->real_ns : 0,
+    };
+    struct buf payload = { 0 };
+
+    snprintf(verdict.run, sizeof(verdict.run), "%s", core->run);
+    verdict_because(&verdict, "test", "hash %016llx", (unsigned long long)core->hash);
+    verdict_identify(&verdict);
+    verdict_put(&payload, &verdict);
+    emit(arg, FRAME_VERDICT, &payload);
+    buf_fini(&payload);
+}
+
+void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit, void *arg)
+{
+    struct ledger ledger = { .ranks = 8, .steps = core->steps };
+    struct buf payload = { 0 };
+
+    core->hash = hash64_u64(core->hash, (uint64_t)now->mono_ns);
+    for (; core->judged + 10 <= core->steps; core->judged += 10)
+        emit_verdict(core, now, last, emit, arg);
+    if (core->told == core->fed && !last)
+        return;
+    core->told = core->fed;
+    ledger.wall_seconds = (double)(core->hash >> 20);
+    ledger_put(&payload, &ledger);
+    emit(arg, FRAME_LEDGER, &payload);
+    buf_fini(&payload);
+}
+
+void core_counts(const struct core *core, struct core_counts *ret)
+{
+    *ret = core->counts;
+}
