@@ -1,10 +1,12 @@
 /* probe.h - tell the agent on this node what a rank is doing.
  *
  * One ring per process, shared by everything in it that calls lockstep_probe_open().
- * Safe to call from any thread: each gets its own lane on its first call.  After
- * open nothing here allocates, locks, blocks, makes a system call or fails: with no
- * agent running, marks are written to memory nobody reads.  Every function takes a
- * NULL probe and then does nothing, so a program whose open failed goes on as it is.
+ * Safe to call from any thread, not from a signal handler: each thread gets its own
+ * lane on its first call (the one that opens has it already; another asks the kernel
+ * for its id, once).  After that nothing here allocates, locks, blocks, makes a system
+ * call or fails: with no agent running, marks are written to memory nobody reads.
+ * Every function takes a NULL probe and then does nothing, so a program whose open
+ * failed goes on as it is.
  *
  * A child made by fork() never writes its parent's ring: its marks are dropped.
  * Times are CLOCK_MONOTONIC nanoseconds; where a call takes `time_ns`, 0 means now.

@@ -19,6 +19,7 @@ static const struct command *const commands[] = {
     &command_doctor,
     &command_bench_replay,
     &command_trainer,
+    &command_bench_probe,
     &command_version,
     &command_completion,
     NULL,

@@ -11,6 +11,7 @@ extern const struct command command_completion;
 extern const struct command command_doctor;
 extern const struct command command_run;
 extern const struct command command_trainer;
+extern const struct command command_bench_probe;
 extern const struct command command_version;
 
 const struct command *const *lockstep_commands(void); /* ends with NULL */

@@ -41,7 +41,8 @@ struct lockstep_probe {
 /* What this thread knows.  An epoch is never used twice in a process or its children. */
 struct probe_thread {
     uint32_t epoch;
-    struct ring_lane *lane; /* NULL: all lanes were taken; events are counted, not kept */
+    uint32_t missed;        /* marks made without a lane */
+    struct ring_lane *lane; /* NULL: all lanes were taken; marks are counted, not kept */
 };
 #define PROBE_TLS _Thread_local __attribute__((tls_model("initial-exec"), visibility("hidden")))
 extern PROBE_TLS struct probe_thread probe_thread;
@@ -61,5 +62,6 @@ void probe_self_program(char *out, size_t room);
 
 /* probe_lane.c: a lane for this thread at its first mark; sets probe_thread. */
 void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
+void probe_lane_missed(struct lockstep_probe *probe); /* counts a mark that found no lane */
 
 #endif

@@ -50,7 +50,7 @@ static inline void mark_put(struct lockstep_probe *probe, struct mark mark)
     uint64_t n;
 
     if (__builtin_expect(!lane, 0)) {
-        atomic_fetch_add_explicit(&probe->header->dropped, 1, relaxed);
+        probe_lane_missed(probe);
         return;
     }
     n = atomic_load_explicit(&lane->head, relaxed);

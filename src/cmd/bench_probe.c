@@ -1,0 +1,104 @@
+/* bench_probe.c - prints what a mark costs the training process. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "base/log.h"
+#include "cmd/lockstep.h"
+#include "lab/bench_probe.h"
+
+struct bench_probe_settings {
+    bool json;
+    uint32_t batches, cold;
+};
+
+static const struct opt bench_probe_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_probe_settings, json), NULL, "one JSON object",
+      NULL, false },
+    { "batches", 0, OPT_U32, offsetof(struct bench_probe_settings, batches), "N",
+      "batches of 1,000 marks to time (default 3000)", NULL, false },
+    { "cold", 0, OPT_U32, offsetof(struct bench_probe_settings, cold), "N",
+      "single marks to time with cold caches (default 100)", NULL, false },
+    { .name = NULL },
+};
+
+static void number_add(struct json_object *root, const char *name, double value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.2f", value);
+    json_object_object_add(root, name, json_object_new_double_s(value, text));
+}
+
+static void bench_probe_print_json(const struct bench_probe_result *result)
+{
+    struct json_object *root = json_object_new_object();
+
+    number_add(root, "event_p50_ns", result->one.p50_ns);
+    number_add(root, "event_p99_ns", result->one.p99_ns);
+    number_add(root, "clock_p50_ns", result->one.clock_p50_ns);
+    number_add(root, "two_threads_event_p50_ns", result->two.p50_ns);
+    number_add(root, "two_threads_event_p99_ns", result->two.p99_ns);
+    number_add(root, "cold_event_p50_ns", result->cold_p50_ns);
+    number_add(root, "bar_ns", BENCH_PROBE_BAR_NS);
+    json_object_object_add(root, "batch", json_object_new_int(BENCH_PROBE_BATCH));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED));
+    json_object_put(root);
+}
+
+static void bench_probe_print(const struct bench_probe_result *result)
+{
+    printf("clock read           p50 %6.1f ns\n", result->one.clock_p50_ns);
+    printf("mark, one thread     p50 %6.1f ns  p99 %6.1f ns beyond its clock read\n",
+           result->one.p50_ns, result->one.p99_ns);
+    printf("mark, two threads    p50 %6.1f ns  p99 %6.1f ns\n", result->two.p50_ns,
+           result->two.p99_ns);
+    printf("mark, cold caches    p50 %6.1f ns\n", result->cold_p50_ns);
+    printf("bar                      %6.1f ns: %s\n", BENCH_PROBE_BAR_NS,
+           result->one.p50_ns <= BENCH_PROBE_BAR_NS ? "met" : "missed");
+}
+
+static int bench_probe_command_run(int argc, char **argv)
+{
+    struct bench_probe_settings settings = { .batches = 3000, .cold = 100 };
+    int first = opt_parse(&command_bench_probe, argc, argv, &settings);
+    struct bench_probe_result result;
+    struct bench_probe_plan plan;
+    struct err err = { "" };
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    if (settings.batches == 0 || settings.batches > 1000000 || settings.cold == 0 ||
+        settings.cold > 100000) {
+        log_error("--batches must be 1 to 1000000, --cold 1 to 100000");
+        return 2;
+    }
+    plan = (struct bench_probe_plan){ .batches = settings.batches, .cold = settings.cold };
+    if (bench_probe_run(&plan, &result, &err) < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    if (settings.json)
+        bench_probe_print_json(&result);
+    else
+        bench_probe_print(&result);
+    return result.one.p50_ns <= BENCH_PROBE_BAR_NS ? 0 : 1;
+}
+
+const struct command command_bench_probe = {
+    .name = "bench probe",
+    .operands = "",
+    .summary = "what a mark costs the training process, beyond reading the clock",
+    .details =
+        "Batches of 1,000 marks take turns with batches of 1,000 clock reads. The cost is a\n"
+        "batch's time per mark less the median clock read of the same run. Exits 0 when the\n"
+        "median is within the bar, 1 when it is not.",
+    .opt = bench_probe_opts,
+    .run = bench_probe_command_run,
+};
