@@ -125,11 +125,220 @@ static void header_and_table_say_who_the_rank_is(void **state)
     ring_reader_close(reader);
 }
 
+/* Puts the parts of a note together again; returns how many records it took. */
+static size_t note_join(const struct ring_event *event, char *out)
+{
+    for (size_t i = 0;; i++) {
+        memcpy(out + 32 * i, &event[i].a, 32);
+        out[32 * i + 32] = 0;
+        if (event[i].kind != RING_NOTE || (event[i].detail & 0x7f) != i)
+            return 0;
+        if (!(event[i].detail & 0x80))
+            return i + 1;
+    }
+}
+
+static void a_note_goes_over_as_many_records_as_it_needs(void **state)
+{
+    static const struct {
+        size_t size, kept, records;
+    } cases[] = { { 0, 0, 1 },   { 1, 1, 1 },      { 32, 32, 1 },    { 33, 33, 2 },
+                  { 64, 64, 2 }, { 320, 320, 10 }, { 1000, 320, 10 } };
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    char text[1001], joined[353];
+    uint64_t lost = 0;
+
+    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    reader = scene_read(*state, 0, 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct ring_event event[16];
+
+        for (size_t k = 0; k < cases[i].size; k++)
+            text[k] = (char)('a' + k % 26);
+        text[cases[i].size] = 0;
+        lockstep_note_put(probe, text);
+        assert_int_equal(scene_drain(reader, event, 16, &lost), cases[i].records);
+        assert_int_equal(note_join(event, joined), cases[i].records);
+        text[cases[i].kept] = 0;
+        assert_string_equal(joined, text);
+    }
+    lockstep_note_put(probe, NULL);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
+static void the_control_word_takes_effect_at_a_step_and_leaves_a_record(void **state)
+{
+    const uint64_t depth_1 = UINT64_C(1) << LOCKSTEP_CONTROL_DEPTH_SHIFT;
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_event e[16];
+    uint64_t lost = 0;
+    int comm;
+
+    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    reader = scene_read(*state, 0, 0);
+    comm = lockstep_comm_add(probe, 1, 1, 0, LOCKSTEP_COMM_DP, "dp");
+    assert_int_equal(ring_reader_control(reader, depth_1), 0);
+    assert_int_equal(lockstep_control_word(probe), depth_1);
+    lockstep_phase_begin(probe, LOCKSTEP_PHASE_DATA); /* not yet */
+    lockstep_step_begin(probe, 1);
+    lockstep_phase_begin(probe, LOCKSTEP_PHASE_DATA);
+    lockstep_device_span(probe, 1, LOCKSTEP_PHASE_FORWARD, 1, 2, 3);
+    lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_BARRIER, 0, 1);
+    assert_int_equal(scene_drain(reader, e, 16, &lost), 4);
+    assert_int_equal(e[0].kind, RING_PHASE_BEGIN);
+    assert_int_equal(e[1].kind, RING_DEPTH);
+    assert_int_equal(e[1].a, depth_1);
+    assert_int_equal(e[1].step, 1);
+    assert_int_equal(e[2].kind, RING_STEP_BEGIN);
+    assert_int_equal(e[3].kind, RING_COLL_ENQUEUE);
+
+    assert_int_equal(ring_reader_control(reader, LOCKSTEP_CONTROL_OFF), 0);
+    lockstep_step_begin(probe, 2);
+    assert_int_equal(lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_BARRIER, 0, 1), 1);
+    lockstep_note_put(probe, "nobody hears");
+    lockstep_metric_put(probe, LOCKSTEP_METRIC_LOSS, 1);
+    lockstep_step_end(probe, 2);
+    assert_int_equal(scene_drain(reader, e, 16, &lost), 1);
+    assert_int_equal(e[0].kind, RING_DEPTH);
+    assert_int_equal(e[0].a, LOCKSTEP_CONTROL_OFF);
+
+    assert_int_equal(ring_reader_control(reader, LOCKSTEP_CONTROL_CHECKPOINT_NOW), 0);
+    lockstep_step_begin(probe, 3);
+    assert_int_equal(lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_BARRIER, 0, 1), 2);
+    assert_int_equal(scene_drain(reader, e, 16, &lost), 3);
+    assert_int_equal(e[0].kind, RING_DEPTH);
+    assert_int_equal(e[1].kind, RING_STEP_BEGIN);
+    assert_int_equal(e[2].a, 2); /* the count went on in the dark */
+    assert_int_equal(ring_reader_control(reader, 0), 0);
+    lockstep_step_begin(probe, 4); /* "checkpoint now" is no depth: no record of it */
+    assert_int_equal(scene_drain(reader, e, 16, &lost), 1);
+    assert_int_equal(e[0].kind, RING_STEP_BEGIN);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
+static void a_second_open_of_the_same_rank_gives_the_same_probe(void **state)
+{
+    struct lockstep_probe *first = NULL, *second = NULL, *other = NULL;
+    struct ring_reader *reader;
+    struct ring_event e[4];
+    struct ring_info info;
+    uint64_t lost = 0;
+
+    assert_int_equal(lockstep_probe_open(2, 4, &first), 0);
+    assert_int_equal(lockstep_probe_open(2, 4, &second), 0);
+    assert_ptr_equal(first, second);
+    assert_int_equal(lockstep_probe_open(3, 4, &other), -EBUSY);
+    assert_null(other);
+    reader = scene_read(*state, 2, 0);
+    lockstep_probe_close(first);
+    lockstep_step_begin(second, 1);
+    assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
+    assert_int_equal(info.closed, 0);
+    lockstep_probe_close(second);
+    lockstep_step_begin(second, 2); /* closed: dropped */
+    lockstep_probe_close(second);   /* once too often: no harm */
+    assert_int_equal(scene_drain(reader, e, 4, &lost), 1);
+    assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
+    assert_int_equal(info.closed, 1);
+    ring_reader_close(reader);
+
+    assert_int_equal(lockstep_probe_open(3, 4, &other), 0); /* free again, and a ring of its own */
+    lockstep_step_begin(other, 5);
+    reader = scene_read(*state, 3, 0);
+    assert_int_equal(scene_drain(reader, e, 4, &lost), 1);
+    assert_int_equal(e[0].step, 5);
+    ring_reader_close(reader);
+    lockstep_probe_close(other);
+}
+
+static void communicators_are_known_by_their_id(void **state)
+{
+    struct lockstep_probe *probe = NULL;
+
+    (void)state;
+    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_comm_add(probe, 5, 2, 0, LOCKSTEP_COMM_DP, "a"), 0);
+    assert_int_equal(lockstep_comm_add(probe, 6, 2, 0, LOCKSTEP_COMM_DP, NULL), 1);
+    assert_int_equal(lockstep_comm_add(probe, 5, 2, 0, LOCKSTEP_COMM_DP, "a"), 0);
+    assert_int_equal(lockstep_comm_add(probe, 0, 2, 0, LOCKSTEP_COMM_DP, "zero is an id"), 2);
+    assert_int_equal(lockstep_comm_add(probe, 7, 0, 0, LOCKSTEP_COMM_DP, "x"), -EINVAL);
+    assert_int_equal(lockstep_comm_add(probe, 7, 2, 2, LOCKSTEP_COMM_DP, "x"), -EINVAL);
+    for (uint64_t i = 3; i < RING_COMMS; i++)
+        assert_int_equal(lockstep_comm_add(probe, 100 + i, 2, 0, LOCKSTEP_COMM_DP, "n"), i);
+    assert_int_equal(lockstep_comm_add(probe, 7, 2, 0, LOCKSTEP_COMM_DP, "x"), -ENOSPC);
+    assert_int_equal(lockstep_comm_add(NULL, 7, 2, 0, LOCKSTEP_COMM_DP, "x"), -ENODEV);
+    lockstep_probe_close(probe);
+}
+
+static void senseless_arguments_leave_no_mark(void **state)
+{
+    const struct lockstep_layout zero = { 0 };
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_info info;
+    struct ring_event e[4];
+    uint64_t lost = 0;
+
+    assert_int_equal(lockstep_probe_open(1, 1, &probe), -EINVAL);
+    assert_int_equal(lockstep_probe_open(0, 0, &probe), -EINVAL);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    reader = scene_read(*state, 0, 0);
+    lockstep_phase_begin(probe, (enum lockstep_phase)0);
+    lockstep_phase_end(probe, LOCKSTEP_PHASE_COUNT);
+    lockstep_metric_put(probe, LOCKSTEP_METRIC_COUNT, 1);
+    lockstep_coll_start(probe, -ENOSPC, 0, 0);
+    lockstep_coll_enqueue(probe, RING_COMMS, LOCKSTEP_OP_BARRIER, 0, 0);
+    lockstep_p2p_enqueue(probe, 0, LOCKSTEP_OP_BARRIER, 0, 0, 0);
+    lockstep_layout_set(probe, &zero);
+    lockstep_layout_set(probe, NULL);
+    assert_int_equal(scene_drain(reader, e, 4, &lost), 0);
+    assert_int_equal(lost, 0);
+    assert_int_equal(ring_reader_info(reader, &info, NULL), 0);
+    assert_int_equal(info.has_layout, 0);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
+static void without_a_probe_every_call_does_nothing(void **state)
+{
+    const struct lockstep_layout layout = { 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 };
+
+    (void)state;
+    lockstep_probe_close(NULL);
+    lockstep_layout_set(NULL, &layout);
+    lockstep_step_begin(NULL, 1);
+    lockstep_step_end(NULL, 1);
+    lockstep_phase_begin(NULL, LOCKSTEP_PHASE_DATA);
+    lockstep_phase_end(NULL, LOCKSTEP_PHASE_DATA);
+    lockstep_device_span(NULL, 1, LOCKSTEP_PHASE_DATA, 1, 2, 3);
+    assert_int_equal(lockstep_coll_enqueue(NULL, 0, LOCKSTEP_OP_BARRIER, 0, 0), 0);
+    lockstep_coll_start(NULL, 0, 0, 0);
+    lockstep_coll_end(NULL, 0, 0, 0);
+    assert_int_equal(lockstep_p2p_enqueue(NULL, 0, LOCKSTEP_OP_SEND, 0, 0, 0), 0);
+    lockstep_p2p_start(NULL, 0, 0, 0);
+    lockstep_p2p_end(NULL, 0, 0, 0);
+    lockstep_metric_put(NULL, LOCKSTEP_METRIC_LOSS, 1);
+    lockstep_digest_put(NULL, 0, 1, 0, 0);
+    lockstep_note_put(NULL, "x");
+    assert_int_equal(lockstep_control_word(NULL), 0);
+    assert_true(lockstep_clock_ns() > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(every_mark_is_read_back_as_it_was_told),
         SCENE_TEST(header_and_table_say_who_the_rank_is),
+        SCENE_TEST(a_note_goes_over_as_many_records_as_it_needs),
+        SCENE_TEST(the_control_word_takes_effect_at_a_step_and_leaves_a_record),
+        SCENE_TEST(a_second_open_of_the_same_rank_gives_the_same_probe),
+        SCENE_TEST(communicators_are_known_by_their_id),
+        SCENE_TEST(senseless_arguments_leave_no_mark),
+        SCENE_TEST(without_a_probe_every_call_does_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
