@@ -3,7 +3,7 @@
  * Built twice: as it is, and with a madvise() that knows no MADV_WIPEONFORK, as on a kernel
  * before 4.14, where the fork handler must do.
  */
-#include "scene.h"
+#include "probe/test/scene.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* test-probe-process.c - ranks that are killed, stopped, replaced, or have nowhere to write. */
-#include "scene.h"
+#include "probe/test/scene.h"
 
 #include <errno.h>
 #include <fcntl.h>

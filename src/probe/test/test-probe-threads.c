@@ -1,5 +1,5 @@
 /* test-probe-threads.c - several threads write while someone reads. */
-#include "scene.h"
+#include "probe/test/scene.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
 
 #include "core/clean.h"
 #include "lockstep/probe.h"
-#include "ring_make.h"
+#include "wire/test/ring_make.h"
 
 #define FIXED_BYTES (offsetof(struct ring_header, crc) + sizeof(uint32_t))
 

@@ -12,7 +12,7 @@
 
 #include "core/clean.h"
 #include "lockstep/probe.h"
-#include "ring_make.h"
+#include "wire/test/ring_make.h"
 
 #define RECORDS 16u
 #define ROOM 4096u
