@@ -15,6 +15,7 @@
 /* In the order in which people meet them, one a line. */
 /* clang-format off */
 static const struct command *const commands[] = {
+    &command_agent,
     &command_run,
     &command_doctor,
     &command_bench_replay,

@@ -233,6 +233,8 @@ void fact_shape_fini(struct fact_shape *fact);
 void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape);
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
 /* The hash of the shape that get will need; 0: malformed. */
+/* Without the shape: all but the times of the items.  Nothing to free. */
+int fact_step_head_get(struct cut in, struct fact_step *ret);
 uint64_t fact_step_shape(struct cut in);
 void fact_step_fini(struct fact_step *fact);
 void fact_beat_put(struct buf *out, const struct fact_beat *fact);

@@ -42,6 +42,13 @@ enum ring_kind { /* numbers are wire format */
     RING_KIND_COUNT
 };
 
+/* Never in a file.  A reader that was asked to (ring_reader_mark_lost) gives it where records of a
+ * lane are missing.  time and step: of the record that follows the hole in its lane, detail: that
+ * record's kind; a: how many are missing; b: step of the record before the hole (RING_NO_STEP when
+ * none was read before).
+ */
+#define RING_LOST 0xff
+
 /* A record as it is used.  `step` is the step that was open when it was written,
  * RING_NO_STEP before the first.
  */
@@ -51,7 +58,8 @@ struct ring_event {
     uint64_t step;
     uint8_t kind, detail;
     uint16_t stream;
-    int32_t comm; /* index into the communicator table, -1: none */
+    int32_t comm;  /* index into the communicator table, -1: none */
+    uint32_t lane; /* it was read from */
     uint64_t a, b, c, d;
 };
 
@@ -170,6 +178,8 @@ int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_com
  */
 int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_t room,
                      uint64_t *lost, struct err *err);
+void ring_reader_mark_lost(
+    struct ring_reader *reader); /* from now on, RING_LOST among the events */
 int ring_reader_control(struct ring_reader *reader, uint64_t word); /* writes the control word */
 
 #endif

@@ -33,12 +33,14 @@ struct reader_lane {
     uint64_t target;          /* copy up to here in this call */
     struct ring_event *event; /* copied, not yet given out: from … count-1 */
     uint32_t from, count;
-    bool broken; /* its head cannot be right: not looked at any more */
+    bool broken;        /* its head cannot be right: not looked at any more */
+    uint64_t lost;      /* records missing since the last one copied */
+    uint64_t last_step; /* of that one */
 };
 
 struct ring_reader {
     int fd;
-    bool writable;
+    bool writable, mark_lost;
     char *path;
     struct ring_header header; /* its fixed part, as it was when checked */
     uint64_t block[READER_CHUNK][RECORD_WORDS];
@@ -177,6 +179,8 @@ static int reader_grow(struct ring_reader **reader)
     if (!grown)
         return -ENOMEM;
     memset(grown->lane, 0, lanes * sizeof(grown->lane[0]));
+    for (size_t i = 0; i < lanes; i++)
+        grown->lane[i].last_step = RING_NO_STEP;
     *reader = grown;
     return 0;
 }
@@ -331,6 +335,11 @@ int ring_reader_comm(struct ring_reader *reader, uint32_t index, struct ring_com
     return 1;
 }
 
+void ring_reader_mark_lost(struct ring_reader *reader)
+{
+    reader->mark_lost = true;
+}
+
 int ring_reader_control(struct ring_reader *reader, uint64_t word)
 {
     uint64_t bytes = 0;
@@ -384,7 +393,7 @@ static int lane_aim(struct ring_reader *reader, uint32_t index, uint64_t *lost, 
     if (result < 0)
         return result;
     if (!lane->event)
-        lane->event = calloc(READER_CHUNK, sizeof(*lane->event));
+        lane->event = calloc(READER_CHUNK + 1, sizeof(*lane->event)) /* + a hole before */;
     if (!lane->event)
         return err_set(err, -ENOMEM, "%s: out of memory", reader->path);
     if (head < lane->next || head > RING_HEAD_MAX)
@@ -409,6 +418,29 @@ static int reader_aim(struct ring_reader *reader, uint64_t *lost, struct err *er
     return result;
 }
 
+/* Puts an event behind those at hand, and before it the hole that it follows.  In a block of n
+ * records there are at most n events and holes, and the hole that the last block left.
+ */
+static void lane_give(const struct ring_reader *reader, struct reader_lane *lane,
+                      const struct ring_event *event)
+{
+    uint32_t index = (uint32_t)(lane - reader->lane);
+
+    if (lane->lost && reader->mark_lost)
+        lane->event[lane->count++] = (struct ring_event){ .time_ns = event->time_ns,
+                                                          .step = event->step,
+                                                          .kind = RING_LOST,
+                                                          .detail = event->kind,
+                                                          .comm = -1,
+                                                          .lane = index,
+                                                          .a = lane->lost,
+                                                          .b = lane->last_step };
+    lane->lost = 0;
+    lane->last_step = event->step;
+    lane->event[lane->count] = *event;
+    lane->event[lane->count++].lane = index;
+}
+
 /* Takes the good ones of the `count` records in the block, which begin at lane->next. */
 static void lane_take(struct ring_reader *reader, struct reader_lane *lane, uint32_t count,
                       uint64_t oldest, uint64_t *lost)
@@ -417,12 +449,14 @@ static void lane_take(struct ring_reader *reader, struct reader_lane *lane, uint
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t *word = reader->block[i];
         uint64_t n = lane->next + i;
+        struct ring_event event;
 
-        if (n >= oldest && word[0] == 2 * n + 2 &&
-            ring_event_unpack(word + 1, &lane->event[lane->count]))
-            lane->count++;
-        else
+        if (n >= oldest && word[0] == 2 * n + 2 && ring_event_unpack(word + 1, &event)) {
+            lane_give(reader, lane, &event);
+        } else {
             lost_add(lost, 1);
+            lost_add(&lane->lost, 1);
+        }
     }
     lane->next += count;
 }
@@ -439,6 +473,7 @@ static int lane_copy(struct ring_reader *reader, uint32_t index, uint32_t *budge
 
     if (lane->next < oldest) {
         lost_add(lost, oldest - lane->next);
+        lost_add(&lane->lost, oldest - lane->next);
         lane->next = oldest;
     }
     place = lane->next & (records - 1);

@@ -174,6 +174,17 @@ static bool step_in_range(const struct fact_step *fact)
            fact->cpu_ns >= 0 && fact->run_delay_ns >= 0 && fact->throttled_ns >= 0;
 }
 
+int fact_step_head_get(struct cut in, struct fact_step *ret)
+{
+    struct fact_step fact = { 0 };
+
+    step_head_get(&in, &fact);
+    if (in.bad || !step_in_range(&fact))
+        return -EPROTO;
+    *ret = fact;
+    return 0;
+}
+
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret)
 {
     struct fact_step fact = { 0 };

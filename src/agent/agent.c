@@ -1,0 +1,347 @@
+/* agent.c - one process a node, no threads: a tick, and on it every ring and every process.
+ *
+ * Stores to a mapping raise no event, so rings are looked at on a tick; 50 ms is well below a step.
+ */
+#include "agent/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/outbox.h"
+#include "agent/resume.h"
+#include "agent/runinfo.h"
+#include "agent/watch.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/ring.h"
+
+#define ENTRIES_MAX 16384         /* ring files of one run on one node */
+#define SCAN_NS NS_PER_S          /* at the latest; sooner when the directory changes */
+#define MAKING_NS (10 * NS_PER_S) /* a ring that is not made after so long is mentioned */
+
+struct entry { /* a file of the ring directory */
+    char name[48];
+    uint64_t inode;
+    struct watch *watch; /* NULL: done with, refused, or still being made */
+    bool making;
+    int64_t since_ns;
+    uint32_t rank, ring;
+};
+
+struct agent {
+    struct runinfo run;
+    struct path rings;
+    char node[64];
+    struct resume resume;
+    struct outbox outbox;
+    struct watch_place place;
+    struct entry *entry;
+    size_t entries, room;
+    struct timespec scanned_mtime;
+    int64_t scan_at_ns, tick_ns;
+    bool child; /* of the launcher or its keeper */
+    int signal_fd;
+    bool hello_told, full_told;
+};
+
+/* ---- the directory ---- */
+
+static bool name_parse(const char *name, uint32_t *rank, uint32_t *ring)
+{
+    char again[48];
+
+    return sscanf(name, RING_NAME_FORMAT, rank, ring) == 2 &&
+           snprintf(again, sizeof(again), RING_NAME_FORMAT, *rank, *ring) < (int)sizeof(again) &&
+           strcmp(again, name) == 0;
+}
+
+static struct entry *entry_find(struct agent *agent, const char *name, uint64_t inode)
+{
+    for (size_t i = agent->entries; i > 0; i--) {
+        struct entry *entry = &agent->entry[i - 1];
+
+        if (entry->inode == inode && strcmp(entry->name, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static struct entry *entry_add(struct agent *agent, const char *name, uint64_t inode,
+                               int64_t now_ns)
+{
+    struct entry *entry;
+
+    if (agent->entries == ENTRIES_MAX) {
+        if (!agent->full_told)
+            log_error("%s: more than %d rings; further ones are not read", agent->rings.text,
+                      ENTRIES_MAX);
+        agent->full_told = true;
+        return NULL;
+    }
+    if (agent->entries == agent->room) {
+        size_t room = agent->room ? agent->room * 2 : 16;
+
+        entry = realloc(agent->entry, room * sizeof(*entry));
+        if (!entry)
+            return NULL;
+        agent->entry = entry;
+        agent->room = room;
+    }
+    entry = &agent->entry[agent->entries++];
+    *entry = (struct entry){ .inode = inode, .making = true, .since_ns = now_ns };
+    snprintf(entry->name, sizeof(entry->name), "%s", name);
+    name_parse(name, &entry->rank, &entry->ring);
+    return entry;
+}
+
+/* One line for a file that is no good, and then no more about it. */
+static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
+{
+    struct err err = { 0 };
+    struct path path;
+    int result = path_join(&path, agent->rings.text, entry->name, &err);
+
+    if (result == 0)
+        result =
+            watch_open(&agent->place, path.text, entry->rank, entry->ring, &entry->watch, &err);
+    if (result == -ENOMEM || (result == -EAGAIN && now_ns - entry->since_ns < MAKING_NS))
+        return; /* again on the next tick */
+    entry->making = false;
+    if (result < 0 && result != -ENOENT)
+        log_error("%s; ignored", err.text);
+}
+
+static void scan_name(struct agent *agent, int dir_fd, const char *name, int64_t now_ns)
+{
+    uint32_t rank, ring;
+    struct stat st;
+
+    if (!name_parse(name, &rank, &ring) || !runinfo_is_mine(&agent->run, rank) ||
+        fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    if (!entry_find(agent, name, (uint64_t)st.st_ino))
+        entry_add(agent, name, (uint64_t)st.st_ino, now_ns);
+}
+
+/* A name made in the same clock tick as the last scan does not change the time again: so once a second
+ * in any case.
+ */
+static void scan(struct agent *agent, int64_t now_ns)
+{
+    struct dirent *file;
+    struct stat st;
+    DIR *dir;
+
+    if (stat(agent->rings.text, &st) < 0)
+        return;
+    if (now_ns < agent->scan_at_ns && st.st_mtim.tv_sec == agent->scanned_mtime.tv_sec &&
+        st.st_mtim.tv_nsec == agent->scanned_mtime.tv_nsec)
+        return;
+    dir = opendir(agent->rings.text);
+    if (!dir)
+        return;
+    agent->scanned_mtime = st.st_mtim;
+    agent->scan_at_ns = now_ns + SCAN_NS;
+    while ((file = readdir(dir)))
+        scan_name(agent, dirfd(dir), file->d_name, now_ns);
+    closedir(dir);
+}
+
+/* ---- the tick ---- */
+
+static void tick(struct agent *agent, int64_t now_ns)
+{
+    if (!agent->hello_told)
+        agent->hello_told = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
+    for (size_t i = 0; i < agent->entries; i++) { /* ends first, then the rings that follow them */
+        struct entry *entry = &agent->entry[i];
+
+        if (entry->watch && !watch_tick(entry->watch, now_ns)) {
+            watch_close(entry->watch);
+            entry->watch = NULL;
+        }
+    }
+    scan(agent, now_ns);
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (agent->entry[i].making)
+            entry_open(agent, &agent->entry[i], now_ns);
+    }
+}
+
+/* When only the keeper is gone, its children come to the launcher. */
+static bool parent_is_ours(const struct agent *agent)
+{
+    return getppid() == agent->run.pid || getppid() == agent->run.keeper;
+}
+
+/* Waits for the next tick.  Returns true when we were told to end. */
+static bool wait_until(const struct agent *agent, int64_t at_ns)
+{
+    struct pollfd poll_fd = { .fd = agent->signal_fd, .events = POLLIN };
+    int64_t left = MAX(at_ns - time_mono_ns(), 0);
+    struct timespec timeout = time_spec(left);
+    struct signalfd_siginfo info;
+
+    if (ppoll(&poll_fd, 1, &timeout, NULL) <= 0)
+        return false;
+    return read(agent->signal_fd, &info, sizeof(info)) == sizeof(info);
+}
+
+int agent_run(struct agent *agent, struct err *err)
+{
+    int64_t next = time_mono_ns();
+
+    do {
+        int64_t now = time_mono_ns();
+
+        tick(agent, now);
+        next = MAX(next + agent->tick_ns, now);
+    } while ((!agent->child || parent_is_ours(agent)) && !wait_until(agent, next));
+    tick(agent, time_mono_ns()); /* rings born since the last one */
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (agent->entry[i].watch)
+            watch_end(agent->entry[i].watch, time_mono_ns());
+    }
+    if (agent->outbox.blocked)
+        return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
+    return 0;
+}
+
+/* ---- birth and death ---- */
+
+void agent_close(struct agent *agent)
+{
+    if (!agent)
+        return;
+    for (size_t i = 0; i < agent->entries; i++)
+        watch_close(agent->entry[i].watch);
+    free(agent->entry);
+    outbox_fini(&agent->outbox);
+    resume_fini(&agent->resume);
+    runinfo_fini(&agent->run);
+    if (agent->signal_fd >= 0)
+        close(agent->signal_fd);
+    free(agent);
+}
+
+static void agent_clean(struct agent **agent)
+{
+    agent_close(*agent);
+}
+
+static int open_run(struct agent *agent, const struct agent_settings *settings, struct err *err)
+{
+    int result = runinfo_read(settings->run_dir, settings->node, &agent->run, err);
+
+    if (result == -ENOENT && settings->rings) { /* no launcher: all rings that are there */
+        agent->run.all = true;
+        result = 0;
+    }
+    if (result < 0)
+        return result;
+    snprintf(agent->rings.text, sizeof(agent->rings.text), "%s",
+             settings->rings ? settings->rings : agent->run.rings);
+    if (!agent->rings.text[0])
+        return err_set(err, -EINVAL, "%s/run.json does not say where the rings are",
+                       settings->run_dir);
+    agent->child = parent_is_ours(agent);
+    return 0;
+}
+
+/* The lock first, then the reading: nobody writes it meanwhile. */
+static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
+{
+    char sender[80], file[96];
+    struct path spool, path;
+    int result;
+
+    snprintf(sender, sizeof(sender), "agent-%s", agent->node);
+    snprintf(file, sizeof(file), "%s.lsf", sender);
+    result = path_join(&spool, run_dir, "spool", err);
+    if (result == 0)
+        result = path_make(spool.text, err);
+    if (result == 0)
+        result = path_join(&path, spool.text, file, err);
+    if (result == 0)
+        result = spool_writer_open(path.text, sender, &agent->outbox.writer, err);
+    if (result == 0)
+        result = resume_read(path.text, agent->outbox.skew_ns, &agent->resume,
+                             &agent->outbox.shapes, err);
+    return result;
+}
+
+static int open_signals(struct agent *agent, struct err *err)
+{
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+        return err_set(err, -errno, "sigprocmask: %m");
+    agent->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return agent->signal_fd < 0 ? err_set(err, -errno, "signalfd: %m") : 0;
+}
+
+/* A few files a thread of each rank: as many as we may have. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int64_t test_skew_ns(void)
+{
+    const char *text = getenv("LOCKSTEP_TEST_CLOCK_SKEW_NS");
+
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err)
+{
+    CLEAN(agent_clean) struct agent *agent = calloc(1, sizeof(*agent));
+    int result;
+
+    if (!agent)
+        return err_set(err, -ENOMEM, "out of memory");
+    agent->signal_fd = -1;
+    if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
+        return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
+    if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||
+        strchr(settings->node, '/'))
+        return err_set(err, -EINVAL, "'%s' is no name for a node", settings->node);
+    snprintf(agent->node, sizeof(agent->node), "%s", settings->node);
+    agent->tick_ns = settings->tick_ns;
+    agent->outbox.skew_ns = test_skew_ns();
+    raise_file_limit();
+    result = open_signals(agent, err);
+    if (result == 0)
+        result = open_run(agent, settings, err);
+    if (result == 0)
+        result = open_spool(agent, settings->run_dir, err);
+    if (result < 0)
+        return result;
+    agent->place = (struct watch_place){ .outbox = &agent->outbox,
+                                         .resume = &agent->resume,
+                                         .run = agent->run.id,
+                                         .node = agent->node,
+                                         .tell_exits = agent->run.ranks == 0 };
+    *ret = TAKE(agent);
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* agent.h - the node's daemon: rings and /proc in, frames out. */
+#ifndef LOCKSTEP_AGENT_AGENT_H
+#define LOCKSTEP_AGENT_AGENT_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct agent_settings {
+    const char *run_dir;
+    const char *node;
+    const char *rings; /* NULL: as run.json says */
+    int64_t tick_ns;
+};
+
+struct agent;
+
+/* -EINVAL: settings or run.json are no good; -EBUSY: this node has an agent already. */
+int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err);
+/* Until SIGTERM or SIGINT, or until the launcher is gone.  Returns 0 when all was told. */
+int agent_run(struct agent *agent, struct err *err);
+void agent_close(struct agent *agent);
+
+#endif

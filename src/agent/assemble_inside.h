@@ -1,0 +1,115 @@
+/* assemble_inside.h - the assembler's own structures, shared by its three files only. */
+#ifndef LOCKSTEP_AGENT_ASSEMBLE_INSIDE_H
+#define LOCKSTEP_AGENT_ASSEMBLE_INSIDE_H
+
+#include "agent/assemble.h"
+#include "agent/optable.h"
+
+#define BUILDS 8       /* steps in the making; normal life needs four */
+#define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
+#define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
+#define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
+
+#define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
+
+struct item {
+    uint8_t kind, what;
+    uint16_t stream;
+    bool ended;
+    int32_t comm; /* index in the ring's table, -1: none */
+    uint32_t peer, seq;
+    uint64_t bytes;
+    int64_t enqueue_ns, start_ns, end_ns; /* absolute */
+};
+
+enum border {
+    BORDER_OPEN,
+    BORDER_KNOWN,
+    BORDER_UNKNOWN
+};
+
+struct build { /* a step in the making */
+    uint64_t serial, number;
+    bool begun, ended; /* ended: by its own record, or because the next one began */
+    bool end_marked;   /* by its own record */
+    bool torn, spans;
+    int64_t begin_ns, end_ns, next_ns; /* next: the following begin, 0: none yet */
+    uint64_t begun_round;
+    uint32_t open_ops;
+    uint64_t events;
+    struct item *item;
+    uint32_t count, room;
+    uint32_t metric_set;
+    double metric[FACT_METRICS];
+    uint32_t digest_parts, digest_part;
+    uint64_t digest[2];
+    enum border begin_known, end_known; /* of the two samples below */
+    struct sample begin_sample, end_sample;
+};
+
+struct open_phase {
+    uint8_t phase;
+    uint32_t lane;
+    int64_t since_ns;
+    uint64_t build; /* serial of the step whose item it extends; 0: none */
+    uint32_t item;
+};
+
+struct partial_note {
+    uint8_t next; /* part number that should follow; 0: none open */
+    uint16_t size;
+    uint64_t step;
+    int64_t time_ns;
+    char text[336];
+};
+
+struct seen_op { /* what a stream was in at the last view */
+    uint16_t stream;
+    bool p2p, started;
+    int32_t comm;
+    uint64_t key;
+};
+
+struct assemble {
+    struct assemble_id id;
+    uint64_t comm_id[RING_COMMS];
+    bool comm_known[RING_COMMS];
+
+    struct build *build[BUILDS]; /* in the order they began */
+    unsigned builds;
+    uint64_t serial; /* of the newest build */
+    uint64_t round;
+    unsigned hold; /* later steps to wait for: grows when spans are told late */
+    struct optable ops;
+    struct open_phase phase[PHASE_DEPTH];
+    unsigned phases;
+    struct samples samples;
+    bool sampling, final;
+    int64_t last_ns, gone_ns;
+
+    struct assemble_done done;
+    bool resumed;  /* `done` is from an earlier life and nothing has been sent since */
+    bool sent_any; /* in this life */
+    /* What was lost since the last thing sent. */
+    uint64_t lost, late;
+    bool lost_first; /* a lane had wrapped before its first read */
+    bool missing;
+    uint64_t missing_from, missing_to;
+    bool tear;
+    uint64_t tear_from, tear_to;
+
+    struct partial_note *partial; /* one a lane */
+    struct fact_note note;
+    bool note_ready;
+
+    struct seen_op seen[BEAT_OPS_MAX];
+    unsigned seen_count;
+    uint64_t events, seen_events;
+};
+
+struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);
+void build_destroy(struct build *build);
+void build_drop_front(struct assemble *assemble); /* its steps go into the coming gap */
+void build_pop(struct assemble *assemble);
+
+#endif

@@ -1,0 +1,139 @@
+/* outbox.c - facts into frames, frames into the spool. */
+#include "agent/outbox.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/time.h"
+
+bool shape_cache_has(struct shape_cache *cache, uint64_t hash)
+{
+    uint64_t *way = cache->hash[hash % SHAPE_SETS];
+
+    for (int i = 0; i < SHAPE_WAYS; i++) {
+        if (way[i] == hash) {
+            memmove(way + 1, way, (size_t)i * sizeof(*way));
+            way[0] = hash;
+            return true;
+        }
+    }
+    return false;
+}
+
+void shape_cache_add(struct shape_cache *cache, uint64_t hash)
+{
+    uint64_t *way = cache->hash[hash % SHAPE_SETS];
+
+    if (shape_cache_has(cache, hash))
+        return;
+    memmove(way + 1, way, (SHAPE_WAYS - 1) * sizeof(*way));
+    way[0] = hash;
+}
+
+void outbox_fini(struct outbox *outbox)
+{
+    spool_writer_close(outbox->writer);
+    outbox->writer = NULL;
+    buf_fini(&outbox->payload);
+}
+
+static struct buf *payload_begin(struct outbox *outbox)
+{
+    if (outbox->payload.failed)
+        buf_fini(&outbox->payload);
+    outbox->payload.size = 0;
+    return &outbox->payload;
+}
+
+static int payload_send(struct outbox *outbox, uint16_t type)
+{
+    struct err err = { 0 };
+    int result = spool_put(outbox->writer, type, &outbox->payload, &err);
+
+    if (result < 0 && !outbox->blocked)
+        log_error("the spool takes nothing now: %s; will try again", err.text);
+    if (result == 0 && outbox->blocked)
+        log_info("the spool takes frames again");
+    outbox->blocked = result < 0;
+    return result;
+}
+
+int outbox_hello(struct outbox *outbox, const char *run, const char *node)
+{
+    struct fact_hello fact = { .kind = SENDER_AGENT };
+
+    snprintf(fact.run, sizeof(fact.run), "%s", run);
+    snprintf(fact.node, sizeof(fact.node), "%s", node);
+    snprintf(fact.version, sizeof(fact.version), "%s", LOCKSTEP_VERSION);
+    fact.mono_ns = time_mono_ns() + outbox->skew_ns;
+    fact.real_ns = time_real_ns();
+    fact_hello_put(payload_begin(outbox), &fact);
+    return payload_send(outbox, FRAME_HELLO);
+}
+
+int outbox_ring(struct outbox *outbox, const struct fact_ring *fact)
+{
+    struct fact_ring put = *fact;
+
+    put.open_ns += outbox->skew_ns;
+    fact_ring_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_RING);
+}
+
+int outbox_comm(struct outbox *outbox, const struct fact_comm *fact)
+{
+    fact_comm_put(payload_begin(outbox), fact);
+    return payload_send(outbox, FRAME_COMM);
+}
+
+int outbox_step(struct outbox *outbox, const struct fact_step *step, const struct fact_shape *shape)
+{
+    struct fact_step put = *step;
+
+    if (!shape_cache_has(&outbox->shapes, shape->hash)) {
+        int result;
+
+        fact_shape_put(payload_begin(outbox), shape);
+        result = payload_send(outbox, FRAME_SHAPE);
+        if (result < 0)
+            return result;
+        shape_cache_add(&outbox->shapes, shape->hash);
+    }
+    put.begin_ns += outbox->skew_ns;
+    fact_step_put(payload_begin(outbox), &put, shape);
+    return payload_send(outbox, FRAME_STEP);
+}
+
+int outbox_beat(struct outbox *outbox, const struct fact_beat *fact)
+{
+    struct fact_beat put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    fact_beat_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_BEAT);
+}
+
+int outbox_gap(struct outbox *outbox, const struct fact_gap *fact)
+{
+    fact_gap_put(payload_begin(outbox), fact);
+    return payload_send(outbox, FRAME_GAP);
+}
+
+int outbox_note(struct outbox *outbox, const struct fact_note *fact)
+{
+    struct fact_note put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    fact_note_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_NOTE);
+}
+
+int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
+{
+    struct fact_exit put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    fact_exit_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_EXIT);
+}

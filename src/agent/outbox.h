@@ -1,0 +1,47 @@
+/* outbox.h - the agent's frames on their way into its spool.
+ *
+ * What cannot be written (disk full) is the caller's to try again: every put returns -errno and leaves
+ * nothing behind.  One line says when that begins and one when it ends.  All times get the node's pretended clock
+ * skew here and nowhere else.
+ */
+#ifndef LOCKSTEP_AGENT_OUTBOX_H
+#define LOCKSTEP_AGENT_OUTBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/err.h"
+#include "wire/facts.h"
+#include "wire/spool.h"
+
+#define SHAPE_SETS                                                                                 \
+    256 /* shapes known to be in the spool: 4 a set, the one not used for longest goes */
+#define SHAPE_WAYS 4
+
+struct shape_cache {
+    uint64_t hash[SHAPE_SETS][SHAPE_WAYS]; /* newest first; 0: none */
+};
+bool shape_cache_has(struct shape_cache *cache, uint64_t hash); /* and makes it the newest */
+void shape_cache_add(struct shape_cache *cache, uint64_t hash);
+
+struct outbox {
+    struct spool_writer *writer;
+    struct buf payload;
+    int64_t skew_ns;
+    bool blocked;
+    struct shape_cache shapes;
+};
+
+void outbox_fini(struct outbox *outbox);
+int outbox_hello(struct outbox *outbox, const char *run, const char *node);
+int outbox_ring(struct outbox *outbox, const struct fact_ring *fact);
+int outbox_comm(struct outbox *outbox, const struct fact_comm *fact);
+int outbox_step(struct outbox *outbox, const struct fact_step *step,
+                const struct fact_shape *shape); /* and the shape, if it is new */
+int outbox_beat(struct outbox *outbox, const struct fact_beat *fact);
+int outbox_gap(struct outbox *outbox, const struct fact_gap *fact);
+int outbox_note(struct outbox *outbox, const struct fact_note *fact);
+int outbox_exit(struct outbox *outbox, const struct fact_exit *fact);
+
+#endif

@@ -1,0 +1,49 @@
+/* proc.h - what the kernel says about a rank's process.
+ *
+ * Bound to one process at open: its stat file stays open, so a reused pid is never taken for it.
+ * A sample is cheap: the files of known threads stay open and are read again; the list of threads is
+ * read anew when their number changes, and once a second.  CPU time and run delay of threads that have ended
+ * stay in the sums.
+ */
+#ifndef LOCKSTEP_AGENT_PROC_H
+#define LOCKSTEP_AGENT_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/sample.h"
+
+struct proc;
+
+/* `pid` as the process itself saw it in the namespace `ns_inode` (0: unknown), `start` as field 22
+ * of its stat file.  -ESRCH: it is gone; -ENOENT: it cannot be seen from here.
+ */
+int proc_open(uint32_t pid, uint64_t ns_inode, uint64_t start, struct proc **ret);
+void proc_close(struct proc *proc);
+pid_t proc_pid(const struct proc *proc); /* as we see it */
+/* State as in stat, 'X' when it is gone; *sample is set when it is not. */
+char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample);
+/* Once a second: threads come and go, and a process may be moved to another control group. */
+void proc_refresh(struct proc *proc);
+
+/* ---- the parsers; texts end with NUL ---- */
+
+struct proc_stat {
+    char state;
+    uint64_t major_faults, cpu_ticks, threads, start;
+};
+int proc_parse_stat(const char *text, struct proc_stat *ret); /* -EPROTO */
+int proc_parse_schedstat(const char *text, int64_t *cpu_ns, int64_t *run_delay_ns);
+/* Where the time limits of this process are counted: its group in the v1 cpu hierarchy, else in v2. */
+struct proc_cgroup {
+    bool v2;
+    char controllers[64]; /* v1: as mounted, "cpu,cpuacct" */
+    char path[512];
+};
+int proc_parse_cgroup(const char *text, struct proc_cgroup *ret); /* -ENOENT, -EPROTO */
+int proc_parse_cpu_stat(const char *text, int64_t *throttled_ns); /* -ENOENT, -EPROTO */
+int proc_parse_nspid(const char *status, uint32_t *innermost);    /* -ENOENT */
+
+#endif

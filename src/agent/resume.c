@@ -1,0 +1,222 @@
+/* resume.c - an agent's own spool, read back. */
+#include "agent/resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "wire/spool.h"
+
+void resume_fini(struct resume *resume)
+{
+    free(resume->ring);
+    map_fini(&resume->comms);
+    map_fini(&resume->notes);
+    *resume = (struct resume){ 0 };
+}
+
+struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t attempt,
+                                uint32_t ring)
+{
+    struct resume_ring *at;
+
+    for (size_t i = resume->count; i > 0; i--) { /* the newest are asked for most */
+        at = &resume->ring[i - 1];
+        if (at->rank == rank && at->attempt == attempt && at->ring == ring)
+            return at;
+    }
+    if (resume->count == resume->room) {
+        size_t room = resume->room ? resume->room * 2 : 16;
+
+        at = realloc(resume->ring, room * sizeof(*at));
+        if (!at)
+            return NULL;
+        resume->ring = at;
+        resume->room = room;
+    }
+    at = &resume->ring[resume->count++];
+    *at = (struct resume_ring){ .rank = rank, .attempt = attempt, .ring = ring };
+    at->done.begin_ns = INT64_MIN;
+    return at;
+}
+
+static uint64_t comm_hash(const struct fact_comm *fact)
+{
+    return hash64_u64(hash64_u64(fact->rank, fact->attempt), fact->id);
+}
+
+bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact)
+{
+    return map_get(&resume->comms, comm_hash(fact)) != NULL;
+}
+
+void resume_add_comm(struct resume *resume, const struct fact_comm *fact)
+{
+    map_put(&resume->comms, comm_hash(fact), 1);
+}
+
+static uint64_t note_hash(const struct fact_note *fact)
+{
+    uint64_t hash = hash64_u64(hash64_u64(fact->rank, fact->attempt), (uint64_t)fact->mono_ns);
+
+    return hash64(hash, fact->text, strnlen(fact->text, sizeof(fact->text)));
+}
+
+bool resume_has_note(const struct resume *resume, const struct fact_note *fact)
+{
+    return map_get(&resume->notes, note_hash(fact)) != NULL;
+}
+
+void resume_add_note(struct resume *resume, const struct fact_note *fact)
+{
+    map_put(&resume->notes, note_hash(fact), 1);
+}
+
+static int on_ring(struct resume *resume, struct cut in)
+{
+    struct fact_ring fact;
+    struct resume_ring *ring;
+
+    if (fact_ring_get(in, &fact) < 0)
+        return 0;
+    ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
+    if (!ring)
+        return -ENOMEM;
+    ring->announced = true;
+    ring->has_layout = fact.has_layout;
+    ring->pid = fact.pid;
+    return 0;
+}
+
+static int on_step(struct resume *resume, struct cut in, int64_t skew_ns)
+{
+    struct fact_step fact;
+    struct resume_ring *ring;
+
+    if (fact_step_head_get(in, &fact) < 0)
+        return 0;
+    ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
+    if (!ring)
+        return -ENOMEM;
+    ring->done = (struct assemble_done){ true, fact.step, fact.begin_ns - skew_ns };
+    return 0;
+}
+
+static int on_gap(struct resume *resume, struct cut in)
+{
+    struct fact_gap fact;
+    struct resume_ring *ring;
+
+    if (fact_gap_get(in, &fact) < 0 || fact.step_to == UINT64_MAX)
+        return 0;
+    ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
+    if (!ring)
+        return -ENOMEM;
+    ring->done.any = true;
+    ring->done.step = fact.step_to;
+    return 0;
+}
+
+static int on_beat(struct resume *resume, struct cut in)
+{
+    struct fact_beat fact;
+    struct resume_ring *ring;
+
+    if (fact_beat_get(in, &fact) < 0 || !fact.final)
+        return 0;
+    ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
+    if (!ring)
+        return -ENOMEM;
+    ring->final = true;
+    return 0;
+}
+
+/* An exit does not name its ring; it always follows the ring's final beat. */
+static void on_exit_frame(struct resume *resume, struct cut in)
+{
+    struct fact_exit fact;
+
+    if (fact_exit_get(in, &fact) < 0)
+        return;
+    for (size_t i = 0; i < resume->count; i++) {
+        struct resume_ring *ring = &resume->ring[i];
+
+        if (ring->rank == fact.rank && ring->attempt == fact.attempt && ring->final)
+            ring->exited = true;
+    }
+}
+
+static void on_comm(struct resume *resume, struct cut in)
+{
+    struct fact_comm fact;
+
+    if (fact_comm_get(in, &fact) == 0)
+        resume_add_comm(resume, &fact);
+}
+
+static void on_note(struct resume *resume, struct cut in, int64_t skew_ns)
+{
+    struct fact_note fact;
+
+    if (fact_note_get(in, &fact) < 0)
+        return;
+    fact.mono_ns -= skew_ns;
+    resume_add_note(resume, &fact);
+}
+
+static int on_frame(struct resume *resume, struct shape_cache *shapes, const struct frame *frame,
+                    int64_t skew_ns)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+
+    switch (frame->type) {
+    case FRAME_RING:
+        return on_ring(resume, in);
+    case FRAME_COMM:
+        on_comm(resume, in);
+        return 0;
+    case FRAME_SHAPE:
+        shape_cache_add(shapes, cut_get_u64(&in)); /* the hash comes first */
+        return 0;
+    case FRAME_STEP:
+        return on_step(resume, in, skew_ns);
+    case FRAME_BEAT:
+        return on_beat(resume, in);
+    case FRAME_EXIT:
+        on_exit_frame(resume, in);
+        return 0;
+    case FRAME_GAP:
+        return on_gap(resume, in);
+    case FRAME_NOTE:
+        on_note(resume, in, skew_ns);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static void reader_clean(struct spool_reader **reader)
+{
+    spool_reader_close(*reader);
+}
+
+int resume_read(const char *path, int64_t skew_ns, struct resume *resume,
+                struct shape_cache *shapes, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    struct frame frame;
+    int result = spool_reader_open(path, &reader, err);
+
+    if (result == -ENOENT)
+        return 0;
+    if (result < 0)
+        return result;
+    while ((result = spool_next(reader, &frame, err)) > 0) {
+        result = on_frame(resume, shapes, &frame, skew_ns);
+        if (result < 0)
+            return err_set(err, result, "%s: no memory to read it back", path);
+    }
+    return result;
+}

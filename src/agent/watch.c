@@ -1,0 +1,400 @@
+/* watch.c - one ring and the process behind it. */
+#include "agent/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/assemble.h"
+#include "agent/proc.h"
+#include "base/log.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define BATCH 256
+
+struct watch {
+    const struct watch_place *place;
+    struct ring_reader *reader;
+    struct ring_info info;
+    uint32_t ring;
+    struct assemble *assemble;
+    struct assembled pending; /* could not be sent yet */
+    struct ring_event batch[BATCH];
+    int batch_at, batch_count;
+    uint64_t lost, lost_marked;
+    bool broken;   /* the file cannot be read any more */
+    bool finished; /* the assembler has been told that no more will come */
+    bool comm_told[RING_COMMS];
+
+    struct proc *proc;
+    char state, told_state;
+    struct sample sample;
+    int64_t sample_at_ns, second_at_ns, beat_at_ns;
+    int64_t alive_ns; /* when the process was last seen alive */
+    bool final_told, exit_told;
+};
+
+static bool is_gone(char state)
+{
+    return state == 'X' || state == 'Z';
+}
+
+/* ---- announcements ---- */
+
+static struct resume_ring *known(const struct watch *watch)
+{
+    return resume_ring(watch->place->resume, watch->info.rank, watch->info.attempt, watch->ring);
+}
+
+/* Again when the layout or the process becomes known. */
+static void tell_ring(struct watch *watch)
+{
+    struct resume_ring *ring = known(watch);
+    struct fact_ring fact = { .rank = watch->info.rank,
+                              .world = watch->info.world,
+                              .attempt = watch->info.attempt,
+                              .ring = watch->ring,
+                              .pid = watch->proc ? (uint32_t)proc_pid(watch->proc) : 0,
+                              .open_ns = (int64_t)watch->info.open_mono_ns,
+                              .has_layout = watch->info.has_layout };
+
+    if (!ring ||
+        (ring->announced && ring->has_layout >= fact.has_layout && (ring->pid || !fact.pid)))
+        return;
+    snprintf(fact.node, sizeof(fact.node), "%s", watch->place->node);
+    memcpy(fact.layout, watch->info.layout, sizeof(fact.layout));
+    if (outbox_ring(watch->place->outbox, &fact) < 0)
+        return;
+    ring->announced = true;
+    ring->has_layout = fact.has_layout;
+    ring->pid = fact.pid;
+}
+
+static void tell_comm(struct watch *watch, uint32_t index)
+{
+    struct ring_comm_info info;
+    struct fact_comm fact;
+
+    if (index >= RING_COMMS || watch->comm_told[index] ||
+        ring_reader_comm(watch->reader, index, &info) <= 0)
+        return;
+    assemble_comm(watch->assemble, index, info.id);
+    fact = (struct fact_comm){ .rank = watch->info.rank,
+                               .attempt = watch->info.attempt,
+                               .id = info.id,
+                               .size = info.size,
+                               .index = info.index,
+                               .kind = info.kind };
+    snprintf(fact.name, sizeof(fact.name), "%s", info.name);
+    if (!resume_has_comm(watch->place->resume, &fact)) {
+        if (outbox_comm(watch->place->outbox, &fact) < 0)
+            return;
+        resume_add_comm(watch->place->resume, &fact);
+    }
+    watch->comm_told[index] = true;
+}
+
+/* ---- the ring ---- */
+
+static int send_pending(struct watch *watch)
+{
+    struct outbox *outbox = watch->place->outbox;
+    const struct assembled *out = &watch->pending;
+    int result = 0;
+
+    if (out->kind == ASSEMBLED_STEP)
+        result = outbox_step(outbox, &out->step, &out->shape);
+    else if (out->kind == ASSEMBLED_GAP)
+        result = outbox_gap(outbox, &out->gap);
+    else if (out->kind == ASSEMBLED_NOTE && !resume_has_note(watch->place->resume, &out->note))
+        result = outbox_note(outbox, &out->note);
+    if (result == 0)
+        assembled_fini(&watch->pending);
+    return result;
+}
+
+/* Sends all that is ready.  Returns false when the spool does not take it. */
+static bool drain(struct watch *watch)
+{
+    for (;;) {
+        if (send_pending(watch) < 0)
+            return false;
+        if (assemble_take(watch->assemble, &watch->pending) <= 0)
+            return true; /* without memory: again on the next tick */
+    }
+}
+
+static void give(struct watch *watch, const struct ring_event *event)
+{
+    if (event->kind == RING_LOST)
+        watch->lost_marked += event->a;
+    if (!assemble_knows_comm(watch->assemble, event->comm))
+        tell_comm(watch, (uint32_t)event->comm);
+    assemble_event(watch->assemble, event);
+}
+
+static bool next_batch(struct watch *watch)
+{
+    struct err err = { 0 };
+    int count;
+
+    watch->batch_at = watch->batch_count = 0;
+    if (watch->broken)
+        return false;
+    count = ring_reader_next(watch->reader, watch->batch, BATCH, &watch->lost, &err);
+    if (count < 0) {
+        log_error("%s; it is read no further", err.text);
+        watch->broken = true;
+    }
+    watch->batch_count = MAX(count, 0);
+    return count > 0;
+}
+
+/* Reads as far as the lanes go, sending on the way.  Returns false when the spool is stuck; what was read
+ * stays in the batch.
+ */
+static bool read_ring(struct watch *watch)
+{
+    if (!drain(watch))
+        return false;
+    do {
+        while (watch->batch_at < watch->batch_count) {
+            give(watch, &watch->batch[watch->batch_at++]);
+            if (!drain(watch))
+                return false;
+        }
+    } while (next_batch(watch));
+    assemble_round(watch->assemble);
+    return drain(watch);
+}
+
+/* Records that were lost where none of their lane follows: no event has told it. */
+static void give_rest(struct watch *watch)
+{
+    struct ring_event event = { .kind = RING_LOST, .step = RING_NO_STEP, .b = RING_NO_STEP };
+
+    if (watch->lost > watch->lost_marked) {
+        event.a = watch->lost - watch->lost_marked;
+        give(watch, &event);
+    }
+}
+
+static bool finish_ring(struct watch *watch)
+{
+    if (!read_ring(watch))
+        return false;
+    if (!watch->finished) {
+        give_rest(watch);
+        assemble_finish(watch->assemble, watch->alive_ns);
+        watch->finished = true;
+    }
+    return drain(watch) && watch->pending.kind == ASSEMBLED_NONE;
+}
+
+/* ---- the process ---- */
+
+static void find_process(struct watch *watch)
+{
+    int result =
+        proc_open(watch->info.pid, watch->info.pid_ns_inode, watch->info.pid_start, &watch->proc);
+
+    if (result < 0)
+        watch->state = result == -ESRCH ? 'X' : '?';
+}
+
+/* Once a second: what may change slowly. */
+static void look_slowly(struct watch *watch, int64_t now_ns)
+{
+    if (now_ns < watch->second_at_ns)
+        return;
+    watch->second_at_ns = now_ns + NS_PER_S;
+    if (!watch->broken)
+        ring_reader_info(watch->reader, &watch->info, NULL);
+    if (!watch->proc && watch->state != 'X')
+        find_process(watch);
+    else if (watch->proc)
+        proc_refresh(watch->proc);
+    tell_ring(watch);
+    for (uint32_t i = 0; i < watch->info.comms_used && !watch->broken; i++)
+        tell_comm(watch, i);
+}
+
+static void look_at_process(struct watch *watch, int64_t now_ns)
+{
+    struct sample sample;
+
+    if (!watch->proc || now_ns < watch->sample_at_ns)
+        return;
+    watch->sample_at_ns = now_ns + WATCH_SAMPLE_NS;
+    watch->state = proc_sample(watch->proc, now_ns, &sample);
+    if (watch->state == 'X') {
+        proc_close(watch->proc);
+        watch->proc = NULL;
+        return;
+    }
+    watch->sample = sample;
+    if (!is_gone(watch->state))
+        watch->alive_ns = now_ns;
+    assemble_sample(watch->assemble, &sample);
+}
+
+/* ---- beats ---- */
+
+static bool state_changed(const struct watch *watch)
+{
+    const char *calm = "RSDIWPK"; /* these come and go all the time */
+
+    if (!watch->told_state)
+        return true;
+    return watch->state != watch->told_state &&
+           (!strchr(calm, watch->state) || !strchr(calm, watch->told_state));
+}
+
+static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
+{
+    struct fact_beat beat = { .rank = watch->info.rank,
+                              .attempt = watch->info.attempt,
+                              .ring = watch->ring,
+                              .mono_ns = now_ns,
+                              .state = watch->state,
+                              .final = final,
+                              .cpu_ns = watch->sample.cpu_ns,
+                              .run_delay_ns = watch->sample.run_delay_ns,
+                              .throttled_ns = watch->sample.throttled_ns,
+                              .dropped = (uint32_t)MIN(watch->info.dropped, UINT32_MAX) };
+    int result;
+
+    assemble_view(watch->assemble, now_ns, &beat);
+    result = outbox_beat(watch->place->outbox, &beat);
+    if (result == 0)
+        watch->told_state = watch->state;
+    return result;
+}
+
+static void beat_when_due(struct watch *watch, int64_t now_ns)
+{
+    if (now_ns < watch->beat_at_ns && !state_changed(watch))
+        return;
+    if (tell_beat(watch, now_ns, false) == 0)
+        watch->beat_at_ns = now_ns + WATCH_BEAT_NS;
+}
+
+static int tell_exit(struct watch *watch, int64_t now_ns)
+{
+    struct fact_exit fact = { .rank = watch->info.rank,
+                              .attempt = watch->info.attempt,
+                              .mono_ns = now_ns,
+                              .status = watch->info.closed ? 0 : -1 };
+
+    snprintf(fact.text, sizeof(fact.text), "%s",
+             watch->info.closed ? "closed" : "gone, exit status unknown");
+    return outbox_exit(watch->place->outbox, &fact);
+}
+
+/* The process is gone.  Returns false when everything about it has been told. */
+static bool last_words(struct watch *watch, int64_t now_ns)
+{
+    struct resume_ring *ring;
+
+    if (!watch->broken && !watch->finished)
+        ring_reader_info(watch->reader, &watch->info, NULL);
+    tell_ring(watch);
+    if (!finish_ring(watch))
+        return true;
+    ring = known(watch);
+    watch->final_told |= ring && ring->final;
+    watch->exit_told |= (ring && ring->exited) || !watch->place->tell_exits;
+    if (!watch->final_told && tell_beat(watch, now_ns, true) < 0)
+        return true;
+    watch->final_told = true;
+    if (!watch->exit_told && tell_exit(watch, now_ns) < 0)
+        return true;
+    watch->exit_told = true;
+    if (ring)
+        ring->final = ring->exited = true;
+    return false;
+}
+
+bool watch_tick(struct watch *watch, int64_t now_ns)
+{
+    look_slowly(watch, now_ns);
+    read_ring(watch);
+    look_at_process(watch, time_mono_ns());
+    if (is_gone(watch->state))
+        return last_words(watch, now_ns);
+    if (watch->info.closed || watch->broken)
+        finish_ring(watch);
+    beat_when_due(watch, now_ns);
+    return true;
+}
+
+void watch_end(struct watch *watch, int64_t now_ns)
+{
+    watch->second_at_ns = watch->sample_at_ns = 0;
+    if (!watch_tick(watch, now_ns))
+        return;
+    /* A second pass: the first has seen all that the lanes had before it began. */
+    read_ring(watch);
+    if (!is_gone(watch->state))
+        tell_beat(watch, time_mono_ns(), false);
+}
+
+/* ---- birth and death ---- */
+
+void watch_close(struct watch *watch)
+{
+    if (!watch)
+        return;
+    assembled_fini(&watch->pending);
+    assemble_destroy(watch->assemble);
+    ring_reader_close(watch->reader);
+    proc_close(watch->proc);
+    free(watch);
+}
+
+static void watch_clean(struct watch **watch)
+{
+    watch_close(*watch);
+}
+
+static int check_ring(const struct watch *watch, const char *path, uint32_t rank, struct err *err)
+{
+    const char *run = watch->place->run;
+
+    if (watch->info.rank != rank)
+        return err_set(err, -EPROTO, "%s: holds rank %u", path, watch->info.rank);
+    if (run[0] && watch->info.run[0] && strcmp(run, watch->info.run) != 0)
+        return err_set(err, -EXDEV, "%s: of run %s", path, watch->info.run);
+    return 0;
+}
+
+int watch_open(const struct watch_place *place, const char *path, uint32_t rank, uint32_t ring,
+               struct watch **ret, struct err *err)
+{
+    CLEAN(watch_clean) struct watch *watch = calloc(1, sizeof(*watch));
+    const struct resume_ring *done;
+    int result;
+
+    if (!watch)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    watch->place = place;
+    watch->ring = ring;
+    result = ring_reader_open(path, &watch->reader, err);
+    if (result == 0)
+        result = ring_reader_info(watch->reader, &watch->info, err);
+    if (result == 0)
+        result = check_ring(watch, path, rank, err);
+    if (result < 0)
+        return result;
+    ring_reader_mark_lost(watch->reader);
+    watch->assemble = assemble_create(&(struct assemble_id){ rank, watch->info.attempt, ring });
+    done = known(watch);
+    if (!watch->assemble || !done)
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    assemble_resume(watch->assemble, &done->done);
+    watch->state = '?';
+    *ret = TAKE(watch);
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* watch.h - one ring and the process behind it, from birth to the last beat.
+ *
+ * What the ring says becomes steps, gaps and notes; what /proc says becomes beats.  When the
+ * spool takes nothing, a watch keeps the one fact at hand and reads no further: the ring itself is the
+ * buffer, and what it overwrites meanwhile is a counted gap.
+ */
+#ifndef LOCKSTEP_AGENT_WATCH_H
+#define LOCKSTEP_AGENT_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/outbox.h"
+#include "agent/resume.h"
+#include "core/err.h"
+
+#define WATCH_SAMPLE_NS (100 * INT64_C(1000000)) /* between two looks at /proc, at least */
+#define WATCH_BEAT_NS INT64_C(1000000000)
+
+struct watch;
+
+struct watch_place { /* what all watches of an agent share */
+    struct outbox *outbox;
+    struct resume *resume;
+    const char *run, *node;
+    bool tell_exits; /* nobody else does */
+};
+
+/* -EAGAIN: the ring is still being made; -EXDEV: it is another run's; -EPROTO …: it is no ring. */
+int watch_open(const struct watch_place *place, const char *path, uint32_t rank, uint32_t ring,
+               struct watch **ret, struct err *err);
+void watch_close(struct watch *watch);
+/* Reads, looks, tells.  Returns false when all has been told and the watch can be closed. */
+bool watch_tick(struct watch *watch, int64_t now_ns);
+/* The agent is about to end: reads everything, tells what is whole, and a last beat.  A step that a
+ * living rank is still in stays in its ring for the next agent.
+ */
+void watch_end(struct watch *watch, int64_t now_ns);
+
+#endif
