@@ -255,6 +255,11 @@ static void on_step_begin(struct assemble *assemble, const struct ring_event *ev
     build->begun = true;
     build->begin_ns = at;
     build->begun_round = assemble->round;
+    if (!assemble->any_step || at >= assemble->now_begin_ns) {
+        assemble->any_step = true;
+        assemble->now_step = event->step;
+        assemble->now_begin_ns = at;
+    }
     for (unsigned i = 0; i < assemble->builds && assemble->build[i] != build; i++)
         before = assemble->build[i]->begun ? assemble->build[i] : before;
     if (before && !before->next_ns) {

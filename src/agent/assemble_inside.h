@@ -79,6 +79,9 @@ struct assemble {
     unsigned builds;
     uint64_t serial; /* of the newest build */
     uint64_t round;
+    bool any_step;
+    uint64_t now_step; /* begun last */
+    int64_t now_begin_ns;
     unsigned hold; /* later steps to wait for: grows when spans are told late */
     struct optable ops;
     struct open_phase phase[PHASE_DEPTH];

@@ -389,14 +389,8 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
 
     beat->phase = phase ? phase->phase : 0;
     beat->phase_age_ns = phase ? MAX(now_ns - phase->since_ns, 0) : 0;
-    beat->step = RING_NO_STEP;
-    beat->step_age_ns = 0;
-    for (unsigned i = 0; i < assemble->builds; i++) {
-        if (assemble->build[i]->begun) {
-            beat->step = assemble->build[i]->number;
-            beat->step_age_ns = MAX(now_ns - assemble->build[i]->begin_ns, 0);
-        }
-    }
+    beat->step = assemble->any_step ? assemble->now_step : RING_NO_STEP;
+    beat->step_age_ns = assemble->any_step ? MAX(now_ns - assemble->now_begin_ns, 0) : 0;
     beat->advanced = assemble->events != assemble->seen_events;
     assemble->seen_events = assemble->events;
     beat->ops = view_ops(assemble, front);
