@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A fresh block of exactly this size, so that the sanitizers see a byte read beyond it. */
 static void driver_feed(const uint8_t *data, size_t size, size_t bend_at, unsigned bend)
 {
-    CLEAN(free_clean) uint8_t *copy = malloc(size ? size : 1);
+    CLEAN(free_clean) uint8_t *copy = calloc(size ? size : 1, 1);
 
     if (!copy)
         abort();
