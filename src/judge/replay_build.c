@@ -1,9 +1,4 @@
-/* replay_build.c - puts the nodes of a graph in an order to run them, and finds what lines up.
- *
- * The order is by level (the longest way from the start), within a level by number.  So when
- * ops that do the same on different ranks are given next to each other, they stay so, their
- * predecessors too, and they become one block.
- */
+/* replay_build.c - puts the nodes of a graph into their slots and finds what lines up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,243 +8,262 @@
 
 #define BLOCK_MIN 8 /* shorter runs of neighbours are cheaper as a list */
 
-#define LEVEL_NEW 0           /* not looked at */
-#define LEVEL_OPEN UINT32_MAX /* on the stack: what it follows has no level yet */
+#define NODE_MEET (REPLAY_NONE - 1) /* in place of an op: a wide meet, and a is its number */
 
-/* The stack from `from` on is a circle: each entry follows the one above it, the last one
- * the first.  At least one of two nodes in a row is an op, since only ops follow trees.
- */
-static int levels_circle(const struct replay_op *op, size_t op_count, const uint32_t *stack,
-                         size_t from, size_t depth, struct err *err)
+/* Makes room for one more; NULL when there is no memory. */
+static void *grow(void *array, size_t count, size_t *room, size_t size)
 {
-    uint32_t found[2] = { 0 };
-    size_t n = 0;
-
-    for (size_t i = from; i < depth; i++) {
-        if (stack[i] >= 1 && stack[i] <= op_count) {
-            if (n < COUNT(found))
-                found[n] = stack[i] - 1;
-            n++;
-        }
-    }
-    if (n == 1)
-        return err_set(err, -ELOOP, "op %u on line %u waits for itself", found[0],
-                       op[found[0]].line);
-    return err_set(err, -ELOOP,
-                   "op %u on line %u waits for itself by way of op %u on line %u (%zu ops in the "
-                   "circle)",
-                   found[0], op[found[0]].line, found[1], op[found[1]].line, n);
+    if (count < *room)
+        return array;
+    *room = *room + *room / 2 + 16;
+    return realloc(array, *room * size);
 }
 
-/* Puts on the stack what the topmost node still needs, or gives that node its level.
- * Returns the new depth; 0 with *circle set to where a circle begins.
- */
-static size_t levels_step(const struct replay_graph *graph, uint32_t *level, uint32_t *stack,
-                          size_t depth, uint32_t *circle)
+static int blocks_add(struct replay_blocks *blocks, struct replay_block block)
 {
-    uint32_t node = stack[depth - 1];
-    uint32_t highest = 0;
+    struct replay_block *last = blocks->count ? &blocks->block[blocks->count - 1] : NULL;
+    void *grown;
 
-    for (size_t k = 0; k < 2; k++) {
-        uint32_t pred = graph->pred[node][k];
-
-        if (level[pred] == LEVEL_OPEN) {
-            *circle = pred;
-            return 0;
-        }
-        if (level[pred] == LEVEL_NEW) {
-            level[pred] = LEVEL_OPEN;
-            stack[depth] = pred;
-            return depth + 1;
-        }
-        highest = MAX(highest, level[pred]);
+    /* Lists and meets go on where the ones before ended. */
+    if (last && last->kind == block.kind &&
+        (block.kind == REPLAY_LIST || block.kind == REPLAY_MEETS)) {
+        last->count += block.count;
+        return 0;
     }
-    level[node] = highest + 1;
-    return depth - 1;
+    grown = grow(blocks->block, blocks->count, &blocks->room, sizeof(block));
+    if (!grown)
+        return -ENOMEM;
+    blocks->block = grown;
+    blocks->block[blocks->count++] = block;
+    return 0;
 }
 
-/* Depth first with a stack of its own; every node is on it at most once. */
-static int levels_init(const struct replay_graph *graph, uint32_t *level, uint32_t *stack,
-                       const struct replay_op *op, size_t op_count, struct err *err)
+/* How nodes line up: both predecessors stay or move on by one, the op moves on by one (or
+ * there is none), and none follows slot `limit` or one after it.
+ */
+static struct replay_block block_find(const struct replay_node *n, size_t most, uint32_t limit)
 {
-    memset(level, 0, graph->count * sizeof(*level));
-    level[0] = 1;
+    uint32_t step_a = most > 1 && n[1].a == n[0].a + 1;
+    uint32_t step_b = most > 1 && n[1].b == n[0].b + 1;
+    uint32_t step_op = n->op != REPLAY_NONE, i = 1;
+    struct replay_block block = { .a = n->a, .b = n->b, .op = n->op };
+
+    while (i < most && n[i].a == n->a + i * step_a && n[i].b == n->b + i * step_b &&
+           n[i].op == n->op + i * step_op && n[i].a < limit && n[i].b < limit)
+        i++;
+    block.count = i;
+    block.kind = REPLAY_FANOUT;
+    if (step_a || step_b)
+        block.kind = step_a && step_b ? REPLAY_BESIDE : REPLAY_SHARED;
+    if (step_b && !step_a) { /* the one that stays is b */
+        block.a = n->b;
+        block.b = n->a;
+    }
+    return block;
+}
+
+/* Adds the nodes from `at` on that line up.  Those that stay in lists move down in `node`.
+ * Returns how many, or -ENOMEM.
+ */
+static int64_t blocks_add_nodes(struct replay_blocks *blocks, struct replay_node *node, size_t at,
+                                size_t count, uint32_t limit)
+{
+    struct replay_block block = block_find(&node[at], count - at, limit);
+
+    if (block.count < BLOCK_MIN) {
+        memmove(&node[blocks->node_count], &node[at], block.count * sizeof(*node));
+        block.kind = REPLAY_LIST;
+        block.a = (uint32_t)blocks->node_count;
+        blocks->node_count += block.count;
+    }
+    return blocks_add(blocks, block) < 0 ? -ENOMEM : (int64_t)block.count;
+}
+
+/* From the slots of a meet's givers to spans of equal steps. */
+static int build_meet(struct replay *replay, const struct replay_graph *graph, uint32_t meet,
+                      const uint32_t *slot)
+{
+    const uint32_t *giver = graph->giver + graph->giver_from[meet];
+    size_t count = graph->giver_from[meet + 1] - graph->giver_from[meet];
+
+    for (size_t i = 0; i < count;) {
+        struct replay_span span = { .first = slot[giver[i]], .count = 1 };
+        void *grown =
+            grow(replay->span, replay->span_count, &replay->span_room, sizeof(*replay->span));
+
+        if (!grown)
+            return -ENOMEM;
+        replay->span = grown;
+        if (i + 1 < count)
+            span.step = slot[giver[i + 1]] - span.first;
+        while (i + span.count < count &&
+               slot[giver[i + span.count]] == span.first + span.step * span.count)
+            span.count++;
+        replay->span[replay->span_count++] = span;
+        i += span.count;
+    }
+    replay->meet[++replay->meet_count] = (uint32_t)replay->span_count;
+    return 0;
+}
+
+/* Does meet b follow what meet a follows, moved on by `by`? */
+static bool meet_moved(const struct replay *replay, size_t a, size_t b, uint32_t by)
+{
+    const struct replay_span *x = replay->span + replay->meet[a];
+    const struct replay_span *y = replay->span + replay->meet[b];
+    size_t count = replay->meet[a + 1] - replay->meet[a];
+
+    if (replay->meet[b + 1] - replay->meet[b] != count)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (x[i].first + by != y[i].first || x[i].step != y[i].step || x[i].count != y[i].count)
+            return false;
+    }
+    return true;
+}
+
+/* Adds the newest meet, as one more of a column if it is. */
+static int build_meet_block(struct replay *replay)
+{
+    struct replay_blocks *run = &replay->run;
+    struct replay_block *last = run->count ? &run->block[run->count - 1] : NULL;
+    struct replay_block block = { REPLAY_MEETS, 1, (uint32_t)replay->meet_count - 1, 0,
+                                  REPLAY_NONE };
+
+    if (last && last->kind == REPLAY_MEETS && meet_moved(replay, block.a - 1, block.a, 1)) {
+        run->count -= --last->count == 0; /* it begins one */
+        block = (struct replay_block){ REPLAY_COLUMN, 2, block.a - 1, 0, REPLAY_NONE };
+    } else if (last && last->kind == REPLAY_COLUMN &&
+               meet_moved(replay, last->a, block.a, last->count)) {
+        last->count++;
+        block.count = 0;
+    }
+    if (block.count != 1) /* the column's first says it all */
+        replay->span_count = replay->meet[--replay->meet_count];
+    return block.count ? blocks_add(run, block) : 0;
+}
+
+static int build_run(struct replay *replay, const struct replay_graph *graph, const uint32_t *slot)
+{
+    void *trimmed;
+
+    replay->meet = calloc(graph->meet_count + 1, sizeof(*replay->meet));
+    if (!replay->meet)
+        return -ENOMEM;
+    for (size_t at = 1; at < replay->slot_count;) {
+        struct replay_node node = replay->run.node[at];
+        int64_t done = 1;
+
+        if (node.op == NODE_MEET) {
+            if (build_meet(replay, graph, node.a, slot) < 0 || build_meet_block(replay) < 0)
+                return -ENOMEM;
+        } else {
+            done = blocks_add_nodes(&replay->run, replay->run.node, at, replay->slot_count,
+                                    (uint32_t)at);
+        }
+        if (done < 0)
+            return -ENOMEM;
+        at += (size_t)done;
+    }
+    trimmed = realloc(replay->run.node, (replay->run.node_count + 1) * sizeof(*replay->run.node));
+    if (trimmed)
+        replay->run.node = trimmed;
+    return 0;
+}
+
+/* In the memory that the nodes of the run will have: fresh pages are a third of the cost of
+ * compiling.
+ */
+static int build_arrivals(struct replay *replay, const struct replay_graph *graph,
+                          const uint32_t *slot)
+{
+    struct replay_blocks *arrive = &replay->arrive;
+    struct replay_node *node = replay->run.node;
+    size_t count = 0;
+
+    for (size_t i = 0; i < graph->op_count; i++) {
+        const uint32_t *pred = graph->pred[i + 1];
+
+        if (graph->waits[i] != 0)
+            node[count++] = (struct replay_node){ slot[pred[0]], slot[pred[1]], (uint32_t)i };
+    }
+    for (size_t at = 0; at < count;) {
+        int64_t done = blocks_add_nodes(arrive, node, at, count, UINT32_MAX);
+
+        if (done < 0)
+            return -ENOMEM;
+        at += (size_t)done;
+    }
+    arrive->node = malloc(arrive->node_count * sizeof(*node) + 1);
+    if (!arrive->node)
+        return -ENOMEM;
+    memcpy(arrive->node, node, arrive->node_count * sizeof(*node));
+    return 0;
+}
+
+/* Puts the nodes into their slots and marks the slots that somebody follows. */
+static void build_nodes(struct replay *replay, const struct replay_graph *graph,
+                        const uint32_t *slot, uint8_t *followed)
+{
     for (size_t i = 1; i < graph->count; i++) {
-        size_t depth = 0;
+        int64_t wide = replay_graph_wide(graph, i);
+        struct replay_node node = { .a = (uint32_t)wide, .op = NODE_MEET };
+        uint32_t follows[2];
 
-        if (level[i] == LEVEL_NEW) {
-            level[i] = LEVEL_OPEN;
-            stack[depth++] = (uint32_t)i;
+        if (wide < 0) {
+            replay_graph_follows(graph, i, follows);
+            node.a = slot[follows[0]];
+            node.b = slot[follows[1]];
+            node.op = i <= graph->op_count ? (uint32_t)i - 1 : REPLAY_NONE;
+            followed[node.a] = followed[node.b] = 1;
         }
-        while (depth > 0) {
-            uint32_t circle = 0;
-            size_t next = levels_step(graph, level, stack, depth, &circle);
-
-            if (circle != 0) {
-                size_t from = depth - 1;
-
-                while (stack[from] != circle)
-                    from--;
-                return levels_circle(op, op_count, stack, from, depth, err);
-            }
-            depth = next;
-        }
+        replay->run.node[slot[i]] = node;
     }
-    return 0;
+    for (size_t i = 0; graph->meet_count && i < graph->giver_from[graph->meet_count]; i++)
+        followed[slot[graph->giver[i]]] = 1;
 }
 
-/* From levels to slots, in place: a counting sort. */
-static int levels_to_slots(uint32_t *level, size_t count)
+static int build_last(struct replay *replay, const uint8_t *followed)
 {
-    CLEAN(free_clean) uint32_t *next = NULL;
-    uint32_t highest = 0;
+    size_t count = 0;
 
-    for (size_t i = 0; i < count; i++)
-        highest = MAX(highest, level[i]);
-    next = calloc((size_t)highest + 2, sizeof(*next));
-    if (!next)
+    for (size_t i = 0; i < replay->slot_count; i++)
+        count += !followed[i];
+    replay->last = malloc(count * sizeof(*replay->last) + 1);
+    if (!replay->last)
         return -ENOMEM;
-    for (size_t i = 0; i < count; i++)
-        next[level[i] + 1]++;
-    for (size_t i = 1; i < (size_t)highest + 2; i++)
-        next[i] += next[i - 1];
-    for (size_t i = 0; i < count; i++)
-        level[i] = next[level[i]]++;
-    return 0;
-}
-
-static int replay_place_nodes(struct replay *replay, const struct replay_graph *graph,
-                              const uint32_t *slot)
-{
-    replay->node = malloc(graph->count * sizeof(*replay->node));
-    if (!replay->node)
-        return -ENOMEM;
-    for (size_t i = 0; i < graph->count; i++) {
-        replay->node[slot[i]] = (struct replay_node){
-            .a = slot[graph->pred[i][0]],
-            .b = slot[graph->pred[i][1]],
-            .op = i >= 1 && i <= replay->op_count ? (uint32_t)i - 1 : REPLAY_NONE,
-        };
-    }
-    replay->slot_count = graph->count;
-    return 0;
-}
-
-/* `last` and `arrival`: what a run has to look at after its nodes. */
-static int replay_find_ends(struct replay *replay, const struct replay_graph *graph,
-                            const uint32_t *slot)
-{
-    CLEAN(free_clean) uint8_t *followed = calloc(replay->slot_count, 1);
-    size_t waiting = 0;
-
-    if (!followed)
-        return -ENOMEM;
-    replay->last_count = replay->slot_count;
-    for (size_t i = 1; i < replay->slot_count; i++) {
-        replay->last_count -= !followed[replay->node[i].a];
-        followed[replay->node[i].a] = 1;
-        replay->last_count -= !followed[replay->node[i].b];
-        followed[replay->node[i].b] = 1;
-    }
-    for (size_t i = 0; i < replay->op_count; i++)
-        waiting += graph->waits[i];
-    replay->last = malloc(replay->last_count * sizeof(*replay->last) + 1);
-    replay->arrival = malloc(waiting * sizeof(*replay->arrival) + 1);
-    if (!replay->last || !replay->arrival)
-        return -ENOMEM;
-    replay->last_count = 0;
     for (size_t i = 0; i < replay->slot_count; i++) {
         if (!followed[i])
             replay->last[replay->last_count++] = (uint32_t)i;
     }
-    for (size_t i = 0; i < replay->op_count; i++) {
-        if (graph->waits[i])
-            replay->arrival[replay->arrival_count++] =
-                (struct replay_arrival){ .op = (uint32_t)i, .slot = slot[graph->arrive[i]] };
-    }
     return 0;
 }
 
-/* How the nodes from `at` on line up: both predecessors stay or move on by one, the op moves
- * on by one (or there is none), and none follows another of them.
- */
-static struct replay_block block_find(const struct replay *replay, size_t at)
+static int build(struct replay *replay, const struct replay_op *op, size_t count, struct err *err)
 {
-    const struct replay_node *n = &replay->node[at];
-    size_t most = replay->slot_count - at, count = 1;
-    uint32_t step_a, step_b, step_op = n->op != REPLAY_NONE;
-    struct replay_block block = { .a = n->a, .b = n->b, .op = n->op };
+    CLEAN(replay_graph_fini) struct replay_graph graph = { 0 };
+    CLEAN(free_clean) uint32_t *slot = NULL;
+    CLEAN(free_clean) uint8_t *followed = NULL;
+    int r = replay_graph_init(&graph, op, count, err);
 
-    if (most > 1) {
-        step_a = n[1].a == n[0].a + 1;
-        step_b = n[1].b == n[0].b + 1;
-        while (count < most && n[count].a == n->a + count * step_a &&
-               n[count].b == n->b + count * step_b && n[count].op == n->op + count * step_op &&
-               n[count].a < at && n[count].b < at)
-            count++;
-        block.kind = step_a && step_b   ? REPLAY_BESIDE
-                     : step_a || step_b ? REPLAY_SHARED
-                                        : REPLAY_FANOUT;
-        if (step_b && !step_a) { /* the one that stays is b */
-            block.a = n->b;
-            block.b = n->a;
-        }
-    }
-    block.count = (uint32_t)count;
-    return block;
-}
-
-static int replay_add_block(struct replay *replay, size_t *room, struct replay_block block)
-{
-    if (replay->block_count == *room) {
-        size_t more = *room + *room / 2 + 16;
-        void *grown = realloc(replay->block, more * sizeof(*replay->block));
-
-        if (!grown)
-            return -ENOMEM;
-        replay->block = grown;
-        *room = more;
-    }
-    replay->block[replay->block_count++] = block;
+    if (r < 0)
+        return r;
+    replay->op_count = count;
+    replay->slot_count = graph.count;
+    replay->run.node = malloc(graph.count * sizeof(*replay->run.node));
+    slot = malloc(graph.count * sizeof(*slot));
+    followed = calloc(graph.count, 1);
+    if (!replay->run.node || !slot || !followed)
+        return -ENOMEM;
+    r = replay_order(&graph, slot, err);
+    if (r < 0)
+        return r;
+    if (build_arrivals(replay, &graph, slot) < 0)
+        return -ENOMEM;
+    build_nodes(replay, &graph, slot, followed);
+    if (build_last(replay, followed) < 0 || build_run(replay, &graph, slot) < 0)
+        return -ENOMEM;
     return 0;
-}
-
-/* From nodes in slots to blocks.  Nodes that stay in lists move down in `node`. */
-static int replay_find_blocks(struct replay *replay)
-{
-    size_t room = 0;
-    size_t at = 1;
-
-    while (at < replay->slot_count) {
-        struct replay_block block = block_find(replay, at);
-        struct replay_block *before =
-            replay->block_count ? &replay->block[replay->block_count - 1] : NULL;
-
-        if (block.count < BLOCK_MIN) {
-            memmove(&replay->node[replay->node_count], &replay->node[at],
-                    block.count * sizeof(*replay->node));
-            block.kind = REPLAY_LIST;
-            block.a = (uint32_t)replay->node_count;
-            replay->node_count += block.count;
-        }
-        at += block.count;
-        if (block.kind == REPLAY_LIST && before && before->kind == REPLAY_LIST)
-            before->count += block.count;
-        else if (replay_add_block(replay, &room, block) < 0)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-static void replay_trim(struct replay *replay)
-{
-    void *node = realloc(replay->node, (replay->node_count + 1) * sizeof(*replay->node));
-    void *block = realloc(replay->block, (replay->block_count + 1) * sizeof(*replay->block));
-
-    if (node)
-        replay->node = node;
-    if (block)
-        replay->block = block;
 }
 
 static void replay_clean(struct replay **replay)
@@ -260,25 +274,12 @@ static void replay_clean(struct replay **replay)
 int replay_create(const struct replay_op *op, size_t count, struct replay **ret, struct err *err)
 {
     CLEAN(replay_clean) struct replay *replay = calloc(1, sizeof(*replay));
-    CLEAN(replay_graph_fini) struct replay_graph graph = { 0 };
-    CLEAN(free_clean) uint32_t *slot = NULL;
-    CLEAN(free_clean) uint32_t *stack = NULL;
-    int r = replay ? replay_graph_init(&graph, op, count, err) : -ENOMEM;
+    int r = replay ? build(replay, op, count, err) : -ENOMEM;
 
+    if (r == -ENOMEM)
+        return err_set(err, r, "no memory for a replay of %zu ops", count);
     if (r < 0)
         return r;
-    replay->op_count = count;
-    slot = malloc(graph.count * sizeof(*slot));
-    stack = malloc(graph.count * sizeof(*stack));
-    if (!slot || !stack)
-        return err_set(err, -ENOMEM, "no memory for a replay of %zu ops", count);
-    r = levels_init(&graph, slot, stack, op, count, err);
-    if (r < 0)
-        return r;
-    if (levels_to_slots(slot, graph.count) < 0 || replay_place_nodes(replay, &graph, slot) < 0 ||
-        replay_find_ends(replay, &graph, slot) < 0 || replay_find_blocks(replay) < 0)
-        return err_set(err, -ENOMEM, "no memory for a replay of %zu ops", count);
-    replay_trim(replay);
     *ret = TAKE(replay);
     return 0;
 }
@@ -287,9 +288,12 @@ void replay_destroy(struct replay *replay)
 {
     if (!replay)
         return;
-    free(replay->block);
-    free(replay->node);
-    free(replay->arrival);
+    free(replay->run.block);
+    free(replay->run.node);
+    free(replay->arrive.block);
+    free(replay->arrive.node);
+    free(replay->span);
+    free(replay->meet);
     free(replay->last);
     free(replay);
 }

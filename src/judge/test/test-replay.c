@@ -328,6 +328,8 @@ static void bad_input_gets_a_sentence(void **state)
     assert_string_equal(err.text, "op 0 has no role 0 in meet 3");
     b->op[0].role = 4;
     assert_int_equal(create_error(b, &err), -EINVAL);
+    b->count = (size_t)UINT32_MAX; /* refused before any of them is looked at */
+    assert_int_equal(create_error(b, &err), -EINVAL);
     free(b);
 }
 
