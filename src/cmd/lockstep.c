@@ -17,6 +17,7 @@
 static const struct command *const commands[] = {
     &command_agent,
     &command_run,
+    &command_ps,
     &command_doctor,
     &command_bench_replay,
     &command_trainer,

@@ -10,6 +10,7 @@ extern const struct command command_agent;
 extern const struct command command_bench_replay;
 extern const struct command command_completion;
 extern const struct command command_doctor;
+extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_trainer;
 extern const struct command command_bench_probe;

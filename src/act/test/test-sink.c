@@ -1,0 +1,160 @@
+/* test-sink.c - our own stdout must never make us wait. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "act/sink.h"
+
+static void put(struct sink *sink, const char *text)
+{
+    sink_put(sink, "[rank 1] ", text, strlen(text));
+    sink_write(sink);
+}
+
+static void shows_whole_lines_with_their_rank(void **state)
+{
+    struct sink sink;
+    char got[64] = "";
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
+    put(&sink, "hello");
+    assert_int_equal(read(fd[0], got, sizeof(got) - 1), 15);
+    assert_string_equal(got, "[rank 1] hello\n");
+    assert_false(sink_waits(&sink));
+    sink_close(&sink);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void leaves_the_flags_of_a_shared_pipe_alone(void **state)
+{
+    struct sink sink;
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
+    assert_false(fcntl(fd[1], F_GETFL) & O_NONBLOCK);
+    sink_close(&sink);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+/* Reads until a line that counts what was dropped; returns shown + dropped. */
+static uint64_t count_lines(FILE *file)
+{
+    unsigned long long dropped = 0;
+    uint64_t shown = 0;
+    char line[2048];
+
+    while (!dropped && fgets(line, sizeof(line), file))
+        if (sscanf(line, "lockstep run: %llu lines", &dropped) != 1)
+            shown++;
+    return shown + dropped;
+}
+
+static void drops_and_counts_what_a_stuck_reader_does_not_take(int fd[2])
+{
+    static char text[1000];
+    struct sink sink;
+    uint64_t put_lines = 20000; /* 20 MB: more than queue and pipe hold */
+    FILE *reader = fdopen(fd[0], "r");
+
+    memset(text, 'x', sizeof(text) - 1);
+    assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
+    for (uint64_t i = 0; i < put_lines; i++)
+        put(&sink, text); /* would hang here if it waited */
+    assert_true(sink.dropped > 0);
+    assert_true(sink_waits(&sink));
+    /* The reader wakes up: takes turns with the writer, as two processes would. */
+    if (fork() == 0) {
+        sink_flush(&sink, INT64_C(5000000000));
+        _exit(0);
+    }
+    sink_close(&sink);
+    close(fd[1]);
+    assert_int_equal(count_lines(reader), put_lines);
+    fclose(reader);
+}
+
+static void a_stuck_pipe_does_not_stop_us(void **state)
+{
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(pipe(fd), 0);
+    drops_and_counts_what_a_stuck_reader_does_not_take(fd);
+}
+
+static void a_stuck_socket_does_not_stop_us(void **state)
+{
+    int fd[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    drops_and_counts_what_a_stuck_reader_does_not_take(fd);
+}
+
+static void a_reader_that_has_gone_is_no_error(void **state)
+{
+    struct sink sink;
+    int fd[2];
+
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
+    close(fd[0]);
+    put(&sink, "hello");
+    assert_true(sink.closed);
+    put(&sink, "hello");
+    assert_false(sink_waits(&sink));
+    assert_int_equal(sink_flush(&sink, 0), 0);
+    sink_close(&sink);
+    close(fd[1]);
+}
+
+static void a_file_gets_everything_at_its_own_place(void **state)
+{
+    char path[] = "/tmp/lockstep-sink.XXXXXX", got[64] = "";
+    struct sink sink;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "before\n", 7), 7);
+    assert_int_equal(sink_open(&sink, fd, "out"), 0);
+    put(&sink, "hello");
+    sink_close(&sink);
+    assert_int_equal(pread(fd, got, sizeof(got) - 1, 0), 22);
+    assert_string_equal(got, "before\n[rank 1] hello\n");
+    close(fd);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shows_whole_lines_with_their_rank),
+        cmocka_unit_test(leaves_the_flags_of_a_shared_pipe_alone),
+        cmocka_unit_test(a_stuck_pipe_does_not_stop_us),
+        cmocka_unit_test(a_stuck_socket_does_not_stop_us),
+        cmocka_unit_test(a_reader_that_has_gone_is_no_error),
+        cmocka_unit_test(a_file_gets_everything_at_its_own_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

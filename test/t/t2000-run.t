@@ -1,0 +1,282 @@
+#!/bin/sh
+# lockstep run: what ranks are told, what is shown of them, how they end, and that nobody stays.
+. "$SOURCE/test/t/tap.sh"
+
+# What sleeps in this test sleeps this long: a name by which to find it.
+MARK=9$$7
+
+run() # ARGUMENT...
+{
+    timeout -k 5 60 "$LOCKSTEP" run --grace 500ms --backoff 50ms --no-watch "$@"
+}
+
+await() # COMMAND...: until it is true, 20 s at most
+{
+    await_left=400
+    while ! "$@" 2>/dev/null; do
+        await_left=$((await_left - 1))
+        [ $await_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+check() # NAME COMMAND...
+{
+    check_name=$1
+    shift
+    await "$@"
+    tap_result $? "$check_name"
+}
+
+is() # NAME GOT EXPECTED
+{
+    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
+    [ "$2" = "$3" ]
+    tap_result $? "$1"
+}
+
+sleepers()
+{
+    grep -lsz "[9]${MARK#9}" /proc/[0-9]*/cmdline
+}
+
+nobody_sleeps()
+{
+    [ -z "$(sleepers)" ]
+}
+
+gone() # PID
+{
+    [ ! -d "/proc/$1" ] || grep -qs '^State:.Z' "/proc/$1/status"
+}
+
+member() # RUN NAME: a number in its run.json
+{
+    sed -n "s/^ *\"$2\": *\([0-9]*\),*$/\1/p" "$LOCKSTEP_STATE/$1/run.json"
+}
+
+rings_of() # RUN
+{
+    sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$LOCKSTEP_STATE/$1/run.json"
+}
+
+# A rank that leaves all kinds of processes behind and then does as it is told.
+cat >"$TAP/litter" <<END
+#!/bin/sh
+sleep $MARK &
+setsid sh -c 'trap "" TERM; sleep $MARK; :' &
+(setsid sh -c '(trap "" TERM; sleep $MARK; :) & sleep $MARK; :' &)
+(trap "" TERM; (sleep $MARK; :) & )
+while [ "\$(grep -lsxz "[9]${MARK#9}" /proc/[0-9]*/cmdline | wc -l)" -lt \$((5 * \${WORLD_SIZE-1})) ]; do
+    sleep 0.01
+done
+: >"$TAP/littered.\$RANK"
+eval "\$1"
+END
+chmod +x "$TAP/litter"
+
+# ---- what ranks are told ----
+cat >"$TAP/env" <<'END'
+#!/bin/sh
+env | grep -E '^(RANK|LOCAL_|WORLD_SIZE|GROUP_|ROLE_|MASTER_ADDR|TORCHELASTIC_|OMP_|LOCKSTEP_(RUN|NODE|RESTART))' |
+    sort >"$1.$RANK"
+stat -c %a "$LOCKSTEP_DIR" >"$1.mode.$RANK"
+END
+chmod +x "$TAP/env"
+unset OMP_NUM_THREADS
+ok "four ranks on two nodes end well" run --name env -n 4 --nodes 2 --max-restarts 7 -- "$TAP/env" "$TAP/seen"
+cat >"$TAP/expected" <<END
+GROUP_RANK=1
+GROUP_WORLD_SIZE=2
+LOCAL_RANK=0
+LOCAL_WORLD_SIZE=2
+LOCKSTEP_NODE=n1
+LOCKSTEP_RESTART=0
+LOCKSTEP_RUN=env
+MASTER_ADDR=127.0.0.1
+OMP_NUM_THREADS=1
+RANK=2
+ROLE_NAME=default
+ROLE_RANK=2
+ROLE_WORLD_SIZE=4
+TORCHELASTIC_MAX_RESTARTS=7
+TORCHELASTIC_RESTART_COUNT=0
+TORCHELASTIC_RUN_ID=env
+WORLD_SIZE=4
+END
+ok "a rank is told its place" diff "$TAP/expected" "$TAP/seen.2"
+is "only its user can enter the ring directory" "$(cat "$TAP/seen.mode.0")" 700
+ok "the ring directory is gone at the end" test ! -e "$(rings_of env)"
+ok "the run directory is the user's alone" test "$(stat -c %a "$LOCKSTEP_STATE/env")" = 700
+ok "the launcher left its facts" test -s "$LOCKSTEP_STATE/env/spool/launcher.lsf"
+
+# ---- what is shown ----
+ok "prints" run --name show -n 2 -- sh -c 'echo "out of $RANK"; echo "err of $RANK" >&2; printf "no newline"'
+has "a line of stdout has its rank" '^\[rank 1\] out of 1$' "$TAP/out"
+has "a line of stderr has its rank" '^\[rank 0\] err of 0$' "$TAP/err"
+has "an unfinished line is shown" '^\[rank 0\] no newline$' "$TAP/out"
+has "a rank's output is kept" '^out of 1$' "$LOCKSTEP_STATE/show/out/rank-1.log"
+lacks "and only its own" 'out of 0' "$LOCKSTEP_STATE/show/out/rank-1.log"
+ok "quiet" run --name hush -q -n 1 -- echo hello
+ok "shows nothing" test ! -s "$TAP/out"
+has "but keeps it" '^hello$' "$LOCKSTEP_STATE/hush/out/rank-0.log"
+ok "a very long line" run --name long -n 1 -- sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo'
+is "is shown whole, in pieces" "$(sed 's/^\[rank 0\] //' "$TAP/out" | tr -d '\n' | wc -c)" 100000
+
+# ---- how it ends ----
+exits 3 "exits as the rank that failed" run --name three -n 3 -- sh -c '[ $RANK = 1 ] && exit 3; exec sleep 30'
+has "and says which" '^lockstep run: rank 1 exited with 3$' "$TAP/err"
+exits 137 "128+n for a signal" run -n 2 -- sh -c '[ $RANK = 1 ] && kill -9 $$; exec sleep 30'
+has "and says which signal" 'rank 1 killed by signal 9 \(SIGKILL\)' "$TAP/err"
+exits 127 "a command that is not there" run -n 1 -- "$TAP/nothing"
+has "is named" "nothing: No such file" "$TAP/err"
+exits 126 "a command that is no program" run -n 1 -- "$TAP"
+ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK'
+exits 2 "no command is bad usage" run -n 2
+exits 2 "more nodes than ranks is bad usage" run -n 2 --nodes 3 -- true
+exits 2 "a name that is none is bad usage" run --name a/b -- true
+
+# ---- restarts ----
+ok "is started again until it ends well" run --name again -n 2 --max-restarts 3 -- \
+    sh -c 'echo "try $LOCKSTEP_RESTART"; [ $LOCKSTEP_RESTART = 2 ] && exit; [ $RANK = 0 ] && exit 5; exec sleep 30'
+is "three attempts, each told its number" "$(grep -c '^\[rank 0\] try [012]$' "$TAP/out")" 3
+has "the file tells attempts apart" '^---- lockstep run: attempt 2 ----$' "$LOCKSTEP_STATE/again/out/rank-1.log"
+is "run.json knows the restarts" "$(member again restarts)" 2
+exits 6 "gives up after the last restart" run -n 1 --max-restarts 2 -- sh -c 'echo x >>"$1"; exit 6' sh "$TAP/tries"
+is "having tried three times" "$(wc -l <"$TAP/tries")" 3
+
+# ---- nobody stays ----
+ok "a rank that litters and ends well" run -n 1 -- "$TAP/litter" 'exit 0'
+ok "leaves nobody" nobody_sleeps
+exits 4 "a rank that litters and fails" run -n 2 -- "$TAP/litter" '[ $RANK = 1 ] && exit 4; sleep 30'
+ok "leaves nobody" nobody_sleeps
+
+start() # NAME COMMAND...: in the background; its pid is $launcher
+{
+    start_name=$1
+    shift
+    rm -f "$TAP"/littered.*
+    env --default-signal=INT "$LOCKSTEP" run --grace 500ms --no-watch --name "$start_name" -n 2 -- "$@" \
+        >"$TAP/out" 2>"$TAP/err" </dev/null &
+    launcher=$!
+    check "$start_name: ranks are there" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
+    keeper=$(member "$start_name" keeper)
+}
+
+start launcher-killed "$TAP/litter" "exec sleep $MARK"
+"$LOCKSTEP" ps >"$TAP/out"
+has "ps shows a run that runs" '^launcher-killed +running +2 ' "$TAP/out"
+exits 2 "a run that runs is not started twice" run --name launcher-killed -n 1 -- true
+kill -9 "$launcher"
+check "kill -9 of the launcher leaves nobody" nobody_sleeps
+check "not even the keeper" gone "$keeper"
+ok "nor rings" test ! -e "$(rings_of launcher-killed)"
+"$LOCKSTEP" ps >"$TAP/out"
+has "ps shows that it crashed" '^launcher-killed +crashed +2 ' "$TAP/out"
+ok "it goes on where it was" run --name launcher-killed -n 1 -- sh -c 'echo "attempt $LOCKSTEP_RESTART"'
+has "with the next attempt" 'attempt 1' "$TAP/out"
+exits 2 "a run that has ended well does not go on" run --name launcher-killed -n 1 -- true
+
+start keeper-killed "$TAP/litter" "exec sleep $MARK"
+kill -9 "$keeper"
+wait "$launcher"
+is "kill -9 of the keeper ends the run" $? 137
+has "and it says so" 'the keeper was killed by signal 9' "$TAP/err"
+check "and leaves nobody" nobody_sleeps
+
+start both-killed sh -c ": >'$TAP/littered.'\$RANK; exec sleep $MARK"
+kill -9 "$launcher" "$keeper"
+check "kill -9 of both ends the ranks" nobody_sleeps
+
+start interrupted "$TAP/litter" "exec sleep $MARK"
+kill -INT "$launcher"
+wait "$launcher"
+is "SIGINT ends it with 130" $? 130
+ok "and leaves nobody" nobody_sleeps
+start terminated "$TAP/litter" "trap 'echo told; exit 0' TERM; while :; do sleep 0.05; done"
+kill -TERM "$launcher"
+wait "$launcher"
+is "SIGTERM ends it with 143" $? 143
+has "the ranks were told" '^\[rank 1\] told$' "$TAP/out"
+
+rm -f "$TAP"/littered.*
+env --default-signal=INT "$LOCKSTEP" run --grace 30s --no-watch --name twice -n 2 -- \
+    sh -c "trap '' TERM; : >'$TAP/littered.'\$RANK; sleep $MARK; :" >"$TAP/out" 2>"$TAP/err" </dev/null &
+launcher=$!
+check "ranks that heed no SIGTERM" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
+kill -INT "$launcher"
+check "are told" grep -q 'SIGINT: the ranks are told' "$TAP/err"
+kill -INT "$launcher"
+check "a second SIGINT kills them at once" gone "$launcher"
+ok "all of them" nobody_sleeps
+
+# ---- readers of our output ----
+ok "stdout is closed" sh -c '"$@" >&-' sh "$LOCKSTEP" run --no-watch --name closed -n 1 -- seq 1000
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/closed/out/rank-0.log")" 1000
+run --name deaf -n 1 -- sh -c 'seq 300000; echo done >"$1"' sh "$TAP/deaf-done" 2>"$TAP/err" | true
+check "a reader that goes away stops nobody" test -s "$TAP/deaf-done"
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/deaf/out/rank-0.log")" 300000
+
+mkfifo "$TAP/stuck"
+run --name stuck -n 1 -- sh -c 'seq 2000000; echo done >"$1"' sh "$TAP/stuck-done" >"$TAP/stuck" 2>"$TAP/err" &
+launcher=$!
+exec 9<"$TAP/stuck"
+check "a reader that does not read stops nobody" test -s "$TAP/stuck-done"
+wait "$launcher"
+is "the run ends without it" $? 0
+exec 9<&-
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/stuck/out/rank-0.log")" 2000000
+
+run --name flood -n 1 -- sh -c 'yes "$(printf %099d 0)" | head -n 500000' 2>"$TAP/err" | cat >"$TAP/flood"
+is "50 MB are kept" "$(wc -c <"$LOCKSTEP_STATE/flood/out/rank-0.log")" 50000000
+is "and every line is shown or counted" \
+    "$(awk '/^\[rank 0\] 0*$/ { n++ } /^lockstep run: [0-9]+ lines/ { n += $3 } END { print n }' "$TAP/flood")" 500000
+rm -f "$TAP/flood" "$LOCKSTEP_STATE"/*/out/rank-0.log
+
+# ---- a command that is no rank ----
+RANK=17 ok "without -n" run --name one -- sh -c 'echo "RANK $RANK WORLD ${WORLD_SIZE-unset} RUN $LOCKSTEP_RUN"; exit 0'
+has "nothing is ranked and nothing prefixed" '^RANK 17 WORLD unset RUN one$' "$TAP/out"
+has "its output is kept" '^RANK 17' "$LOCKSTEP_STATE/one/out/command.log"
+exits 9 "its exit status is ours" run -- sh -c 'exit 9'
+
+# ---- others ----
+"$LOCKSTEP" ps --json >"$TAP/out"
+has "ps knows how a run ended" '"state": *"ended"' "$TAP/out"
+ok "a dry run" "$LOCKSTEP" run --dry-run --name dry -n 2 -- echo 'a b'
+has "says what it would start" "^rank 1: .*RANK=1 .* echo 'a b'$" "$TAP/out"
+ok "and starts nothing" test ! -e "$LOCKSTEP_STATE/dry"
+ok "a directory of one's own" run --dir "$TAP/own" -n 1 -- true
+ok "is the run's" test -s "$TAP/own/run.json"
+
+# ---- agent and controller ----
+agent_pid() # RUN
+{
+    for agent_dir in $(grep -lsxz "$LOCKSTEP_STATE/$1" /proc/[0-9]*/cmdline); do
+        grep -qsxz agent "$agent_dir" && echo "$agent_dir" | tr -dc '0-9\n'
+    done | head -n 1
+}
+
+another_agent() # RUN PID
+{
+    [ -n "$(agent_pid "$1")" ] && [ "$(agent_pid "$1")" != "$2" ]
+}
+
+if "$LOCKSTEP" help agent >/dev/null 2>&1 && "$LOCKSTEP" help control >/dev/null 2>&1; then
+    timeout -k 5 60 "$LOCKSTEP" run --name watched -n 1 -- \
+        sh -c 'while [ ! -e "$1" ]; do sleep 0.05; done' sh "$TAP/enough" >"$TAP/out" 2>"$TAP/err" &
+    launcher=$!
+    check "an agent is there" another_agent watched none
+    first=$(agent_pid watched)
+    kill -9 "$first"
+    check "an agent that was killed is started again" another_agent watched "$first"
+    : >"$TAP/enough"
+    wait "$launcher"
+    is "and no rank noticed" $? 0
+    has "but the launcher said so" 'agent-.* killed by signal 9' "$TAP/err"
+    check "agent and controller end with the run" test -z "$(agent_pid watched)"
+    ok "a very short run is watched, too" "$LOCKSTEP" run --name short -n 2 -- true
+    lacks "and agent and controller end well" 'at the end' "$TAP/err"
+else
+    skip "an agent that was killed is started again" "no agent or controller in this build"
+fi
+done_testing
