@@ -83,12 +83,12 @@ static void child_environment(const char *env, size_t size)
     }
 }
 
-static void child_signals(const struct keeper_plan *plan, bool watcher)
+static void child_signals(const struct keeper_plan *plan, bool aide)
 {
     sigset_t mask = plan->mask;
 
     signal(SIGPIPE, SIG_DFL);
-    if (watcher)
+    if (aide)
         sigaddset(&mask, SIGTERM); /* keeper_spawn() says why */
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
@@ -99,16 +99,16 @@ static _Noreturn void child_run(const struct keeper_plan *plan,
                                 const int fd[2], pid_t keeper)
 {
     const struct keeper_command *command = &plan->command[request->command];
-    bool watcher = request->level != TREE_RANKS;
+    bool aide = request->level != TREE_RANKS;
 
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, watcher ? SIGTERM : SIGKILL);
+    prctl(PR_SET_PDEATHSIG, aide ? SIGTERM : SIGKILL);
     if (getppid() != keeper)
         _exit(125); /* it died before we could ask for the signal */
     dup2(fd[0], STDOUT_FILENO);
     dup2(fd[1], STDERR_FILENO);
     child_environment(env, request->env_bytes);
-    child_signals(plan, watcher);
+    child_signals(plan, aide);
     if (command->path)
         execv(command->path, command->argv);
     else

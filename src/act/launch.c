@@ -4,7 +4,7 @@
  * agents and controller finish.  Whatever is waited for, it is waited for in launch_turn(), which serves all that
  * can happen in the meantime.
  */
-#include "act/launch.h"
+#include "act/launch_inside.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,40 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "act/keeper.h"
-#include "act/output.h"
-#include "act/place.h"
 #include "act/rings.h"
-#include "act/tell.h"
-#include "act/watch.h"
 #include "core/clean.h"
 #include "core/time.h"
 
 #define LAUNCH_DRAIN_NS (20 * NS_PER_S)    /* for agents, then for the controller */
 #define LAUNCH_PATIENCE_NS (10 * NS_PER_S) /* after SIGKILL, before we say that somebody stays */
-#define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
-
-struct launch {
-    const struct launch_plan *plan;
-    struct place place;
-    sigset_t mask; /* as we were born */
-    int signals;
-    struct keeper *keeper;
-    struct output *output;
-    struct tell *tell;
-    struct watch *watch; /* NULL: --no-watch */
-    struct pollfd *poll;
-    struct keeper_command *command;
-    uint32_t count, running; /* of ranks, or of the one command */
-    bool failed;             /* in this attempt */
-    uint32_t culprit;        /* of the latest failed attempt */
-    int culprit_status;
-    bool ending, ended; /* a level of the tree is being ended; it has ended */
-    enum tree_level level;
-    int stop_signal; /* to us; 0: none */
-    bool lost_said, tell_failed;
-    int lost_status;
-};
 
 /* ---- what is written down ---- */
 
@@ -62,8 +34,7 @@ static void launch_told(struct launch *launch, int r, const struct err *err)
     }
 }
 
-static void launch_tell_run(struct launch *launch, enum run_event event, int status,
-                            const char *text)
+void launch_tell_run(struct launch *launch, enum run_event event, int status, const char *text)
 {
     struct fact_run fact = {
         .event = (uint8_t)event,
@@ -95,7 +66,7 @@ static void launch_tell_exit(struct launch *launch, const struct keeper_report *
     launch_told(launch, tell_exit(launch->tell, &fact, &err), &err);
 }
 
-static void launch_write_file(struct launch *launch)
+void launch_write_file(struct launch *launch)
 {
     struct err err = { "" };
 
@@ -128,8 +99,8 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
 {
     bool told = launch->ending || launch->lost_said; /* the keeper's death kills them */
 
-    if (report->token >= WATCH_TOKEN) {
-        watch_exited(launch->watch, report->token, report->status, launch->output, report->mono_ns);
+    if (report->token >= AIDES_TOKEN) {
+        aides_exited(launch->aides, report->token, report->status, launch->output, report->mono_ns);
         return;
     }
     launch->running--;
@@ -195,8 +166,8 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
 {
     int64_t now = time_mono_ns(), pause = keeper_pause_ns(launch->keeper);
 
-    if (launch->watch)
-        until_ns = MIN(until_ns, watch_due_ns(launch->watch));
+    if (launch->aides)
+        until_ns = MIN(until_ns, aides_due_ns(launch->aides));
     if (pause >= 0)
         until_ns = MIN(until_ns, now + pause);
     if (until_ns == INT64_MAX)
@@ -204,8 +175,7 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
     return (int)MIN(MAX(until_ns - now, 0) / NS_PER_MS + 1, INT64_C(3600000));
 }
 
-/* Waits until something happens, or `until_ns`, and serves it. */
-static void launch_turn(struct launch *launch, int64_t until_ns)
+void launch_turn(struct launch *launch, int64_t until_ns)
 {
     struct pollfd *fd = launch->poll;
     struct signalfd_siginfo info;
@@ -219,12 +189,11 @@ static void launch_turn(struct launch *launch, int64_t until_ns)
     while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         launch_on_signal(launch, (int)info.ssi_signo);
     launch_reports(launch);
-    if (launch->watch)
-        watch_start(launch->watch, launch->keeper, launch->output, time_mono_ns());
+    if (launch->aides)
+        aides_start(launch->aides, launch->keeper, launch->output, time_mono_ns());
 }
 
-/* Ends a level of the tree and waits for it. */
-static void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
+void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
 {
     int64_t say_ns = time_mono_ns() + grace_ns + LAUNCH_PATIENCE_NS;
 
@@ -238,138 +207,6 @@ static void launch_end_wait(struct launch *launch, enum tree_level level, int64_
         }
     }
     launch->ending = false;
-}
-
-/* ---- an attempt ---- */
-
-static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
-                      struct err *err)
-{
-    struct buf env = { 0 };
-    int fd[2];
-    struct keeper_job job = { .command = 0, .token = rank, .level = TREE_RANKS, .env = &env };
-    pid_t pid;
-    int r = output_open(launch->output, rank, fd, err);
-
-    if (r < 0)
-        return r;
-    layout_env(&launch->place.file.layout, start, rank, &env);
-    job.out_fd = fd[0];
-    job.err_fd = fd[1];
-    r = keeper_spawn(launch->keeper, &job, &pid, err);
-    buf_fini(&env);
-    close(fd[0]);
-    close(fd[1]);
-    launch->running += r == 0;
-    return r;
-}
-
-static int ranks_start(struct launch *launch, struct err *err)
-{
-    struct layout_start start = {
-        .run = launch->place.file.id,
-        .rings = launch->place.file.rings,
-        .attempt = launch->place.file.attempt,
-        .max_restarts = launch->plan->max_restarts,
-        .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
-    };
-    int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
-
-    for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
-        r = rank_start(launch, rank, &start, err);
-        if (r < 0 && r != -EPIPE) {
-            launch->culprit = rank;
-            err_wrap(err, r, "rank %u could not be started", rank);
-        }
-    }
-    return r;
-}
-
-static void attempt_begin(struct launch *launch)
-{
-    struct err err = { "" };
-    char text[160];
-    int r;
-
-    launch->failed = false;
-    launch->level = TREE_RANKS;
-    launch_write_file(launch);
-    tell_command_text(launch->plan->command, text, sizeof(text));
-    launch_tell_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
-    if (launch->place.file.attempt) {
-        snprintf(text, sizeof(text), "attempt %u", launch->place.file.attempt);
-        output_mark(launch->output, text);
-    }
-    r = ranks_start(launch, &err);
-    if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
-        output_say(launch->output, "%s", err.text);
-        launch->failed = true;
-        launch->culprit_status = W_EXITCODE(125, 0);
-    }
-}
-
-/* All ended well, one did not, or we are told to stop. */
-static bool attempt_over(const struct launch *launch)
-{
-    return !launch->running || launch->failed || launch->stop_signal || launch->lost_said;
-}
-
-static int launch_exit_status(const struct launch *launch)
-{
-    if (launch->stop_signal)
-        return 128 + launch->stop_signal;
-    if (launch->lost_said)
-        return tell_status_code(launch->lost_status);
-    return launch->failed ? tell_status_code(launch->culprit_status) : 0;
-}
-
-static void attempt_why(const struct launch *launch, char *ret, size_t room)
-{
-    if (launch->stop_signal)
-        snprintf(ret, room, "stopped by SIG%s", sigabbrev_np(launch->stop_signal));
-    else if (launch->lost_said)
-        snprintf(ret, room, "the keeper was lost");
-    else if (launch->failed)
-        tell_status_text(launch->culprit_status, ret, room);
-    else
-        snprintf(ret, room, "all ended well");
-}
-
-static void attempt_run(struct launch *launch)
-{
-    char why[160];
-
-    attempt_begin(launch);
-    while (!attempt_over(launch))
-        launch_turn(launch, INT64_MAX);
-    launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
-    output_drain(launch->output);
-    attempt_why(launch, why, sizeof(why));
-    launch_tell_run(launch, RUN_ATTEMPT_END, launch_exit_status(launch), why);
-}
-
-/* False: no more attempts. */
-static bool launch_again(struct launch *launch)
-{
-    struct runfile *file = &launch->place.file;
-    int64_t pause = launch->plan->backoff_ns, until;
-
-    if (!launch->failed || launch->stop_signal || launch->lost_said ||
-        file->restarts >= launch->plan->max_restarts)
-        return false;
-    for (uint32_t i = 0; i < file->restarts && pause < LAUNCH_BACKOFF_MAX_NS; i++)
-        pause *= 2;
-    pause = MIN(pause, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
-    file->restarts++;
-    output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
-               launch->plan->max_restarts, (double)pause / 1e9);
-    until = time_mono_ns() + pause;
-    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said)
-        launch_turn(launch, until);
-    if (launch->stop_signal || launch->lost_said)
-        return false;
-    file->attempt++;
-    return true;
 }
 
 /* ---- the run ---- */
@@ -390,8 +227,8 @@ static int launch_signals(struct launch *launch, struct err *err)
 
 static int launch_keeper(struct launch *launch, struct err *err)
 {
-    size_t watchers = launch->watch ? watch_count(launch->watch) : 0;
-    struct keeper_plan plan = { .commands = 1 + watchers,
+    size_t aides = launch->aides ? aides_count(launch->aides) : 0;
+    struct keeper_plan plan = { .commands = 1 + aides,
                                 .mask = launch->mask,
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
@@ -399,12 +236,12 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .rings = launch->place.file.rings };
     int r;
 
-    launch->command = calloc(1 + watchers, sizeof(*launch->command));
+    launch->command = calloc(1 + aides, sizeof(*launch->command));
     if (!launch->command)
         return err_set(err, -ENOMEM, "out of memory");
     launch->command[0].argv = launch->plan->command;
-    if (launch->watch)
-        watch_commands(launch->watch, 1, launch->command + 1);
+    if (launch->aides)
+        aides_commands(launch->aides, 1, launch->command + 1);
     plan.command = launch->command;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     r = keeper_start(&plan, &launch->keeper, err);
@@ -432,7 +269,7 @@ static int launch_open(struct launch *launch, struct err *err)
 
     layout_name(&place->file.layout, 0, node);
     if (r == 0 && launch->plan->watch &&
-        watch_create(&place->file.layout, place->directory.text, &launch->watch) < 0)
+        aides_create(&place->file.layout, place->directory.text, &launch->aides) < 0)
         r = err_set(err, -ENOMEM, "out of memory");
     if (r == 0)
         r = launch_keeper(launch, err);
@@ -453,7 +290,7 @@ static void launch_close(struct launch *launch)
     keeper_stop(launch->keeper);
     output_destroy(launch->output);
     tell_close(launch->tell);
-    watch_destroy(launch->watch);
+    aides_destroy(launch->aides);
     fd_clean(&launch->signals);
     fd_clean(&launch->place.lock);
     free(launch->poll);
@@ -467,8 +304,8 @@ static void launch_begin(struct launch *launch)
     launch_write_file(launch); /* agents and controller read it */
     tell_command_text(launch->plan->command, text, sizeof(text));
     launch_tell_run(launch, RUN_BEGIN, 0, text);
-    if (launch->watch)
-        watch_start(launch->watch, launch->keeper, launch->output, time_mono_ns());
+    if (launch->aides)
+        aides_start(launch->aides, launch->keeper, launch->output, time_mono_ns());
     if (launch->place.goes_on)
         output_say(launch->output, "run %s goes on with attempt %u", launch->place.file.id,
                    launch->place.file.attempt);
@@ -480,10 +317,10 @@ static void launch_finish(struct launch *launch)
     char why[160];
 
     attempt_why(launch, why, sizeof(why));
-    file->exit = launch_exit_status(launch);
+    file->exit = attempt_exit_status(launch);
     launch_tell_run(launch, RUN_END, file->exit, why);
-    if (launch->watch) {
-        watch_finish(launch->watch, launch->keeper, launch->output);
+    if (launch->aides) {
+        aides_finish(launch->aides, launch->keeper, launch->output);
         launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
         launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
     }
@@ -507,7 +344,7 @@ int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
         launch_begin(&launch);
         do
             attempt_run(&launch);
-        while (launch_again(&launch));
+        while (attempt_again(&launch));
         launch_finish(&launch);
         *ret_exit = launch.place.file.exit;
     } else {

@@ -1,0 +1,39 @@
+/* aides.h - agents and controller: started beside the ranks, and again when they die.
+ *
+ * No rank depends on them, so their deaths cost nothing but facts; we never give up on them, only
+ * wait longer each time.
+ */
+#ifndef LOCKSTEP_ACT_AIDES_H
+#define LOCKSTEP_ACT_AIDES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "act/keeper.h"
+#include "act/layout.h"
+#include "act/output.h"
+
+#define AIDES_TOKEN UINT32_C(0x80000000) /* their tokens begin here; below are ranks */
+
+struct aides;
+
+/* `directory`: the run's.  One agent a node and one controller, none of them started yet. */
+int aides_create(const struct layout *layout, const char *directory, struct aides **ret);
+void aides_destroy(struct aides *aides); /* NULL is fine */
+
+size_t aides_count(const struct aides *aides);
+/* Fills aides_count() commands; the first of them will be the keeper's number `first`. */
+void aides_commands(struct aides *aides, uint32_t first, struct keeper_command *ret);
+
+/* Starts those whose time has come. */
+void aides_start(struct aides *aides, struct keeper *keeper, struct output *output, int64_t now_ns);
+int64_t aides_due_ns(const struct aides *aides); /* when to call that next; INT64_MAX: need not */
+void aides_exited(struct aides *aides, uint32_t token, int status, struct output *output,
+                  int64_t now_ns);
+/* The run is over: one that is dead just now is started once more, so that it can finish its work;
+ * after that nobody is started again.
+ */
+void aides_finish(struct aides *aides, struct keeper *keeper, struct output *output);
+
+#endif

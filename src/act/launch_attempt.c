@@ -1,0 +1,146 @@
+/* launch_attempt.c - one attempt: all ranks from their allocation until nobody is left.
+ *
+ * The first rank that ends and not well is the culprit; the others are told to end, and what they then
+ * say or how they end is an echo.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "act/launch_inside.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
+
+static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
+                      struct err *err)
+{
+    struct buf env = { 0 };
+    int fd[2];
+    struct keeper_job job = { .command = 0, .token = rank, .level = TREE_RANKS, .env = &env };
+    pid_t pid;
+    int r = output_open(launch->output, rank, fd, err);
+
+    if (r < 0)
+        return r;
+    layout_env(&launch->place.file.layout, start, rank, &env);
+    job.out_fd = fd[0];
+    job.err_fd = fd[1];
+    r = keeper_spawn(launch->keeper, &job, &pid, err);
+    buf_fini(&env);
+    close(fd[0]);
+    close(fd[1]);
+    launch->running += r == 0;
+    return r;
+}
+
+static int ranks_start(struct launch *launch, struct err *err)
+{
+    struct layout_start start = {
+        .run = launch->place.file.id,
+        .rings = launch->place.file.rings,
+        .attempt = launch->place.file.attempt,
+        .max_restarts = launch->plan->max_restarts,
+        .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
+    };
+    int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
+
+    for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
+        r = rank_start(launch, rank, &start, err);
+        if (r < 0 && r != -EPIPE) {
+            launch->culprit = rank;
+            err_wrap(err, r, "rank %u could not be started", rank);
+        }
+    }
+    return r;
+}
+
+static void attempt_begin(struct launch *launch)
+{
+    struct err err = { "" };
+    char text[160];
+    int r;
+
+    launch->failed = false;
+    launch->level = TREE_RANKS;
+    launch_write_file(launch);
+    tell_command_text(launch->plan->command, text, sizeof(text));
+    launch_tell_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
+    if (launch->place.file.attempt) {
+        snprintf(text, sizeof(text), "attempt %u", launch->place.file.attempt);
+        output_mark(launch->output, text);
+    }
+    r = ranks_start(launch, &err);
+    if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
+        output_say(launch->output, "%s", err.text);
+        launch->failed = true;
+        launch->culprit_status = W_EXITCODE(125, 0);
+    }
+}
+
+/* All ended well, one did not, or we are told to stop. */
+static bool attempt_over(const struct launch *launch)
+{
+    return !launch->running || launch->failed || launch->stop_signal || launch->lost_said;
+}
+
+int attempt_exit_status(const struct launch *launch)
+{
+    if (launch->stop_signal)
+        return 128 + launch->stop_signal;
+    if (launch->lost_said)
+        return tell_status_code(launch->lost_status);
+    return launch->failed ? tell_status_code(launch->culprit_status) : 0;
+}
+
+void attempt_why(const struct launch *launch, char *ret, size_t room)
+{
+    if (launch->stop_signal)
+        snprintf(ret, room, "stopped by SIG%s", sigabbrev_np(launch->stop_signal));
+    else if (launch->lost_said)
+        snprintf(ret, room, "the keeper was lost");
+    else if (launch->failed)
+        tell_status_text(launch->culprit_status, ret, room);
+    else
+        snprintf(ret, room, "all ended well");
+}
+
+void attempt_run(struct launch *launch)
+{
+    char why[160];
+
+    attempt_begin(launch);
+    while (!attempt_over(launch))
+        launch_turn(launch, INT64_MAX);
+    launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
+    output_drain(launch->output);
+    attempt_why(launch, why, sizeof(why));
+    launch_tell_run(launch, RUN_ATTEMPT_END, attempt_exit_status(launch), why);
+}
+
+bool attempt_again(struct launch *launch)
+{
+    struct runfile *file = &launch->place.file;
+    int64_t pause = launch->plan->backoff_ns, until;
+
+    if (!launch->failed || launch->stop_signal || launch->lost_said ||
+        file->restarts >= launch->plan->max_restarts)
+        return false;
+    for (uint32_t i = 0; i < file->restarts && pause < LAUNCH_BACKOFF_MAX_NS; i++)
+        pause *= 2;
+    pause = MIN(pause, MAX(LAUNCH_BACKOFF_MAX_NS, launch->plan->backoff_ns));
+    file->restarts++;
+    output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
+               launch->plan->max_restarts, (double)pause / 1e9);
+    until = time_mono_ns() + pause;
+    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said)
+        launch_turn(launch, until);
+    if (launch->stop_signal || launch->lost_said)
+        return false;
+    file->attempt++;
+    return true;
+}

@@ -1,0 +1,49 @@
+/* launch_inside.h - what the files of the launcher share. */
+#ifndef LOCKSTEP_ACT_LAUNCH_INSIDE_H
+#define LOCKSTEP_ACT_LAUNCH_INSIDE_H
+
+#include <poll.h>
+#include <signal.h>
+
+#include "act/aides.h"
+#include "act/keeper.h"
+#include "act/launch.h"
+#include "act/output.h"
+#include "act/place.h"
+#include "act/tell.h"
+
+struct launch {
+    const struct launch_plan *plan;
+    struct place place;
+    sigset_t mask; /* as we were born */
+    int signals;
+    struct keeper *keeper;
+    struct output *output;
+    struct tell *tell;
+    struct aides *aides; /* NULL: --no-watch */
+    struct pollfd *poll;
+    struct keeper_command *command;
+    uint32_t count, running; /* of ranks, or of the one command */
+    bool failed;             /* in this attempt */
+    uint32_t culprit;        /* of the latest failed attempt */
+    int culprit_status;
+    bool ending, ended; /* a level of the tree is being ended; it has ended */
+    enum tree_level level;
+    int stop_signal; /* to us; 0: none */
+    bool lost_said, tell_failed;
+    int lost_status;
+};
+
+/* launch.c */
+void launch_turn(struct launch *launch, int64_t until_ns); /* waits and serves what happens */
+void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns);
+void launch_tell_run(struct launch *launch, enum run_event event, int status, const char *text);
+void launch_write_file(struct launch *launch);
+
+/* launch_attempt.c */
+void attempt_run(struct launch *launch);   /* from allocation until nobody is left */
+bool attempt_again(struct launch *launch); /* waits for the next one; false: there is none */
+int attempt_exit_status(const struct launch *launch);
+void attempt_why(const struct launch *launch, char *ret, size_t room);
+
+#endif
