@@ -1,0 +1,339 @@
+/* core.c - collects steps until all ranks have brought theirs, then calls the judges. */
+#include "control/core.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "judge/court.h"
+#include "judge/crash.h"
+#include "judge/ledger.h"
+
+#define PENDING_MAX 256      /* steps that wait for ranks */
+#define PATIENCE_STEPS 4     /* so many newer whole steps: the missing ranks will not come */
+#define LEDGER_NS (5 * NS_PER_S)
+
+struct core {
+    struct court court;
+    struct core_counts counts;
+    struct whole pending[PENDING_MAX]; /* ordered by step, oldest first */
+    uint32_t pendings;
+    uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
+    bool run_known, attempt_over;
+    int64_t end_ns; /* of the run; 0: it goes on */
+    int64_t ledger_ns;
+};
+
+int core_create(const char *run, struct core **ret)
+{
+    struct core *core = calloc(1, sizeof(*core));
+    int result;
+
+    if (!core)
+        return -ENOMEM;
+    result = court_init(&core->court, run);
+    if (result < 0)
+        free(core);
+    else
+        *ret = core;
+    return result;
+}
+
+static void pending_clear(struct core *core)
+{
+    for (uint32_t i = 0; i < core->pendings; i++)
+        whole_fini(&core->pending[i]);
+    core->pendings = 0;
+}
+
+void core_destroy(struct core *core)
+{
+    if (!core)
+        return;
+    pending_clear(core);
+    court_fini(&core->court);
+    free(core);
+}
+
+void core_counts(const struct core *core, struct core_counts *ret)
+{
+    *ret = core->counts;
+    ret->unfit_steps = core->court.unfit_steps;
+}
+
+/* ---- facts ---- */
+
+static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
+{
+    if (attempt > core->court.model.attempt) {
+        pending_clear(core);
+        core->done_step = 0;
+        core->attempt_over = false;
+    }
+    court_attempt(&core->court, attempt, mono_ns);
+}
+
+static int feed_ring(struct core *core, struct cut in)
+{
+    struct fact_ring fact;
+    int result = fact_ring_get(in, &fact);
+
+    if (result < 0)
+        return result;
+    if (!core->run_known) { /* nobody launched it through us: the first ring begins the run */
+        ledger_run(core->court.book, MAX(fact.world, fact.rank + 1), fact.open_ns);
+        core->run_known = true;
+    }
+    if (fact.attempt > core->court.model.attempt)
+        attempt_begin(core, fact.attempt, fact.open_ns);
+    /* A step that waits for all ranks was made for the world as it was. */
+    if (MAX(fact.world, fact.rank + 1) > core->court.model.world)
+        pending_clear(core);
+    return model_ring(&core->court.model, &fact);
+}
+
+static int feed_comm(struct core *core, struct cut in)
+{
+    struct fact_comm fact;
+    int result = fact_comm_get(in, &fact);
+
+    return result < 0 ? result : model_comm(&core->court.model, &fact);
+}
+
+static int feed_shape(struct core *core, struct cut in)
+{
+    CLEAN(fact_shape_fini) struct fact_shape fact = { 0 };
+    int result = fact_shape_get(in, &fact);
+
+    return result < 0 ? result : model_shape(&core->court.model, &fact);
+}
+
+/* The waiting step with this number, made where it belongs; NULL: no room or memory. */
+static struct whole *pending_get(struct core *core, uint64_t step)
+{
+    uint32_t at = core->pendings;
+
+    while (at > 0 && core->pending[at - 1].step > step)
+        at--;
+    if (at > 0 && core->pending[at - 1].step == step)
+        return &core->pending[at - 1];
+    if (core->pendings == PENDING_MAX)
+        return NULL;
+    memmove(core->pending + at + 1, core->pending + at,
+            (core->pendings - at) * sizeof(*core->pending));
+    if (whole_init(&core->pending[at], core->court.model.world, step,
+                   core->court.model.attempt) < 0) {
+        memmove(core->pending + at, core->pending + at + 1,
+                (core->pendings - at) * sizeof(*core->pending));
+        return NULL;
+    }
+    core->pendings++;
+    return &core->pending[at];
+}
+
+static void pending_drop_first(struct core *core)
+{
+    whole_fini(&core->pending[0]);
+    core->pendings--;
+    memmove(core->pending, core->pending + 1, core->pendings * sizeof(*core->pending));
+}
+
+static int feed_step(struct core *core, struct cut in)
+{
+    struct model *model = &core->court.model;
+    struct model_shape *shape = model_shape_get(model, fact_step_shape(in));
+    CLEAN(fact_step_fini) struct fact_step fact = { 0 };
+    struct whole *whole;
+    int result;
+
+    if (!shape)
+        return -EPROTO;
+    result = fact_step_get(in, &shape->fact, &fact);
+    if (result < 0)
+        return result;
+    if (fact.rank >= model->world)
+        return -EPROTO;
+    if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step)
+        return 0; /* too late to matter */
+    if (core->pendings == PENDING_MAX) {
+        core->counts.steps_partial++;
+        pending_drop_first(core);
+    }
+    whole = pending_get(core, fact.step);
+    if (!whole)
+        return -ENOMEM;
+    if (whole->shape_of[fact.rank])
+        return 0; /* it came twice */
+    whole->step_of[fact.rank] = fact;
+    whole->shape_of[fact.rank] = shape;
+    whole->have++;
+    fact.time = NULL; /* given away */
+    return 0;
+}
+
+static int feed_exit(struct core *core, struct cut in)
+{
+    struct fact_exit fact;
+    int result = fact_exit_get(in, &fact);
+
+    if (result == 0)
+        crash_exit(&core->court, &fact);
+    return result;
+}
+
+static int feed_gap(struct core *core, struct cut in)
+{
+    struct fact_gap fact;
+    int result = fact_gap_get(in, &fact);
+
+    if (result < 0)
+        return result;
+    core->counts.gap_records += fact.records;
+    if (fact.step_from != UINT64_MAX)
+        core->counts.gap_steps += fact.step_to - fact.step_from + 1;
+    return 0;
+}
+
+static int feed_run(struct core *core, struct cut in)
+{
+    struct fact_run fact;
+    int result = fact_run_get(in, &fact);
+
+    if (result < 0)
+        return result;
+    switch (fact.event) {
+    case RUN_BEGIN:
+        if (fact.ranks > 0 && fact.ranks <= MODEL_RANKS_MAX && !core->run_known) {
+            ledger_run(core->court.book, fact.ranks, fact.mono_ns);
+            core->run_known = true;
+            if (fact.ranks > core->court.model.world)
+                pending_clear(core);
+            result = model_resize(&core->court.model, fact.ranks);
+        }
+        break;
+    case RUN_ATTEMPT_BEGIN:
+        attempt_begin(core, fact.attempt, fact.mono_ns);
+        break;
+    case RUN_ATTEMPT_END:
+        if (fact.attempt == core->court.model.attempt)
+            core->attempt_over = true;
+        ledger_attempt_end(core->court.book, fact.attempt, fact.mono_ns, fact.status == 0);
+        break;
+    default:
+        core->end_ns = fact.mono_ns;
+    }
+    return result;
+}
+
+int core_feed(struct core *core, const struct frame *frame, struct err *err)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    int result = 0;
+
+    switch (frame->type) {
+    case FRAME_RING:
+        result = feed_ring(core, in);
+        break;
+    case FRAME_COMM:
+        result = feed_comm(core, in);
+        break;
+    case FRAME_SHAPE:
+        result = feed_shape(core, in);
+        break;
+    case FRAME_STEP:
+        result = feed_step(core, in);
+        break;
+    case FRAME_EXIT:
+        result = feed_exit(core, in);
+        break;
+    case FRAME_GAP:
+        result = feed_gap(core, in);
+        break;
+    case FRAME_RUN:
+        result = feed_run(core, in);
+        break;
+    default: /* hello, beats and notes are for people and for judges to come */
+        break;
+    }
+    core->counts.frames++;
+    if (result < 0) {
+        core->counts.malformed++;
+        err_set(err, result, "frame %llu of type %u: %s", (unsigned long long)frame->number,
+                frame->type, result == -EPROTO ? "malformed or out of place" : strerror(-result));
+    }
+    return result;
+}
+
+/* ---- judging ---- */
+
+/* Whole steps newer than the oldest waiting one. */
+static uint32_t newer_whole(const struct core *core)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 1; i < core->pendings; i++)
+        count += core->pending[i].have == core->court.model.world;
+    return count;
+}
+
+static void judge_pending(struct core *core)
+{
+    while (core->pendings > 0) {
+        struct whole *whole = &core->pending[0];
+
+        if (whole->have < core->court.model.world) {
+            if (newer_whole(core) < PATIENCE_STEPS)
+                return;
+            core->counts.steps_partial++;
+        } else {
+            core->counts.steps_whole++;
+            court_step(&core->court, whole);
+        }
+        core->done_step = whole->step + 1;
+        pending_drop_first(core);
+    }
+}
+
+static void emit_verdicts(struct core *core, core_emit *emit, void *arg)
+{
+    struct docket *docket = &core->court.docket;
+
+    for (uint32_t i = 0; i < docket->count; i++) {
+        CLEAN(buf_fini) struct buf payload = { 0 };
+
+        if (!docket->entry[i]->changed)
+            continue;
+        docket->entry[i]->changed = false;
+        verdict_put(&payload, &docket->entry[i]->verdict);
+        emit(arg, FRAME_VERDICT, &payload);
+    }
+}
+
+static void emit_ledger(struct core *core, core_emit *emit, void *arg)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct ledger ledger;
+
+    ledger_read(core->court.book, &ledger);
+    ledger_put(&payload, &ledger);
+    emit(arg, FRAME_LEDGER, &payload);
+}
+
+void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit, void *arg)
+{
+    core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
+    judge_pending(core);
+    crash_judge(&core->court, now->mono_ns, core->attempt_over || last);
+    if (last) {
+        core->counts.steps_partial += core->pendings;
+        pending_clear(core);
+        court_end(&core->court, core->end_ns ? core->end_ns : now->mono_ns);
+    }
+    emit_verdicts(core, emit, arg);
+    if (last || now->mono_ns - core->ledger_ns >= LEDGER_NS) {
+        core->ledger_ns = now->mono_ns;
+        emit_ledger(core, emit, arg);
+    }
+}

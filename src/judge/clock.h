@@ -1,0 +1,15 @@
+/* clock.h - one clock for all nodes, from the collectives themselves.
+ *
+ * Nobody leaves a synchronising collective before the last member enters it.  So each
+ * instance bounds the offset between any two members' clocks from both sides, and the
+ * intersection over the last steps gives the offset with a known error.
+ */
+#ifndef LOCKSTEP_JUDGE_CLOCK_H
+#define LOCKSTEP_JUDGE_CLOCK_H
+
+#include "judge/model.h"
+
+/* Sets every node's offset to the first node's clock.  One node: nothing to do. */
+void clock_align(struct model *model, const struct whole *whole);
+
+#endif

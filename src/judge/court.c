@@ -1,0 +1,274 @@
+/* court.c - one whole step after the other through split, history, replay and the judges. */
+#include "judge/court.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/clock.h"
+#include "judge/crash.h"
+#include "judge/learn.h"
+#include "judge/ledger.h"
+
+#define CLOSE_AFTER_STEPS 8   /* not seen for so long: it is over */
+#define LEARN_RANKS 64        /* a step teaches from at most so many ranks */
+
+int court_init(struct court *court, const char *run)
+{
+    int result;
+
+    *court = (struct court){ 0 };
+    snprintf(court->model.run, sizeof(court->model.run), "%s", run);
+    result = splitter_create(&court->splitter);
+    if (result == 0)
+        result = program_create(&court->program);
+    if (result == 0)
+        result = ledger_book_create(&court->book);
+    if (result < 0)
+        court_fini(court);
+    return result;
+}
+
+void court_fini(struct court *court)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++)
+        free(court->docket.entry[i]);
+    splitter_destroy(court->splitter);
+    program_destroy(court->program);
+    ledger_book_destroy(court->book);
+    history_fini(&court->history);
+    model_fini(&court->model);
+    *court = (struct court){ 0 };
+}
+
+void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
+{
+    if (attempt > court->model.attempt) {
+        court->exits = 0;
+        court->crash_told = false;
+        history_reset(&court->history);
+    }
+    court->model.attempt = MAX(attempt, court->model.attempt);
+    ledger_attempt(court->book, attempt, mono_ns);
+}
+
+/* ---- the docket ---- */
+
+struct entry *court_open_entry(struct court *court, unsigned kind, unsigned layer, uint32_t rank)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
+
+        if (!entry->open || verdict->kind != kind || (layer < LAYER_COUNT && verdict->layer != layer))
+            continue;
+        if (rank == MODEL_NONE)
+            return entry;
+        for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {
+            if (verdict->rank[at] == rank)
+                return entry;
+        }
+    }
+    return NULL;
+}
+
+static struct entry *docket_get(struct docket *docket, const char *id)
+{
+    for (uint32_t i = 0; i < docket->count; i++) {
+        if (strcmp(docket->entry[i]->verdict.id, id) == 0)
+            return docket->entry[i];
+    }
+    return NULL;
+}
+
+static struct entry *docket_add(struct docket *docket)
+{
+    struct entry *entry;
+
+    if (docket->count == DOCKET_MAX) {
+        docket->refused++;
+        return NULL;
+    }
+    entry = calloc(1, sizeof(*entry));
+    if (entry)
+        docket->entry[docket->count++] = entry;
+    return entry;
+}
+
+struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct entry *entry;
+
+    snprintf(draft->run, sizeof(draft->run), "%s", court->model.run);
+    verdict_identify(draft);
+    entry = docket_get(&court->docket, draft->id);
+    *fresh = !entry || !entry->open;
+    if (!entry)
+        entry = docket_add(&court->docket);
+    if (!entry)
+        return NULL;
+    if (*fresh) {
+        struct verdict before = entry->verdict;
+
+        draft->decided_step = past ? past->step : court->last_step;
+        draft->decided_real_ns =
+            past ? past->begin_ns + past->measured_ns + court->mono_to_real_ns : draft->since_real_ns;
+        entry->verdict = *draft;
+        if (before.id[0]) { /* the same fault again: it goes on from where it first was */
+            entry->verdict.since_step = before.since_step;
+            entry->verdict.since_real_ns = before.since_real_ns;
+        }
+        entry->open = entry->changed = true;
+    }
+    entry->seen_step = past ? past->step : court->last_step;
+    return entry;
+}
+
+void court_add_rank(const struct court *court, struct verdict *draft, uint32_t rank)
+{
+    uint32_t node = rank < court->model.world ? court->model.rank[rank].node : MODEL_NONE;
+    const char *name = node < court->model.nodes ? court->model.node[node].name : "";
+
+    if (draft->rank_count < VERDICT_RANKS)
+        draft->rank[draft->rank_count] = rank;
+    draft->rank_count++;
+    for (uint32_t i = 0; i < MIN(draft->node_count, VERDICT_NODES); i++) {
+        if (strcmp(draft->node[i], name) == 0)
+            return;
+    }
+    if (!name[0])
+        return;
+    if (draft->node_count < VERDICT_NODES)
+        snprintf(draft->node[draft->node_count], sizeof(draft->node[0]), "%s", name);
+    draft->node_count++;
+}
+
+int64_t court_step_real_ns(const struct court *court, uint64_t step)
+{
+    for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
+        const struct past_step *past = history_back(&court->history, back);
+
+        if (past && past->step == step)
+            return past->begin_ns + court->mono_to_real_ns;
+    }
+    return 0;
+}
+
+double court_cost_ms(struct court *court, const uint8_t *flag)
+{
+    if (!court->program_ready)
+        return -1;
+    return (double)(program_replayed_ns(court->program) -
+                    program_without_ns(court->program, flag)) /
+           1e6;
+}
+
+/* Verdicts that no judge has found again for some steps are over; open ones grow dearer. */
+static void docket_age(struct court *court, const struct past_step *past)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (!entry->open || entry->verdict.kind == VERDICT_CRASH)
+            continue;
+        if (past->step > entry->seen_step + CLOSE_AFTER_STEPS) {
+            entry->open = false;
+            entry->changed = true;
+            entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
+        } else if (past->step == entry->seen_step) {
+            entry->steps++;
+            entry->cost_seconds += entry->verdict.seconds_per_step;
+            entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
+        }
+    }
+}
+
+void court_end(struct court *court, int64_t mono_ns)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        entry->changed = true; /* the last cost */
+    }
+    ledger_end(court->book, mono_ns);
+}
+
+/* ---- a step ---- */
+
+static void step_learn(struct court *court, const struct whole *whole)
+{
+    uint32_t world = court->model.world, stride = world / LEARN_RANKS + 1;
+
+    /* Another residue each step, so that in time all ranks teach. */
+    for (uint32_t rank = (uint32_t)(whole->step % stride); rank < world; rank += stride) {
+        if (whole->shape_of[rank] && !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
+            learn_step(whole->shape_of[rank]->class, &whole->step_of[rank]);
+    }
+}
+
+static void step_replay(struct court *court, const struct whole *whole, struct past_step *past)
+{
+    court->program_ready = false;
+    if (program_load(court->program, &court->model, whole, court->splitter) == 0) {
+        past->measured_ns = program_measured_ns(court->program);
+        court->program_ready = program_fits(court->program);
+    }
+    if (court->program_ready) {
+        past->replayed_ns = program_replayed_ns(court->program);
+        past->ideal_ns = program_ideal_ns(court->program);
+    } else {
+        court->unfit_steps++;
+    }
+}
+
+static int64_t earliest_begin(const struct court *court, const struct whole *whole)
+{
+    int64_t first = INT64_MAX;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (whole->shape_of[rank])
+            first = MIN(first, whole_begin(&court->model, whole, rank));
+    }
+    return first;
+}
+
+static bool step_is_host_view(const struct court *court, const struct whole *whole)
+{
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (whole->shape_of[rank] && whole->step_of[rank].flags & STEP_HOST_VIEW)
+            return true;
+    }
+    return false;
+}
+
+int court_step(struct court *court, struct whole *whole)
+{
+    struct past_step *past = history_next(&court->history, court->model.world, whole->step);
+    int result;
+
+    if (!past)
+        return -ENOMEM;
+    clock_align(&court->model, whole);
+    if (court->model.peers_stale)
+        model_peers(&court->model, whole);
+    step_learn(court, whole);
+    result = split_step(court->splitter, &court->model, whole, past->split);
+    if (result < 0)
+        return result;
+    past->begin_ns = earliest_begin(court, whole);
+    court->history.host_view = step_is_host_view(court, whole);
+    step_replay(court, whole, past);
+    result = history_judge(&court->history, &court->model);
+    if (result < 0)
+        return result;
+    for (int i = 0; judges[i]; i++)
+        judges[i]->step(court);
+    court->last_step = past->step;
+    docket_age(court, past);
+    ledger_step(court->book, court, past);
+    crash_recovered(court, past);
+    return 0;
+}

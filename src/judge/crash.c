@@ -1,0 +1,126 @@
+/* crash.c - sorts the exits of an attempt into one culprit and its echoes. */
+#include "judge/crash.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "core/clean.h"
+#include "judge/ledger.h"
+
+#define SETTLE_NS INT64_C(1000000000) /* exits that belong together come within this */
+#define SAME_NS 50000000              /* seen within this: which was first cannot be told by time */
+
+void crash_exit(struct court *court, const struct fact_exit *fact)
+{
+    if (fact->attempt == court->model.attempt && court->exits < COUNT(court->exit))
+        court->exit[court->exits++] = *fact;
+}
+
+static bool is_bad(const struct fact_exit *fact)
+{
+    return !fact->told && fact->status != 0 && fact->status != -1;
+}
+
+/* -1 when `a` is the likelier culprit of the two. */
+static int culprit_order(const struct fact_exit *a, const struct fact_exit *b)
+{
+    int64_t apart = a->mono_ns - b->mono_ns;
+
+    if (apart > SAME_NS || apart < -SAME_NS)
+        return apart < 0 ? -1 : 1;
+    if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
+        return WIFSIGNALED(a->status) ? -1 : 1;
+    return apart < 0 ? -1 : apart > 0;
+}
+
+static const struct fact_exit *first_bad(const struct court *court)
+{
+    const struct fact_exit *first = NULL;
+
+    for (uint32_t i = 0; i < court->exits; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+
+        if (is_bad(fact) && (!first || culprit_order(fact, first) < 0))
+            first = fact;
+    }
+    return first;
+}
+
+static unsigned layer_of(int status)
+{
+    if (WIFEXITED(status))
+        return LAYER_USER_CODE;
+    switch (WTERMSIG(status)) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGABRT:
+    case SIGFPE:
+    case SIGILL:
+        return LAYER_USER_CODE;
+    default:
+        return LAYER_UNKNOWN; /* sent from outside: the ring cannot say by whom */
+    }
+}
+
+static void say_echoes(const struct court *court, struct verdict *draft,
+                       const struct fact_exit *culprit)
+{
+    for (uint32_t i = 0; i < court->exits && draft->echo_count < VERDICT_LINES; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+        struct verdict_line *line = &draft->echo[draft->echo_count];
+
+        if (fact == culprit || !is_bad(fact))
+            continue;
+        snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms later", fact->rank, fact->text,
+                 (double)(fact->mono_ns - culprit->mono_ns) / 1e6);
+        snprintf(line->source, sizeof(line->source), "launcher");
+        draft->echo_count++;
+    }
+}
+
+void crash_judge(struct court *court, int64_t now_ns, bool over)
+{
+    const struct fact_exit *culprit = court->crash_told ? NULL : first_bad(court);
+    struct verdict draft = { .kind = VERDICT_CRASH };
+    struct entry *entry;
+    bool fresh;
+
+    if (!culprit || (!over && now_ns - culprit->mono_ns < SETTLE_NS))
+        return;
+    court->crash_told = true;
+    draft.layer = (uint8_t)layer_of(culprit->status);
+    snprintf(draft.cause, sizeof(draft.cause), "%s", culprit->text);
+    /* Two crashes of a rank are two faults: the attempt tells them apart. */
+    snprintf(draft.group, sizeof(draft.group), "attempt %u", culprit->attempt);
+    court_add_rank(court, &draft, culprit->rank);
+    draft.confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
+    draft.since_step = court->history.count ? court->last_step + 1 : 0;
+    draft.since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
+    verdict_because(&draft, "launcher", "rank %u was the first to end: %s, after step %llu",
+                    culprit->rank, culprit->text, (unsigned long long)court->last_step);
+    say_echoes(court, &draft, culprit);
+    if (draft.layer == LAYER_UNKNOWN)
+        verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");
+    entry = court_find(court, &draft, &fresh);
+    if (entry) {
+        entry->verdict.decided_real_ns = now_ns + court->mono_to_real_ns;
+        entry->seen_step = court->last_step;
+    }
+}
+
+void crash_recovered(struct court *court, const struct past_step *past)
+{
+    double cost = ledger_crash_seconds(court->book);
+
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->verdict.kind != VERDICT_CRASH || !entry->open || cost <= 0)
+            continue;
+        entry->verdict.gpu_seconds = cost;
+        entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
+        entry->open = false;
+        entry->changed = true;
+    }
+}

@@ -1,0 +1,18 @@
+/* crash.h - who died first, and of what.
+ *
+ * A rank that dies takes its peers with it: they see a lost connection and end, too.  The first to
+ * end badly is the culprit, one killed by a signal before one that left by itself when both are seen at
+ * once; everyone else's error is an echo.
+ */
+#ifndef LOCKSTEP_JUDGE_CRASH_H
+#define LOCKSTEP_JUDGE_CRASH_H
+
+#include "judge/court.h"
+
+void crash_exit(struct court *court, const struct fact_exit *fact);
+/* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
+void crash_judge(struct court *court, int64_t now_ns, bool over);
+/* The first step of a new attempt closes the crash that ended the one before. */
+void crash_recovered(struct court *court, const struct past_step *past);
+
+#endif

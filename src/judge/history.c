@@ -1,0 +1,322 @@
+/* history.c - keeps the window and computes each rank's excess over its peers. */
+#include "judge/history.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/lengths.h"
+#include "judge/median.h"
+
+#define BASE_FIRST 2 /* the first steps of an attempt warm up */
+#define BASE_STEPS 8 /* so many after them say what is typical */
+#define NOISE_STEPS 20
+
+static void past_fini(struct past_step *past)
+{
+    free(past->split);
+    free(past->excess_ms);
+    free(past->typical_ms);
+    free(past->compute_ms);
+    free(past->length_ms);
+    *past = (struct past_step){ 0 };
+}
+
+void history_fini(struct history *history)
+{
+    for (int i = 0; i < HISTORY_STEPS; i++)
+        past_fini(&history->step[i]);
+    free(history->pressure);
+    *history = (struct history){ 0 };
+}
+
+void history_reset(struct history *history)
+{
+    for (uint32_t i = 0; i < history->nodes; i++)
+        history->pressure[i] = -1;
+    history->count = 0;
+    history->base_period_ms = 0;
+    history->explained = 0;
+    history->lengths_vary = false;
+}
+
+struct past_step *history_next(struct history *history, uint32_t world, uint64_t step)
+{
+    struct past_step *past;
+
+    if (world != history->world) {
+        history_fini(history);
+        history->world = world;
+    }
+    past = &history->step[history->count % HISTORY_STEPS];
+    if (!past->split) {
+        past->split = malloc(world * sizeof(*past->split));
+        past->excess_ms = malloc(world * sizeof(float));
+        past->typical_ms = malloc(world * sizeof(float));
+        past->compute_ms = malloc(world * sizeof(float));
+        past->length_ms = malloc(world * sizeof(float));
+    }
+    if (!past->split || !past->excess_ms || !past->typical_ms || !past->compute_ms ||
+         !past->length_ms) {
+        past_fini(past);
+        return NULL;
+    }
+    past->step = step;
+    past->begin_ns = past->measured_ns = past->replayed_ns = past->ideal_ns = 0;
+    return past;
+}
+
+const struct past_step *history_back(const struct history *history, uint32_t back)
+{
+    if (back >= history->count || back >= HISTORY_STEPS)
+        return NULL;
+    return &history->step[(history->count - 1 - back) % HISTORY_STEPS];
+}
+
+/* ---- excess over peers ---- */
+
+struct member {
+    uint32_t group, rank;
+};
+
+static int member_compare(const void *a, const void *b)
+{
+    const struct member *left = a, *right = b;
+
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    return left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+/* Median of the group without one of its values: the array is sorted. */
+static double median_without(const double *sorted, uint32_t count, double left_out)
+{
+    uint32_t at = 0, middle = (count - 2) / 2;
+
+    while (at < count - 1 && sorted[at] < left_out)
+        at++;
+    return sorted[middle < at ? middle : middle + 1];
+}
+
+static int double_compare(const void *a, const void *b)
+{
+    const double *left = a, *right = b;
+
+    return *left < *right ? -1 : *left > *right;
+}
+
+static void group_excess(const struct past_step *past, const struct member *member, uint32_t count,
+                         bool compute, double *value, double *sorted)
+{
+    float *out = compute ? past->compute_ms : past->excess_ms;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct rank_split *split = &past->split[member[i].rank];
+        int64_t ns = compute ? split->compute_ns : split_local_ns(split);
+
+        value[i] = sorted[i] = (double)ns / 1e6 - (double)past->length_ms[member[i].rank];
+    }
+    qsort(sorted, count, sizeof(*sorted), double_compare);
+    for (uint32_t i = 0; i < count; i++) {
+        double typical = count > 1 ? median_without(sorted, count, value[i]) : value[i];
+
+        out[member[i].rank] = (float)(value[i] - typical);
+        if (!compute)
+            past->typical_ms[member[i].rank] = (float)typical;
+    }
+}
+
+static int excess_fill(const struct past_step *past, const struct model *model)
+{
+    CLEAN(free_clean) struct member *member = malloc(model->world * sizeof(*member));
+    CLEAN(free_clean) double *value = malloc(2 * (size_t)model->world * sizeof(*value));
+    uint32_t count = 0;
+
+    if (!member || !value)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        past->excess_ms[rank] = past->compute_ms[rank] = 0;
+        if (past->split[rank].present)
+            member[count++] = (struct member){ model->rank[rank].peers, rank };
+    }
+    qsort(member, count, sizeof(*member), member_compare);
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && member[to].group == member[from].group;)
+            to++;
+        group_excess(past, member + from, to - from, false, value, value + model->world);
+        group_excess(past, member + from, to - from, true, value, value + model->world);
+    }
+    return 0;
+}
+
+/* What is typical is fixed once, from the first steps after warm-up, and later only lowered:
+ * a run that starts slow and gets better moves it, one that gets worse does not.
+ */
+static int baseline_update(struct history *history, const struct model *model)
+{
+    double period;
+
+    if (history->nodes < model->nodes) {
+        double *grown = realloc(history->pressure, model->nodes * sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        for (uint32_t i = history->nodes; i < model->nodes; i++)
+            grown[i] = -1;
+        history->pressure = grown;
+        history->nodes = model->nodes;
+    }
+    if (history->count < BASE_FIRST + BASE_STEPS)
+        return 0;
+    period = history_period_ms(history, BASE_STEPS);
+    if (history->base_period_ms == 0 || period < history->base_period_ms)
+        history->base_period_ms = period;
+    for (uint32_t node = 0; node < model->nodes; node++) {
+        double pressure = history_pressure(history, model, node, BASE_STEPS);
+
+        if (history->pressure[node] < 0 || pressure < history->pressure[node])
+            history->pressure[node] = pressure;
+    }
+    return 0;
+}
+
+/* Noise in time, not between ranks: a steady straggler must not hide itself. */
+static double noise_ms(const struct history *history)
+{
+    uint32_t count = MIN(history->count, NOISE_STEPS), stride = history->world / 256 + 1, ranks = 0;
+    double noise[257];
+
+    for (uint32_t rank = 0; rank < history->world && ranks < COUNT(noise); rank += stride) {
+        double value[NOISE_STEPS], median;
+
+        for (uint32_t i = 0; i < count; i++)
+            value[i] = (double)history_back(history, i)->excess_ms[rank];
+        median = median_f64(value, count);
+        noise[ranks++] = spread_f64(value, count, median);
+    }
+    return median_f64(noise, ranks);
+}
+
+int history_judge(struct history *history, const struct model *model)
+{
+    const struct past_step *past;
+    int result;
+
+    history->count++;
+    past = history_back(history, 0);
+    lengths_explain(history);
+    result = excess_fill(past, model);
+    history->noise_ms = noise_ms(history);
+    return result < 0 ? result : baseline_update(history, model);
+}
+
+/* ---- views over the last steps ---- */
+
+static uint32_t window(const struct history *history, uint32_t steps)
+{
+    return MIN(MIN(steps, history->count), HISTORY_STEPS);
+}
+
+static double field_median(const struct history *history, uint32_t rank, uint32_t steps,
+                           size_t offset)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const char *past = (const char *)history_back(history, i);
+        float *const *field = (float *const *)(const void *)(past + offset);
+
+        value[i] = (double)(*field)[rank];
+    }
+    return median_f64(value, count);
+}
+
+double history_excess_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    return field_median(history, rank, steps, offsetof(struct past_step, excess_ms));
+}
+
+double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    return field_median(history, rank, steps, offsetof(struct past_step, typical_ms));
+}
+
+double history_compute_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    return field_median(history, rank, steps, offsetof(struct past_step, compute_ms));
+}
+
+double history_least_ms(const struct history *history, uint32_t rank, uint32_t steps)
+{
+    double least = 1e300;
+
+    for (uint32_t i = 0; i < window(history, steps); i++)
+        least = MIN(least, (double)history_back(history, i)->excess_ms[rank]);
+    return least;
+}
+
+double history_period_ms(const struct history *history, uint32_t steps)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps);
+
+    for (uint32_t i = 0; i < count; i++)
+        value[i] = (double)history_back(history, i)->measured_ns / 1e6;
+    return median_f64(value, count);
+}
+
+double history_pressure(const struct history *history, const struct model *model, uint32_t node,
+                        uint32_t steps)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct past_step *past = history_back(history, i);
+        double waited = 0, total = 0;
+
+        for (uint32_t rank = 0; rank < history->world; rank++) {
+            if (model->rank[rank].node != node || !past->split[rank].present)
+                continue;
+            waited += (double)(past->split[rank].delay_ns + past->split[rank].throttled_ns);
+            total += (double)past->split[rank].total_ns;
+        }
+        value[i] = total > 0 ? waited / total : 0;
+    }
+    return median_f64(value, count);
+}
+
+double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,
+                       split_part *part)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps), used = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct rank_split *split = &history_back(history, i)->split[rank];
+
+        if (split->present)
+            value[used++] = (double)part(split) / 1e6;
+    }
+    return median_f64(value, used);
+}
+
+double history_peers_ms(const struct history *history, const struct model *model, uint32_t rank,
+                        uint32_t steps, split_part *part, uint32_t *count)
+{
+    double value[257];
+    uint32_t used = 0;
+
+    *count = 0;
+    for (uint32_t other = 0; other < history->world; other++) {
+        if (other == rank || model->rank[other].peers != model->rank[rank].peers)
+            continue;
+        if (used < COUNT(value))
+            value[used++] = history_part_ms(history, other, steps, part);
+        (*count)++;
+    }
+    return median_f64(value, used);
+}

@@ -1,0 +1,60 @@
+/* history.h - the last steps, rank by rank, and how far each was from its peers. */
+#ifndef LOCKSTEP_JUDGE_HISTORY_H
+#define LOCKSTEP_JUDGE_HISTORY_H
+
+#include "judge/model.h"
+#include "judge/split.h"
+
+#define HISTORY_STEPS 32
+
+struct past_step {
+    uint64_t step;
+    int64_t begin_ns;                          /* of the earliest rank, common clock */
+    int64_t measured_ns, replayed_ns, ideal_ns; /* replayed and ideal 0: not replayed or no fit */
+    struct rank_split *split;                  /* by rank */
+    float *excess_ms;  /* by rank: local work over the median of its peers, lengths explained away */
+    float *typical_ms; /* by rank: that median of its peers */
+    float *compute_ms; /* by rank: as the excess, of device compute alone */
+    float *length_ms;  /* by rank: what its lengths explain, over its peers' mean */
+};
+
+struct history {
+    struct past_step step[HISTORY_STEPS];
+    uint32_t world, count; /* count: steps ever put since the last reset */
+    double noise_ms;       /* how much a rank's excess moves from step to step, typically */
+    bool host_view;        /* no device times in the newest step: host phases stand for the work */
+    double explained;      /* share of the spread between ranks that lengths explain, 0 … 1 */
+    bool lengths_vary;
+    double base_period_ms; /* typical period of the steps before anything went wrong */
+    double *pressure;      /* by node: typical share of time its ranks waited for a cpu; -1: not known yet */
+    uint32_t nodes;
+};
+
+void history_fini(struct history *history);
+void history_reset(struct history *history); /* a new attempt: nothing is comparable */
+/* Begins the next step: fill its split, then call history_judge().  NULL: no memory. */
+struct past_step *history_next(struct history *history, uint32_t world, uint64_t step);
+int history_judge(struct history *history, const struct model *model);
+/* `back` 0 is the newest; NULL when there are not so many. */
+const struct past_step *history_back(const struct history *history, uint32_t back);
+
+/* Over the last n steps: medians of a rank's excess and of its peers' local work, its smallest excess. */
+double history_excess_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_least_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_compute_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_period_ms(const struct history *history, uint32_t steps); /* median */
+/* Share of the last n steps in which a node's ranks were ready but had no cpu: mean of its ranks,
+ * median over the steps.
+ */
+double history_pressure(const struct history *history, const struct model *model, uint32_t node,
+                        uint32_t steps);
+/* Median of a part of the split over the last n steps. */
+typedef int64_t split_part(const struct rank_split *split);
+double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,
+                       split_part *part);
+/* ... and the median of that over the rank's peers, itself left out; *count: how many. */
+double history_peers_ms(const struct history *history, const struct model *model, uint32_t rank,
+                        uint32_t steps, split_part *part, uint32_t *count);
+
+#endif

@@ -1,0 +1,11 @@
+/* judges.c - the list of judges, in the order in which they look. */
+#include "judge/court.h"
+
+extern const struct judge judge_cpu, judge_imbalance, judge_straggler;
+
+const struct judge *const judges[] = {
+    &judge_cpu,       /* first: starved ranks look like stragglers */
+    &judge_imbalance, /* before stragglers: what the work explains is nobody's fault */
+    &judge_straggler,
+    NULL,
+};

@@ -1,0 +1,116 @@
+/* learn.c - one pass over a rank's step, in launch order. */
+#include "judge/learn.h"
+
+#include <string.h>
+
+#include "core/clean.h"
+
+#define PROMPT_NS 1000000 /* started within this of its launch: the host may have held it up */
+
+struct pass {
+    struct model_class *class;
+    const struct item_time *time;
+    int64_t tolerance_ns;
+    uint32_t ended[MODEL_LINES_MAX];  /* ops of the line, in order, that had ended by `looked_ns` */
+    uint32_t cursor[MODEL_LINES_MAX]; /* the item of the first op of the line that had not */
+    int64_t last_end_ns;              /* latest end of all launched so far */
+    int64_t span_end_ns;              /* end of the last span launched */
+    bool span_seen;
+};
+
+static void forbid(struct model_class *class, uint8_t *flag)
+{
+    if (*flag) {
+        *flag = 0;
+        class->version++;
+    }
+}
+
+static void allow(struct model_class *class, uint8_t *flag)
+{
+    if (!*flag) {
+        *flag = 1;
+        class->version++;
+    }
+}
+
+/* How many ops of `line`, launched before item `before`, had ended by `by_ns`. */
+static uint32_t ended_by(struct pass *pass, uint32_t line, uint32_t before, int64_t by_ns)
+{
+    const struct model_class *class = pass->class;
+    uint32_t at = pass->cursor[line];
+
+    for (; at < before; at++) {
+        if (class->line[at] != line)
+            continue;
+        if (pass->time[at].end_ns > by_ns)
+            break;
+        pass->ended[line]++;
+    }
+    pass->cursor[line] = at;
+    return pass->ended[line];
+}
+
+static void learn_span(struct pass *pass, uint32_t item)
+{
+    struct model_class *class = pass->class;
+    int64_t by_ns = pass->time[item].start_ns + pass->tolerance_ns;
+
+    for (uint32_t line = 1; line < class->lines; line++) {
+        uint32_t count;
+
+        if (line == class->line[item])
+            continue;
+        count = ended_by(pass, line, item, by_ns);
+        if (count < class->after[line][item]) {
+            class->after[line][item] = count;
+            class->version++;
+        }
+    }
+    pass->span_end_ns = pass->time[item].end_ns;
+    pass->span_seen = true;
+}
+
+static void learn_comm(struct pass *pass, uint32_t item)
+{
+    if (!pass->span_seen ||
+        pass->span_end_ns > pass->time[item].start_ns + pass->tolerance_ns)
+        forbid(pass->class, &pass->class->after_span[item]);
+}
+
+static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int64_t now_ns)
+{
+    if (pass->last_end_ns > now_ns + pass->tolerance_ns)
+        forbid(pass->class, &pass->class->sync[point]);
+    else if (pass->last_end_ns > before_ns + pass->tolerance_ns)
+        allow(pass->class, &pass->class->waited[point]);
+}
+
+void learn_step(struct model_class *class, const struct fact_step *step)
+{
+    int64_t total = step->duration_ns + step->tail_ns, before = 0;
+    struct pass pass = {
+        .class = class,
+        .time = step->time,
+        .tolerance_ns = learn_tolerance_ns(total),
+        .last_end_ns = INT64_MIN / 2,
+    };
+
+    for (uint32_t i = 0; i < class->count; i++) {
+        const struct item_time *time = &step->time[i];
+
+        learn_host(&pass, i, before, time->enqueue_ns);
+        before = time->enqueue_ns;
+        if (class->kind[i] == ITEM_PHASE)
+            continue;
+        if (time->start_ns - time->enqueue_ns < PROMPT_NS)
+            allow(class, &class->prompt[i]);
+        if (class->kind[i] == ITEM_SPAN)
+            learn_span(&pass, i);
+        else
+            learn_comm(&pass, i);
+        pass.last_end_ns = MAX(pass.last_end_ns, time->end_ns);
+    }
+    learn_host(&pass, class->count, before, total);
+    class->learnt++;
+}

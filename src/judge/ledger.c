@@ -1,0 +1,244 @@
+/* ledger.c - moves every rank's account on, step by step.
+ *
+ * Within a step: what the replay says the step was longer than with everybody at their
+ * peers' typical work is straggler-wait (imbalance as far as lengths explain it), once for
+ * each rank: as excess work on the slow one, as waiting on the others.  Waiting beyond that is
+ * structural (pipeline bubbles, uneven stages) and so imbalance.
+ */
+#include "judge/ledger.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+
+#define KEPT_STEPS 8192 /* a rollback further back than this is counted from here on only */
+
+struct step_account {
+    uint64_t step;
+    double seconds[LEDGER_BUCKETS];
+};
+
+struct ledger_book {
+    struct ledger total;
+    int64_t *until_ns; /* by rank */
+    bool *stepped;     /* by rank: has made a step in this attempt */
+    uint32_t ranks;
+    int64_t begin_ns;
+    uint32_t attempt;
+    int64_t end_before_ns; /* of the attempt before this one */
+    int64_t end_ns;        /* of this one; 0: it goes on */
+    bool failed;           /* this one did not end well */
+    double crash_before;
+    struct step_account *step; /* ring by step number */
+};
+
+int ledger_book_create(struct ledger_book **ret)
+{
+    struct ledger_book *book = calloc(1, sizeof(*book));
+
+    if (book)
+        book->step = calloc(KEPT_STEPS, sizeof(*book->step));
+    if (!book || !book->step) {
+        free(book);
+        return -ENOMEM;
+    }
+    *ret = book;
+    return 0;
+}
+
+void ledger_book_destroy(struct ledger_book *book)
+{
+    if (!book)
+        return;
+    free(book->until_ns);
+    free(book->stepped);
+    free(book->step);
+    free(book);
+}
+
+void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns)
+{
+    int64_t *until = calloc(ranks + 1, sizeof(*until));
+    bool *stepped = calloc(ranks + 1, sizeof(*stepped));
+
+    if (!until || !stepped || book->ranks) {
+        free(until);
+        free(stepped);
+        return;
+    }
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        until[rank] = mono_ns;
+    book->until_ns = until;
+    book->stepped = stepped;
+    book->ranks = book->total.ranks = ranks;
+    book->begin_ns = mono_ns;
+}
+
+static double crash_seconds(const struct ledger_book *book)
+{
+    return book->total.gpu_seconds[LEDGER_RESTART] + book->total.gpu_seconds[LEDGER_LOST];
+}
+
+double ledger_crash_seconds(const struct ledger_book *book)
+{
+    return crash_seconds(book) - book->crash_before;
+}
+
+void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
+{
+    if (attempt <= book->attempt)
+        return;
+    book->crash_before = crash_seconds(book);
+    book->end_before_ns = book->end_ns ? book->end_ns : mono_ns; /* or nobody said when */
+    book->end_ns = 0;
+    book->failed = false;
+    book->attempt = attempt;
+    memset(book->stepped, 0, book->ranks * sizeof(*book->stepped));
+}
+
+void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well)
+{
+    if (attempt != book->attempt)
+        return;
+    book->end_ns = mono_ns;
+    book->failed = !well;
+}
+
+/* Moves a rank's account to `to`, into one bucket. */
+static void account(struct ledger_book *book, uint32_t rank, int64_t to_ns,
+                    enum ledger_bucket bucket)
+{
+    if (to_ns <= book->until_ns[rank])
+        return;
+    book->total.gpu_seconds[bucket] += (double)(to_ns - book->until_ns[rank]) / 1e9;
+    book->until_ns[rank] = to_ns;
+}
+
+/* Everything before a rank's first step of an attempt. */
+static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
+{
+    if (book->attempt == 0) {
+        account(book, rank, begin_ns, LEDGER_START_UP);
+        return;
+    }
+    account(book, rank, MIN(book->end_before_ns, begin_ns), LEDGER_LOST);
+    account(book, rank, begin_ns, LEDGER_RESTART);
+}
+
+/* The job went back: what those steps had cost is lost. */
+static void roll_back(struct ledger_book *book, uint64_t step)
+{
+    for (uint32_t i = 0; i < KEPT_STEPS; i++) {
+        struct step_account *kept = &book->step[i];
+
+        if (kept->step < step + 1) /* kept as number + 1; 0 is an empty place */
+            continue;
+        for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+            book->total.gpu_seconds[bucket] -= kept->seconds[bucket];
+            book->total.gpu_seconds[LEDGER_LOST] += kept->seconds[bucket];
+        }
+        *kept = (struct step_account){ 0 };
+    }
+}
+
+struct parts { /* of a step, for all ranks */
+    double excess; /* seconds the step was longer than ideal */
+    double data;   /* share of that which lengths explain */
+    bool fits;
+};
+
+static struct parts step_parts(const struct court *court, const struct past_step *past)
+{
+    struct parts parts = { .fits = past->replayed_ns > 0 };
+    double most = 0;
+
+    if (!parts.fits)
+        return parts;
+    parts.excess = MAX(0, (double)(past->replayed_ns - past->ideal_ns) / 1e9);
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        most = MAX(most, (double)past->length_ms[rank] / 1e3);
+    if (court->history.explained > 0.5 && parts.excess > 0)
+        parts.data = MIN(1, most / parts.excess);
+    return parts;
+}
+
+static void rank_parts(const struct rank_split *split, double typical_ms, const struct parts *parts,
+                       double seconds[LEDGER_BUCKETS])
+{
+    double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
+    double idle = (double)split->host_ns[0] / 1e9;
+    double over = MIN(MAX(0, local - typical_ms / 1e3), parts->excess);
+    double waited = MIN(wait, parts->excess - over), lost = over + waited;
+
+    idle = MIN(idle, local - over);
+    seconds[LEDGER_PRODUCTIVE] =
+        local - over - idle + (double)split->host_ns[LOCKSTEP_PHASE_EVAL] / 1e9;
+    seconds[LEDGER_STRAGGLER_WAIT] = lost * (1 - parts->data);
+    seconds[LEDGER_IMBALANCE] = lost * parts->data;
+    seconds[parts->fits ? LEDGER_IMBALANCE : LEDGER_UNATTRIBUTED] += wait - waited;
+    seconds[LEDGER_TRANSFER] = (double)split->transfer_ns / 1e9;
+    seconds[LEDGER_INPUT] = (double)split->host_ns[LOCKSTEP_PHASE_DATA] / 1e9;
+    seconds[LEDGER_CHECKPOINT] = (double)split->host_ns[LOCKSTEP_PHASE_CHECKPOINT] / 1e9;
+    seconds[LEDGER_START_UP] = (double)(split->host_ns[LOCKSTEP_PHASE_INIT] +
+                                        split->host_ns[LOCKSTEP_PHASE_COMM_INIT] +
+                                        split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
+                               1e9;
+    seconds[LEDGER_UNATTRIBUTED] += idle;
+}
+
+void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past)
+{
+    struct step_account *kept = &book->step[past->step % KEPT_STEPS];
+    struct parts parts = step_parts(court, past);
+    bool first = true;
+
+    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
+        first = first && !book->stepped[rank];
+    if (first && book->attempt > 0)
+        roll_back(book, past->step);
+    *kept = (struct step_account){ .step = past->step + 1 };
+    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
+        const struct rank_split *split = &past->split[rank];
+        double seconds[LEDGER_BUCKETS] = { 0 };
+
+        if (!split->present)
+            continue;
+        if (!book->stepped[rank])
+            account_start(book, rank, split->begin_ns);
+        else
+            account(book, rank, split->begin_ns, LEDGER_UNATTRIBUTED); /* steps we did not see */
+        book->stepped[rank] = true;
+        rank_parts(split, (double)past->typical_ms[rank], &parts, seconds);
+        for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+            book->total.gpu_seconds[bucket] += seconds[bucket];
+            kept->seconds[bucket] += seconds[bucket];
+        }
+        book->until_ns[rank] = MAX(book->until_ns[rank], split->begin_ns + split->total_ns);
+    }
+    book->total.steps++;
+    book->total.unfit_steps = court->unfit_steps;
+    book->total.host_view = court->history.host_view;
+}
+
+void ledger_end(struct ledger_book *book, int64_t mono_ns)
+{
+    for (uint32_t rank = 0; rank < book->ranks; rank++) {
+        if (!book->stepped[rank])
+            account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
+        else if (book->failed)
+            account(book, rank, book->end_ns, LEDGER_LOST);
+        account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
+    }
+}
+
+void ledger_read(const struct ledger_book *book, struct ledger *ret)
+{
+    double sum = 0;
+
+    *ret = book->total;
+    for (uint32_t rank = 0; rank < book->ranks; rank++)
+        sum += (double)(book->until_ns[rank] - book->begin_ns) / 1e9;
+    ret->wall_seconds = book->ranks ? sum / book->ranks : 0;
+}

@@ -1,0 +1,28 @@
+/* ledger.h - every allocated GPU-second into exactly one bucket.
+ *
+ * Each rank has a time up to which it is accounted for; whatever happens next moves that
+ * time on, so the sum is always ranks × wall time.
+ */
+#ifndef LOCKSTEP_JUDGE_LEDGER_H
+#define LOCKSTEP_JUDGE_LEDGER_H
+
+#include "judge/court.h"
+#include "wire/facts.h"
+
+struct ledger_book;
+
+int ledger_book_create(struct ledger_book **ret);
+void ledger_book_destroy(struct ledger_book *book);
+
+void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns); /* allocation begins */
+void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns); /* one begins */
+/* It ended; steps of it may still come.  Not well: the work since its last step is lost. */
+void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well);
+void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past);
+void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
+/* The ledger as of now; what is not accounted for yet is not in wall time yet. */
+void ledger_read(const struct ledger_book *book, struct ledger *ret);
+/* GPU-seconds of restart and lost work since the last attempt began: what a crash has cost. */
+double ledger_crash_seconds(const struct ledger_book *book);
+
+#endif

@@ -1,0 +1,10 @@
+/* lengths.h - how much of the difference between ranks is only the length of their sequences. */
+#ifndef LOCKSTEP_JUDGE_LENGTHS_H
+#define LOCKSTEP_JUDGE_LENGTHS_H
+
+#include "judge/history.h"
+
+/* Sets length_ms of the newest step, and the history's `explained` and `lengths_vary`. */
+void lengths_explain(struct history *history);
+
+#endif

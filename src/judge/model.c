@@ -1,0 +1,411 @@
+/* model.c - keeps the facts about ranks, communicators and shapes. */
+#include "judge/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+
+#define MODEL_SHAPES_MAX 65536
+#define MODEL_COMMS_MAX (1u << 20)
+
+static const char *const rung_names[] = {
+    [RUNG_DP] = "same stage and tensor index across data parallel",
+    [RUNG_TP] = "same stage across tensor parallel",
+    [RUNG_CLASS] = "ranks doing the same ops",
+    [RUNG_PAST] = "its own past",
+    [RUNG_NONE] = "nobody",
+};
+
+const char *rung_name(enum rung rung)
+{
+    return rung <= RUNG_NONE ? rung_names[rung] : "nobody";
+}
+
+static void class_destroy(struct model_class *class)
+{
+    if (!class)
+        return;
+    for (int i = 0; i < MODEL_LINES_MAX; i++)
+        free(class->after[i]);
+    free(class->line);
+    free(class->kind);
+    free(class->sync);
+    free(class->waited);
+    free(class->after_span);
+    free(class->prompt);
+    free(class);
+}
+
+static void shape_destroy(struct model_shape *shape)
+{
+    if (!shape)
+        return;
+    fact_shape_fini(&shape->fact);
+    free(shape->comm);
+    free(shape->ordinal);
+    free(shape);
+}
+
+void model_fini(struct model *model)
+{
+    for (uint32_t i = 0; i < model->comms; i++)
+        free(model->comm[i].member);
+    for (uint32_t i = 0; i < model->shapes; i++)
+        shape_destroy(model->shape[i]);
+    for (uint32_t i = 0; i < model->classes; i++)
+        class_destroy(model->class[i]);
+    free(model->rank);
+    free(model->node);
+    free(model->comm);
+    free(model->shape);
+    free(model->class);
+    map_fini(&model->comm_by_id);
+    map_fini(&model->shape_by_hash);
+    map_fini(&model->class_by_hash);
+    *model = (struct model){ 0 };
+}
+
+/* Makes room for one more in an array that grows by doubling; `used` is the count so far. */
+static bool array_grow(void *array, uint32_t used, size_t each)
+{
+    void **at = array;
+    void *grown;
+
+    if (used & (used - 1)) /* room is always the next power of two */
+        return true;
+    grown = realloc(*at, (used ? (size_t)used * 2 : 1) * each);
+    if (grown)
+        *at = grown;
+    return grown != NULL;
+}
+
+int model_resize(struct model *model, uint32_t world)
+{
+    struct model_rank *grown;
+
+    if (world <= model->world)
+        return 0;
+    if (world > MODEL_RANKS_MAX)
+        return -E2BIG;
+    grown = realloc(model->rank, world * sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    memset(grown + model->world, 0, (world - model->world) * sizeof(*grown));
+    for (uint32_t i = model->world; i < world; i++)
+        grown[i].node = MODEL_NONE;
+    model->rank = grown;
+    model->world = world;
+    model->peers_stale = true;
+    return 0;
+}
+
+uint32_t model_node(struct model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->nodes; i++) {
+        if (strcmp(model->node[i].name, name) == 0)
+            return i;
+    }
+    if (!array_grow(&model->node, model->nodes, sizeof(*model->node)))
+        return MODEL_NONE;
+    model->node[model->nodes] = (struct model_node){ 0 };
+    snprintf(model->node[model->nodes].name, FACT_NAME, "%s", name);
+    return model->nodes++;
+}
+
+int model_ring(struct model *model, const struct fact_ring *fact)
+{
+    int result = model_resize(model, MAX(fact->world, fact->rank + 1));
+    struct model_rank *rank;
+    uint32_t node;
+
+    if (result < 0)
+        return result;
+    node = model_node(model, fact->node);
+    if (node == MODEL_NONE)
+        return -ENOMEM;
+    rank = &model->rank[fact->rank];
+    rank->seen = true;
+    rank->node = node;
+    rank->attempt = fact->attempt;
+    rank->ring = fact->ring;
+    rank->pid = fact->pid;
+    rank->has_layout = fact->has_layout;
+    memcpy(rank->size, fact->layout, sizeof(rank->size));
+    memcpy(rank->at, fact->layout + LAYOUT_FIELDS, sizeof(rank->at));
+    model->peers_stale = true;
+    return 0;
+}
+
+static uint32_t comm_slot(struct model *model, uint64_t id)
+{
+    uint64_t *slot = map_put(&model->comm_by_id, id, model->comms);
+
+    if (!slot || model->comms >= MODEL_COMMS_MAX)
+        return MODEL_NONE;
+    if (*slot == model->comms) {
+        if (!array_grow(&model->comm, model->comms, sizeof(*model->comm)))
+            return MODEL_NONE;
+        model->comm[model->comms++] = (struct model_comm){ .id = id };
+    }
+    return (uint32_t)*slot;
+}
+
+int model_comm(struct model *model, const struct fact_comm *fact)
+{
+    uint32_t slot;
+    struct model_comm *comm;
+
+    if (fact->size > MODEL_RANKS_MAX)
+        return -EPROTO;
+    slot = comm_slot(model, fact->id);
+    if (slot == MODEL_NONE)
+        return -ENOMEM;
+    comm = &model->comm[slot];
+    if (!comm->member) {
+        comm->member = malloc(fact->size * sizeof(*comm->member));
+        if (!comm->member)
+            return -ENOMEM;
+        memset(comm->member, 0xff, fact->size * sizeof(*comm->member));
+        comm->size = fact->size;
+        comm->kind = fact->kind;
+        snprintf(comm->name, sizeof(comm->name), "%s", fact->name);
+    }
+    if (fact->index >= comm->size)
+        return -EPROTO; /* members disagree about the size */
+    comm->member[fact->index] = fact->rank;
+    return 0;
+}
+
+static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
+{
+    for (uint32_t i = 1; i < *lines; i++) {
+        if (stream[i] == wanted)
+            return (uint8_t)i;
+    }
+    if (*lines == MODEL_LINES_MAX)
+        return MODEL_LINES_MAX - 1; /* the rest share the last line */
+    stream[*lines] = wanted;
+    return (uint8_t)(*lines)++;
+}
+
+static struct model_class *class_create(const struct fact_shape *fact)
+{
+    struct model_class *class = calloc(1, sizeof(*class));
+    uint16_t stream[MODEL_LINES_MAX] = { 0 };
+    size_t count = fact->count + 1;
+
+    if (!class)
+        return NULL;
+    class->class = fact->class;
+    class->count = fact->count;
+    class->lines = 1;
+    class->line = calloc(count, 1);
+    class->kind = calloc(count, 1);
+    class->sync = malloc(count);
+    class->waited = calloc(count, 1);
+    class->after_span = malloc(count);
+    class->prompt = calloc(count, 1);
+    if (!class->line || !class->kind || !class->sync || !class->waited || !class->after_span ||
+        !class->prompt) {
+        class_destroy(class);
+        return NULL;
+    }
+    memset(class->sync, 1, count);
+    memset(class->after_span, 1, count);
+    for (uint32_t i = 0; i < fact->count; i++) {
+        class->kind[i] = fact->item[i].kind;
+        if (fact->item[i].kind != ITEM_PHASE)
+            class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
+    }
+    for (uint32_t line = 1; line < class->lines; line++) {
+        class->after[line] = malloc(count * sizeof(uint32_t));
+        if (!class->after[line]) {
+            class_destroy(class);
+            return NULL;
+        }
+        memset(class->after[line], 0xff, count * sizeof(uint32_t));
+    }
+    return class;
+}
+
+static struct model_class *class_get(struct model *model, const struct fact_shape *fact)
+{
+    uint64_t *slot = map_put(&model->class_by_hash, fact->class, model->classes);
+
+    if (!slot)
+        return NULL;
+    if (*slot == model->classes) {
+        struct model_class *class;
+
+        if (!array_grow(&model->class, model->classes, sizeof(*model->class)))
+            return NULL;
+        class = class_create(fact);
+        if (!class)
+            return NULL;
+        model->class[model->classes++] = class;
+    }
+    /* Classes are equal by hash; a sender that lies about it is refused, not believed. */
+    return model->class[*slot]->count == fact->count ? model->class[*slot] : NULL;
+}
+
+/* Communicator slots, ordinals and the hash of the structure. */
+static int shape_resolve(struct model *model, struct model_shape *shape)
+{
+    CLEAN(map_fini) struct map seen = { 0 };
+    uint64_t structure = shape->fact.class;
+
+    for (uint32_t i = 0; i < shape->fact.count; i++) {
+        const struct shape_item *item = &shape->fact.item[i];
+        uint64_t key, *count;
+
+        shape->comm[i] = MODEL_NONE;
+        if (item->kind != ITEM_COLL && item->kind != ITEM_P2P)
+            continue;
+        shape->comm[i] = comm_slot(model, item->comm);
+        if (shape->comm[i] == MODEL_NONE)
+            return -ENOMEM;
+        key = hash64_u64(item->comm, item->kind);
+        if (item->kind == ITEM_P2P)
+            key = hash64_u64(key, (uint64_t)item->what << 32 | item->peer);
+        count = map_put(&seen, key, 0);
+        if (!count)
+            return -ENOMEM;
+        shape->ordinal[i] = (uint32_t)(*count)++;
+        structure = hash64_u64(structure, key ^ i);
+    }
+    shape->structure = structure;
+    return 0;
+}
+
+static int shape_make(struct model *model, struct fact_shape *fact, struct model_shape **ret)
+{
+    struct model_shape *shape = calloc(1, sizeof(*shape));
+    int result = -ENOMEM;
+
+    if (!shape)
+        return result;
+    shape->fact = *fact;
+    *fact = (struct fact_shape){ 0 };
+    shape->comm = malloc((shape->fact.count + 1) * sizeof(*shape->comm));
+    shape->ordinal = calloc(shape->fact.count + 1, sizeof(*shape->ordinal));
+    shape->class = class_get(model, &shape->fact);
+    if (shape->comm && shape->ordinal && shape->class)
+        result = shape_resolve(model, shape);
+    if (result < 0)
+        shape_destroy(shape);
+    else
+        *ret = shape;
+    return result;
+}
+
+int model_shape(struct model *model, struct fact_shape *fact)
+{
+    uint64_t claimed_hash = fact->hash, claimed_class = fact->class;
+    struct model_shape *shape = NULL;
+    uint64_t *slot;
+    int result;
+
+    shape_hash(fact);
+    if (fact->hash != claimed_hash || fact->class != claimed_class)
+        return -EPROTO;
+    if (map_get(&model->shape_by_hash, fact->hash))
+        return 0;
+    if (model->shapes >= MODEL_SHAPES_MAX)
+        return -ENOSPC;
+    if (!array_grow(&model->shape, model->shapes, sizeof(*model->shape)))
+        return -ENOMEM;
+    result = shape_make(model, fact, &shape);
+    if (result < 0)
+        return result;
+    slot = map_put(&model->shape_by_hash, claimed_hash, model->shapes);
+    if (!slot) {
+        shape_destroy(shape);
+        return -ENOMEM;
+    }
+    model->shape[model->shapes++] = shape;
+    return 0;
+}
+
+struct model_shape *model_shape_get(const struct model *model, uint64_t hash)
+{
+    const uint64_t *slot = map_get(&model->shape_by_hash, hash);
+
+    return slot ? model->shape[*slot] : NULL;
+}
+
+/* The key under which a rank meets its peers on a rung; 0: this rung does not apply. */
+static uint64_t peer_key(const struct model *model, const struct whole *whole, uint32_t rank,
+                         enum rung rung)
+{
+    const struct model_rank *at = &model->rank[rank];
+    uint64_t stage = (uint64_t)at->at[LAYOUT_PP] << 32 | at->at[LAYOUT_CP];
+
+    switch (rung) {
+    case RUNG_DP:
+        return at->has_layout && at->size[LAYOUT_DP] > 1
+                   ? hash64_u64(hash64_u64(1, stage), at->at[LAYOUT_TP])
+                   : 0;
+    case RUNG_TP:
+        return at->has_layout && at->size[LAYOUT_TP] > 1 ? hash64_u64(2, stage) : 0;
+    case RUNG_CLASS:
+        return !at->has_layout && whole && whole->shape_of[rank]
+                   ? hash64_u64(3, whole->shape_of[rank]->fact.class)
+                   : 0;
+    default:
+        return hash64_u64(4, rank);
+    }
+}
+
+void model_peers(struct model *model, const struct whole *whole)
+{
+    CLEAN(map_fini) struct map group = { 0 };
+
+    model->peer_groups = 0;
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        struct model_rank *at = &model->rank[rank];
+        uint64_t key = 0, *slot;
+
+        for (at->rung = RUNG_DP; at->rung < RUNG_PAST; at->rung++) {
+            key = peer_key(model, whole, rank, at->rung);
+            if (key)
+                break;
+        }
+        if (!key)
+            key = peer_key(model, whole, rank, RUNG_PAST);
+        slot = map_put(&group, key, model->peer_groups);
+        at->peers = slot ? (uint32_t)*slot : 0;
+        if (slot && *slot == model->peer_groups)
+            model->peer_groups++;
+    }
+    model->peers_stale = false;
+}
+
+int whole_init(struct whole *whole, uint32_t world, uint64_t step, uint32_t attempt)
+{
+    *whole = (struct whole){ .step = step, .attempt = attempt };
+    whole->step_of = calloc(world, sizeof(*whole->step_of));
+    whole->shape_of = calloc(world, sizeof(*whole->shape_of));
+    if (whole->step_of && whole->shape_of)
+        return 0;
+    free(whole->step_of);
+    free(whole->shape_of);
+    return -ENOMEM;
+}
+
+void whole_fini(struct whole *whole)
+{
+    /* whole_init() was given the world; only ranks that came have something to free. */
+    for (uint32_t rank = 0, left = whole->have; left > 0; rank++) {
+        if (whole->shape_of[rank]) {
+            fact_step_fini(&whole->step_of[rank]);
+            left--;
+        }
+    }
+    free(whole->step_of);
+    free(whole->shape_of);
+    *whole = (struct whole){ 0 };
+}

@@ -1,0 +1,122 @@
+/* model.h - what the judges look at: ranks, communicators, shapes, and whole steps.
+ *
+ * The controller's core fills it from facts; judges only read it.  A *class* is a shape
+ * without communicators and sizes: ranks of one class do the same work, op by op, so
+ * they can be compared and share what is learnt about the order of things.
+ */
+#ifndef LOCKSTEP_JUDGE_MODEL_H
+#define LOCKSTEP_JUDGE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/map.h"
+#include "wire/facts.h"
+
+#define MODEL_NONE UINT32_MAX
+#define MODEL_LINES_MAX 16     /* host, then streams in order of appearance */
+#define MODEL_RANKS_MAX 262144 /* more than anyone has */
+
+enum layout_field { LAYOUT_TP, LAYOUT_PP, LAYOUT_DP, LAYOUT_CP, LAYOUT_EP, LAYOUT_FIELDS };
+
+/* Against whom a rank is compared, best first; what is used is printed and caps confidence. */
+enum rung { RUNG_DP, RUNG_TP, RUNG_CLASS, RUNG_PAST, RUNG_NONE };
+const char *rung_name(enum rung rung);
+
+struct model_class {
+    uint64_t class;
+    uint32_t count, lines;
+    uint8_t *line;    /* by item; 0: host */
+    uint8_t *kind;    /* by item */
+    uint32_t learnt;  /* rank-steps seen */
+    uint32_t version; /* changes when something below does */
+    /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */
+    uint8_t *sync;       /* by item, +1 for the end: all that is launched before has always ended by then */
+    uint8_t *waited;     /* the same: and the host was seen to wait for it */
+    uint8_t *after_span; /* by item: a communication op starts after the last span launched before it */
+    uint8_t *prompt;     /* by item: it was seen to start soon after its launch, so the launch matters */
+    uint32_t *after[MODEL_LINES_MAX]; /* by line, then item: a span starts after so many ops of the line */
+};
+
+struct model_shape {
+    struct fact_shape fact;
+    uint64_t structure; /* hash of all but the sizes */
+    struct model_class *class;
+    uint32_t *comm;    /* by item: slot in model.comm, MODEL_NONE */
+    uint32_t *ordinal; /* by item: how many of its communicator (and peer, direction) came before */
+};
+
+struct model_comm {
+    uint64_t id;
+    uint32_t size, kind;
+    char name[FACT_NAME];
+    uint32_t *member; /* by index: rank, MODEL_NONE when unseen */
+    uint8_t eager, rendezvous; /* learnt of its sends */
+};
+
+struct model_rank {
+    bool seen, has_layout;
+    uint32_t node, attempt, ring, pid;
+    uint16_t size[LAYOUT_FIELDS], at[LAYOUT_FIELDS];
+    uint32_t peers; /* group of ranks it is compared with */
+    enum rung rung;
+};
+
+#define CLOCK_STEPS 16
+struct model_node {
+    char name[FACT_NAME];
+    int64_t offset_ns, error_ns; /* add the offset to this node's times; known within error */
+    int64_t low_ns[CLOCK_STEPS], high_ns[CLOCK_STEPS]; /* bounds of the offset from the last steps */
+    bool aligned;
+};
+
+/* One step of all ranks. */
+struct whole {
+    uint64_t step;
+    uint32_t attempt, have;
+    struct fact_step *step_of; /* by rank; count 0 and shape 0 where missing */
+    struct model_shape **shape_of;
+};
+
+struct model {
+    char run[FACT_NAME];
+    uint32_t world, attempt;
+    struct model_rank *rank;
+    struct model_node *node;
+    uint32_t nodes;
+    struct model_comm *comm;
+    uint32_t comms;
+    struct model_shape **shape;
+    uint32_t shapes;
+    struct model_class **class;
+    uint32_t classes;
+    struct map comm_by_id, shape_by_hash, class_by_hash;
+    bool peers_stale;
+    uint32_t peer_groups;
+};
+
+void model_fini(struct model *model);
+int model_resize(struct model *model, uint32_t world); /* grows only; -ENOMEM, -E2BIG */
+uint32_t model_node(struct model *model, const char *name); /* finds or adds; MODEL_NONE: no memory */
+int model_ring(struct model *model, const struct fact_ring *fact);
+int model_comm(struct model *model, const struct fact_comm *fact);
+int model_shape(struct model *model, struct fact_shape *fact); /* takes the items */
+struct model_shape *model_shape_get(const struct model *model, uint64_t hash);
+/* Sets everyone's peers from the layout, or from the classes of `whole` where there is none. */
+void model_peers(struct model *model, const struct whole *whole);
+
+int whole_init(struct whole *whole, uint32_t world, uint64_t step, uint32_t attempt);
+void whole_fini(struct whole *whole);
+
+/* A rank's time on the run's common clock. */
+static inline int64_t whole_begin(const struct model *model, const struct whole *whole,
+                                  uint32_t rank)
+{
+    uint32_t node = model->rank[rank].node;
+
+    return whole->step_of[rank].begin_ns +
+           (node < model->nodes ? model->node[node].offset_ns : 0);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* program.h - a whole step as a replay program, and questions to it.
+ *
+ * Ranks of one class have the same ops at the same places, so "as its peers do" is a
+ * median over the peers' durations at one place.
+ */
+#ifndef LOCKSTEP_JUDGE_PROGRAM_H
+#define LOCKSTEP_JUDGE_PROGRAM_H
+
+#include "judge/model.h"
+#include "judge/split.h"
+
+struct program;
+
+int program_create(struct program **ret);
+void program_destroy(struct program *program);
+
+/* Loads a step: the program is built anew only when the structure has changed.  The step must
+ * have been split just before.  -ELOOP and the like: this step cannot be replayed.
+ */
+int program_load(struct program *program, const struct model *model, const struct whole *whole,
+                 const struct splitter *splitter);
+
+/* The step's period: from the last rank's begin to the last rank's end. */
+int64_t program_measured_ns(const struct program *program); /* as it was */
+int64_t program_replayed_ns(struct program *program);       /* replay of the measured durations */
+bool program_fits(struct program *program);                 /* the two within 2 % */
+
+/* Period had every rank done its local work as its peers typically do. */
+int64_t program_ideal_ns(struct program *program);
+/* Period had these ranks done so: flag[rank] != 0. */
+int64_t program_without_ns(struct program *program, const uint8_t *flag);
+/* Period with each rank's device spans made longer or shorter by scale[rank]. */
+int64_t program_scaled_ns(struct program *program, const double *scale);
+/* First-order cost of each rank's local excess over its peers, by one backward pass. */
+void program_costs_ns(struct program *program, int64_t *cost_ns);
+size_t program_ops(const struct program *program);
+
+#endif

@@ -1,0 +1,282 @@
+/* straggler.c - whom is everybody waiting for?
+ *
+ * In lockstep training a slow rank does not look slow: it is the others whose steps
+ * stretch, inside the collective.  So a rank is suspected when its *local* work (device
+ * compute, and host time that leaves the device idle) exceeds that of its peers step after
+ * step, and blamed when the replay says that the step would be shorter had it worked
+ * as they do.  Peers come before the rank's own past: a whole job may slow down for
+ * good reasons, such as longer sequences.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/court.h"
+
+/* A large excess needs few steps, a small one many.  `share` is of the peers' local work. */
+static const struct rule {
+    uint32_t steps;
+    double share;  /* median excess over these steps */
+    double noises; /* ... and in multiples of one step's noise */
+} rules[] = {
+    { 3, 0.12, 8 }, /* 1.25× is clear after three steps */
+    { 6, 0.07, 5 },
+    { 10, 0.05, 4 }, /* 1.10× dilutes to this where half of the step is shared work */
+    { 18, 0.035, 4 },
+};
+
+#define WARM_UP_STEPS 2    /* the first steps of an attempt are never typical */
+#define LEAST_HISTORY 5    /* steps before anybody is suspected */
+#define LEAST_EXCESS_MS 0.3f /* nothing finer is anyone's business */
+#define COST_SHARE 0.01    /* below this share of the step a straggler is not worth a word */
+#define STAY_SHARE 0.6     /* an open verdict stays while this share of the lowest limit remains */
+#define CPU_SHARE 0.4      /* of the excess spent ready to run but without a cpu: layer cpu */
+
+static int64_t part_compute(const struct rank_split *split)
+{
+    return split->compute_ns;
+}
+
+static int64_t part_starved(const struct rank_split *split)
+{
+    return split->delay_ns + split->throttled_ns;
+}
+
+static int64_t part_input(const struct rank_split *split)
+{
+    return split->host_ns[LOCKSTEP_PHASE_DATA];
+}
+
+static int64_t part_transfer(const struct rank_split *split)
+{
+    return split->transfer_ns;
+}
+
+/* The phase in which the host holds up the device most, against its peers. */
+static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t steps,
+                              double *own_ms, double *peers_ms)
+{
+    const struct history *history = &court->history;
+    unsigned longest = 0;
+    double most = -1;
+
+    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++) {
+        double own = 0, peers = 0;
+        uint32_t count = 0, used = MIN(steps, history->count);
+
+        for (uint32_t back = 0; back < used; back++) {
+            const struct past_step *past = history_back(history, back);
+
+            own += (double)past->split[rank].host_ns[phase] / 1e6 / used;
+            for (uint32_t other = 0; other < court->model.world; other++) {
+                if (other != rank && court->model.rank[other].peers == court->model.rank[rank].peers) {
+                    peers += (double)past->split[other].host_ns[phase] / 1e6;
+                    count++;
+                }
+            }
+        }
+        peers = count ? peers / count : 0;
+        if (own - peers > most) {
+            most = own - peers;
+            longest = phase;
+            *own_ms = own;
+            *peers_ms = peers;
+        }
+    }
+    return longest;
+}
+
+static const char *phase_name(unsigned phase)
+{
+    static const char *const names[LOCKSTEP_PHASE_COUNT] = {
+        "outside any phase", "init",     "comm-init", "compile",    "data", "forward",
+        "backward",          "optimizer", "checkpoint", "evaluation", "gc",   "other",
+    };
+
+    return phase < LOCKSTEP_PHASE_COUNT ? names[phase] : "unknown";
+}
+
+/* ---- suspicion ---- */
+
+/* The first rule that the rank breaks; NULL: none. */
+static const struct rule *broken_rule(const struct court *court, uint32_t rank)
+{
+    const struct history *history = &court->history;
+
+    if (history_back(history, 0)->excess_ms[rank] <= LEAST_EXCESS_MS)
+        return NULL;
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        double excess, limit;
+
+        if (history->count < rules[i].steps + WARM_UP_STEPS || history->count < LEAST_HISTORY)
+            return NULL;
+        excess = history_excess_ms(history, rank, rules[i].steps);
+        limit = MAX(rules[i].share * history_typical_ms(history, rank, rules[i].steps),
+                    rules[i].noises * history->noise_ms);
+        if (excess > limit && history_least_ms(history, rank, rules[i].steps) > limit / 3)
+            return &rules[i];
+    }
+    return NULL;
+}
+
+static bool still_slow(const struct court *court, uint32_t rank)
+{
+    double least = rules[COUNT(rules) - 1].share * history_typical_ms(&court->history, rank, 5);
+
+    return history_excess_ms(&court->history, rank, 5) > STAY_SHARE * least;
+}
+
+/* ---- the verdict ---- */
+
+static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t steps, double excess_ms)
+{
+    const struct history *history = &court->history;
+    uint32_t peers;
+    double starved = history_part_ms(history, rank, steps, part_starved) -
+                     history_peers_ms(history, &court->model, rank, steps, part_starved, &peers);
+
+    if (starved > CPU_SHARE * excess_ms)
+        return LAYER_CPU;
+    if (history_compute_ms(history, rank, steps) > 0.5 * excess_ms)
+        return LAYER_GPU;
+    return LAYER_USER_CODE;
+}
+
+/* Fewer or worse peers, and an excess near its limit, make us less sure. */
+static double confidence(const struct court *court, uint32_t rank, const struct rule *rule,
+                         double excess_ms)
+{
+    static const double caps[] = { [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9,
+                                   [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3 };
+    double limit = rule->share * history_typical_ms(&court->history, rank, rule->steps), cap;
+    uint32_t peers;
+
+    history_peers_ms(&court->history, &court->model, rank, rule->steps, split_local_ns, &peers);
+    cap = caps[court->model.rank[rank].rung] - (peers < 2 ? 0.08 : 0);
+    if (court->history.host_view)
+        cap = MIN(cap, 0.7);
+    return MIN(cap, 0.75 + 0.2 * MIN(1, excess_ms / MAX(limit, 0.001) - 1));
+}
+
+static void say_why(struct court *court, struct verdict *draft, uint32_t rank, uint32_t steps,
+                    double excess_ms, double cost_ms)
+{
+    const struct history *history = &court->history;
+    const struct model *model = &court->model;
+    split_part *whole_part = split_local_ns;
+    double own, theirs, period = history_period_ms(history, steps);
+    uint32_t peers;
+
+    if (draft->layer == LAYER_GPU)
+        whole_part = part_compute;
+    own = history_part_ms(history, rank, steps, whole_part);
+    theirs = history_peers_ms(history, model, rank, steps, whole_part, &peers);
+    verdict_because(draft, "ring", "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
+                    draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
+                    peers == 1 ? "" : "s", theirs, steps, rung_name(model->rank[rank].rung));
+    if (draft->layer != LAYER_GPU) {
+        unsigned phase = longest_phase(court, rank, steps, &own, &theirs);
+
+        verdict_because(draft, "ring", "device idle while the host is in %s: %.1f ms, peers %.1f ms",
+                        phase_name(phase), own, theirs);
+    }
+    verdict_because(draft, "replay", "each step of %.1f ms would be %.1f ms shorter with it as its peers",
+                    period, cost_ms);
+    own = history_part_ms(history, rank, steps, part_starved);
+    theirs = history_peers_ms(history, model, rank, steps, part_starved, &peers);
+    if (draft->layer == LAYER_CPU)
+        verdict_because(draft, "schedstat", "ready to run but without a cpu %.1f ms a step, peers %.1f ms",
+                        own, theirs);
+    else
+        verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step, peers %.1f ms, of %.1f ms excess",
+                         own, theirs, excess_ms);
+    own = history_part_ms(history, rank, steps, part_input);
+    theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
+    verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peers %.1f ms", own, theirs);
+    own = history_part_ms(history, rank, steps, part_transfer);
+    theirs = history_peers_ms(history, model, rank, steps, part_transfer, &peers);
+    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peers %.1f ms", own, theirs);
+}
+
+static const char *cause_of(unsigned layer)
+{
+    switch (layer) {
+    case LAYER_GPU:
+        return "device work takes longer than on its peers";
+    case LAYER_CPU:
+        return "its threads wait for a cpu";
+    default:
+        return "its host code leaves the device idle";
+    }
+}
+
+static uint64_t first_slow_step(const struct court *court, uint32_t rank, double limit_ms)
+{
+    uint64_t first = history_back(&court->history, 0)->step;
+
+    for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
+        const struct past_step *past = history_back(&court->history, back);
+
+        if (!past || (double)past->excess_ms[rank] < limit_ms)
+            break;
+        first = past->step;
+    }
+    return first;
+}
+
+static void accuse(struct court *court, uint32_t rank, const struct rule *rule, double cost_ms)
+{
+    double excess = history_excess_ms(&court->history, rank, rule->steps);
+    struct verdict draft = { .kind = VERDICT_STRAGGLER };
+    struct entry *entry;
+    bool fresh;
+
+    draft.layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
+    snprintf(draft.cause, sizeof(draft.cause), "%s", cause_of(draft.layer));
+    court_add_rank(court, &draft, rank);
+    if (draft.layer == LAYER_GPU)
+        snprintf(draft.device, sizeof(draft.device), "the device of rank %u", rank);
+    draft.confidence = confidence(court, rank, rule, excess);
+    draft.since_step = first_slow_step(court, rank, excess / 3);
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.seconds_per_step = cost_ms / 1e3;
+    say_why(court, &draft, rank, rule->steps, excess, cost_ms);
+    entry = court_find(court, &draft, &fresh);
+    if (entry && fresh) /* the steps it took to be sure have been paid for, too */
+        entry->cost_seconds +=
+            (double)(entry->verdict.decided_step - draft.since_step) * draft.seconds_per_step;
+}
+
+static void straggler_step(struct court *court)
+{
+    CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
+    double period = history_period_ms(&court->history, 5);
+
+    if (!flag || (court->history.lengths_vary && court->history.count < LEAST_HISTORY + 3))
+        return; /* lengths differ and it is not known yet what they explain */
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+        const struct rule *rule = NULL;
+        double cost;
+
+        if (open && open->verdict.rank_count > 1)
+            continue; /* its node's verdict covers it */
+        if (!open || !still_slow(court, rank))
+            rule = broken_rule(court, rank);
+        if (!rule && !(open && still_slow(court, rank)))
+            continue;
+        flag[rank] = 1;
+        cost = court_cost_ms(court, flag);
+        flag[rank] = 0;
+        if (open) {
+            if (cost >= 0)
+                open->verdict.seconds_per_step = cost / 1e3;
+            open->seen_step = history_back(&court->history, 0)->step;
+        } else if (cost > COST_SHARE * period) {
+            accuse(court, rank, rule, cost);
+        }
+    }
+}
+
+const struct judge judge_straggler = { .name = "straggler", .step = straggler_step };
