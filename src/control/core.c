@@ -11,8 +11,8 @@
 #include "judge/crash.h"
 #include "judge/ledger.h"
 
-#define PENDING_MAX 256      /* steps that wait for ranks */
-#define PATIENCE_STEPS 4     /* so many newer whole steps: the missing ranks will not come */
+#define PENDING_MAX 256  /* steps that wait for ranks */
+#define PATIENCE_STEPS 4 /* so many newer whole steps: the missing ranks will not come */
 #define LEDGER_NS (5 * NS_PER_S)
 
 struct core {
@@ -123,8 +123,8 @@ static struct whole *pending_get(struct core *core, uint64_t step)
         return NULL;
     memmove(core->pending + at + 1, core->pending + at,
             (core->pendings - at) * sizeof(*core->pending));
-    if (whole_init(&core->pending[at], core->court.model.world, step,
-                   core->court.model.attempt) < 0) {
+    if (whole_init(&core->pending[at], core->court.model.world, step, core->court.model.attempt) <
+        0) {
         memmove(core->pending + at, core->pending + at + 1,
                 (core->pendings - at) * sizeof(*core->pending));
         return NULL;

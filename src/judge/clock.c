@@ -39,8 +39,8 @@ static void visit_bound(struct model *model, struct reference *reference, uint32
 }
 
 /* Calls `visit` for each member of each synchronising collective, with the meeting's reference. */
-static void each_member(struct model *model, const struct whole *whole,
-                        struct reference *reference, uint32_t slot, member_visit *visit)
+static void each_member(struct model *model, const struct whole *whole, struct reference *reference,
+                        uint32_t slot, member_visit *visit)
 {
     for (uint32_t rank = 0; rank < model->world; rank++) {
         const struct model_shape *shape = whole->shape_of[rank];
@@ -69,7 +69,7 @@ static void node_settle(struct model_node *node)
         high = MIN(high, node->high_ns[i]);
     }
     if (low == INT64_MIN / 4 || high == INT64_MAX / 4)
-        return; /* nothing bounds it yet */
+        return;       /* nothing bounds it yet */
     if (low > high) { /* it drifted, or a time was wrong: older bounds go first */
         for (int i = 0; i < CLOCK_STEPS; i++) {
             node->low_ns[i] = INT64_MIN / 4;

@@ -12,8 +12,8 @@
 #include "judge/learn.h"
 #include "judge/ledger.h"
 
-#define CLOSE_AFTER_STEPS 8   /* not seen for so long: it is over */
-#define LEARN_RANKS 64        /* a step teaches from at most so many ranks */
+#define CLOSE_AFTER_STEPS 8 /* not seen for so long: it is over */
+#define LEARN_RANKS 64      /* a step teaches from at most so many ranks */
 
 int court_init(struct court *court, const char *run)
 {
@@ -62,7 +62,8 @@ struct entry *court_open_entry(struct court *court, unsigned kind, unsigned laye
         struct entry *entry = court->docket.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
-        if (!entry->open || verdict->kind != kind || (layer < LAYER_COUNT && verdict->layer != layer))
+        if (!entry->open || verdict->kind != kind ||
+            (layer < LAYER_COUNT && verdict->layer != layer))
             continue;
         if (rank == MODEL_NONE)
             return entry;
@@ -114,8 +115,8 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
         struct verdict before = entry->verdict;
 
         draft->decided_step = past ? past->step : court->last_step;
-        draft->decided_real_ns =
-            past ? past->begin_ns + past->measured_ns + court->mono_to_real_ns : draft->since_real_ns;
+        draft->decided_real_ns = past ? past->begin_ns + past->measured_ns + court->mono_to_real_ns
+                                      : draft->since_real_ns;
         entry->verdict = *draft;
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
             entry->verdict.since_step = before.since_step;

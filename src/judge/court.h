@@ -18,10 +18,10 @@
 struct entry { /* one verdict over its life */
     struct verdict verdict;
     bool open, changed;
-    uint64_t seen_step; /* newest step in which it was found again */
-    uint64_t steps;     /* it was open in */
+    uint64_t seen_step;  /* newest step in which it was found again */
+    uint64_t steps;      /* it was open in */
     double cost_seconds; /* of one GPU, summed over those steps */
-    int64_t told_ns;    /* when it was last emitted */
+    int64_t told_ns;     /* when it was last emitted */
 };
 
 struct docket {
@@ -39,20 +39,20 @@ struct court {
     struct history history;
     struct docket docket;
     struct ledger_book *book;
-    bool program_ready;    /* the newest step is loaded and fits */
-    uint64_t unfit_steps;  /* replay did not reproduce them: nothing was priced from them */
-    int64_t mono_to_real_ns; /* from the newest tick */
+    bool program_ready;        /* the newest step is loaded and fits */
+    uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
+    int64_t mono_to_real_ns;   /* from the newest tick */
     struct fact_exit exit[64]; /* of this attempt, in the order they came */
     uint32_t exits;
-    bool crash_told;       /* of this attempt */
-    uint64_t last_step;    /* newest whole step of all attempts */
+    bool crash_told;    /* of this attempt */
+    uint64_t last_step; /* newest whole step of all attempts */
 };
 
 int court_init(struct court *court, const char *run);
 void court_fini(struct court *court);
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns); /* a new one begins */
 int court_step(struct court *court, struct whole *whole); /* steps come in order */
-void court_end(struct court *court, int64_t mono_ns); /* the run is over: close everything */
+void court_end(struct court *court, int64_t mono_ns);     /* the run is over: close everything */
 
 /* A judge looks at the newest step.  It finds through court_find(). */
 struct judge {
@@ -66,8 +66,10 @@ extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
  */
 struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh);
 struct entry *court_open_entry(struct court *court, unsigned kind, unsigned layer, uint32_t rank);
-void court_add_rank(const struct court *court, struct verdict *draft, uint32_t rank); /* and its node */
-int64_t court_step_real_ns(const struct court *court, uint64_t step); /* when it began; 0: not in the window */
+void court_add_rank(const struct court *court, struct verdict *draft,
+                    uint32_t rank); /* and its node */
+int64_t court_step_real_ns(const struct court *court,
+                           uint64_t step); /* when it began; 0: not in the window */
 /* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
 double court_cost_ms(struct court *court, const uint8_t *flag);
 

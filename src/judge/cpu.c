@@ -11,7 +11,7 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define STEPS 4            /* that must agree */
+#define STEPS 4             /* that must agree */
 #define PRESSURE_LEAST 0.04 /* share of time without a cpu, above the typical */
 #define PRESSURE_TIMES 2.0  /* ... and so many times the typical */
 #define SLOWER 1.06         /* period against the typical period */
@@ -74,10 +74,10 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
     verdict_because(&draft, "schedstat",
                     "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
                     "%.1f ms a step ready but not running, %.1f ms throttled",
-                    court->model.node[node].name, 100 * pressure,
-                    100 * history->pressure[node], delayed_ms, throttled_ms);
-    verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before", history_period_ms(history, STEPS),
-                    history->base_period_ms);
+                    court->model.node[node].name, 100 * pressure, 100 * history->pressure[node],
+                    delayed_ms, throttled_ms);
+    verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
+                    history_period_ms(history, STEPS), history->base_period_ms);
     entry = court_find(court, &draft, &fresh);
     if (entry && fresh)
         entry->cost_seconds += (STEPS - 1) * draft.seconds_per_step;

@@ -59,7 +59,7 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
         past->length_ms = malloc(world * sizeof(float));
     }
     if (!past->split || !past->excess_ms || !past->typical_ms || !past->compute_ms ||
-         !past->length_ms) {
+        !past->length_ms) {
         past_fini(past);
         return NULL;
     }

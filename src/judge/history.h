@@ -9,10 +9,10 @@
 
 struct past_step {
     uint64_t step;
-    int64_t begin_ns;                          /* of the earliest rank, common clock */
+    int64_t begin_ns;                           /* of the earliest rank, common clock */
     int64_t measured_ns, replayed_ns, ideal_ns; /* replayed and ideal 0: not replayed or no fit */
-    struct rank_split *split;                  /* by rank */
-    float *excess_ms;  /* by rank: local work over the median of its peers, lengths explained away */
+    struct rank_split *split;                   /* by rank */
+    float *excess_ms; /* by rank: local work over the median of its peers, lengths explained away */
     float *typical_ms; /* by rank: that median of its peers */
     float *compute_ms; /* by rank: as the excess, of device compute alone */
     float *length_ms;  /* by rank: what its lengths explain, over its peers' mean */
@@ -26,7 +26,8 @@ struct history {
     double explained;      /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
     double base_period_ms; /* typical period of the steps before anything went wrong */
-    double *pressure;      /* by node: typical share of time its ranks waited for a cpu; -1: not known yet */
+    double *
+        pressure; /* by node: typical share of time its ranks waited for a cpu; -1: not known yet */
     uint32_t nodes;
 };
 

@@ -131,7 +131,9 @@ static bool stages_weigh(const struct court *court, struct stages *stages)
 static void stage_accuse(struct court *court, const struct stages *stages, double cost_ms)
 {
     const struct model *model = &court->model;
-    struct verdict draft = { .kind = VERDICT_IMBALANCE, .layer = LAYER_USER_CODE, .confidence = 0.9 };
+    struct verdict draft = { .kind = VERDICT_IMBALANCE,
+                             .layer = LAYER_USER_CODE,
+                             .confidence = 0.9 };
     struct entry *entry;
     bool fresh;
 
@@ -145,10 +147,12 @@ static void stage_accuse(struct court *court, const struct stages *stages, doubl
     draft.since_step = history_back(&court->history, STAGE_STEPS - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
-    verdict_because(&draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
-                    stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, STAGE_STEPS);
-    verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms of %.1f ms a step",
-                    cost_ms, history_period_ms(&court->history, STAGE_STEPS));
+    verdict_because(
+        &draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
+        stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, STAGE_STEPS);
+    verdict_because(&draft, "replay",
+                    "an even split of the stages would save %.1f ms of %.1f ms a step", cost_ms,
+                    history_period_ms(&court->history, STAGE_STEPS));
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
     entry = court_find(court, &draft, &fresh);
     if (entry && fresh)
@@ -165,7 +169,8 @@ static double stage_cost_ms(struct court *court, const struct stages *stages)
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         uint32_t stage = court->model.rank[rank].at[LAYOUT_PP];
 
-        scale[rank] = stage < stages->count ? stages->mean_ms / MAX(1e-3, stages->work_ms[stage]) : 1;
+        scale[rank] =
+            stage < stages->count ? stages->mean_ms / MAX(1e-3, stages->work_ms[stage]) : 1;
     }
     return (double)(program_replayed_ns(court->program) -
                     program_scaled_ns(court->program, scale)) /
@@ -180,7 +185,8 @@ static void stage_step(struct court *court)
     CLEAN(free_clean) double *work = NULL;
     double scale = open ? STAY : 1, cost;
 
-    if (history->count < STAGE_STEPS + 2 || court->model.world == 0 || !court->model.rank[0].has_layout)
+    if (history->count < STAGE_STEPS + 2 || court->model.world == 0 ||
+        !court->model.rank[0].has_layout)
         return;
     stages.count = court->model.rank[0].size[LAYOUT_PP];
     if (stages.count < 2)

@@ -73,8 +73,7 @@ static void learn_span(struct pass *pass, uint32_t item)
 
 static void learn_comm(struct pass *pass, uint32_t item)
 {
-    if (!pass->span_seen ||
-        pass->span_end_ns > pass->time[item].start_ns + pass->tolerance_ns)
+    if (!pass->span_seen || pass->span_end_ns > pass->time[item].start_ns + pass->tolerance_ns)
         forbid(pass->class, &pass->class->after_span[item]);
 }
 

@@ -143,7 +143,7 @@ static void roll_back(struct ledger_book *book, uint64_t step)
     }
 }
 
-struct parts { /* of a step, for all ranks */
+struct parts {     /* of a step, for all ranks */
     double excess; /* seconds the step was longer than ideal */
     double data;   /* share of that which lengths explain */
     bool fits;
@@ -181,10 +181,10 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     seconds[LEDGER_TRANSFER] = (double)split->transfer_ns / 1e9;
     seconds[LEDGER_INPUT] = (double)split->host_ns[LOCKSTEP_PHASE_DATA] / 1e9;
     seconds[LEDGER_CHECKPOINT] = (double)split->host_ns[LOCKSTEP_PHASE_CHECKPOINT] / 1e9;
-    seconds[LEDGER_START_UP] = (double)(split->host_ns[LOCKSTEP_PHASE_INIT] +
-                                        split->host_ns[LOCKSTEP_PHASE_COMM_INIT] +
-                                        split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
-                               1e9;
+    seconds[LEDGER_START_UP] =
+        (double)(split->host_ns[LOCKSTEP_PHASE_INIT] + split->host_ns[LOCKSTEP_PHASE_COMM_INIT] +
+                 split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
+        1e9;
     seconds[LEDGER_UNATTRIBUTED] += idle;
 }
 

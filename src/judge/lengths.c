@@ -13,7 +13,7 @@
 
 #define FIT_STEPS 16
 #define FIT_SAMPLES 4096
-#define FIT_LEAST 16   /* samples before anything is explained */
+#define FIT_LEAST 16    /* samples before anything is explained */
 #define VARY_SHARE 0.01 /* lengths that differ by less than this do not matter */
 
 struct sums {

@@ -18,10 +18,23 @@
 #define MODEL_LINES_MAX 16     /* host, then streams in order of appearance */
 #define MODEL_RANKS_MAX 262144 /* more than anyone has */
 
-enum layout_field { LAYOUT_TP, LAYOUT_PP, LAYOUT_DP, LAYOUT_CP, LAYOUT_EP, LAYOUT_FIELDS };
+enum layout_field {
+    LAYOUT_TP,
+    LAYOUT_PP,
+    LAYOUT_DP,
+    LAYOUT_CP,
+    LAYOUT_EP,
+    LAYOUT_FIELDS
+};
 
 /* Against whom a rank is compared, best first; what is used is printed and caps confidence. */
-enum rung { RUNG_DP, RUNG_TP, RUNG_CLASS, RUNG_PAST, RUNG_NONE };
+enum rung {
+    RUNG_DP,
+    RUNG_TP,
+    RUNG_CLASS,
+    RUNG_PAST,
+    RUNG_NONE
+};
 const char *rung_name(enum rung rung);
 
 struct model_class {
@@ -32,11 +45,15 @@ struct model_class {
     uint32_t learnt;  /* rank-steps seen */
     uint32_t version; /* changes when something below does */
     /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */
-    uint8_t *sync;       /* by item, +1 for the end: all that is launched before has always ended by then */
-    uint8_t *waited;     /* the same: and the host was seen to wait for it */
-    uint8_t *after_span; /* by item: a communication op starts after the last span launched before it */
-    uint8_t *prompt;     /* by item: it was seen to start soon after its launch, so the launch matters */
-    uint32_t *after[MODEL_LINES_MAX]; /* by line, then item: a span starts after so many ops of the line */
+    uint8_t
+        *sync; /* by item, +1 for the end: all that is launched before has always ended by then */
+    uint8_t *waited; /* the same: and the host was seen to wait for it */
+    uint8_t
+        *after_span; /* by item: a communication op starts after the last span launched before it */
+    uint8_t
+        *prompt; /* by item: it was seen to start soon after its launch, so the launch matters */
+    uint32_t *after
+        [MODEL_LINES_MAX]; /* by line, then item: a span starts after so many ops of the line */
 };
 
 struct model_shape {
@@ -51,7 +68,7 @@ struct model_comm {
     uint64_t id;
     uint32_t size, kind;
     char name[FACT_NAME];
-    uint32_t *member; /* by index: rank, MODEL_NONE when unseen */
+    uint32_t *member;          /* by index: rank, MODEL_NONE when unseen */
     uint8_t eager, rendezvous; /* learnt of its sends */
 };
 
@@ -67,7 +84,8 @@ struct model_rank {
 struct model_node {
     char name[FACT_NAME];
     int64_t offset_ns, error_ns; /* add the offset to this node's times; known within error */
-    int64_t low_ns[CLOCK_STEPS], high_ns[CLOCK_STEPS]; /* bounds of the offset from the last steps */
+    int64_t low_ns[CLOCK_STEPS],
+        high_ns[CLOCK_STEPS]; /* bounds of the offset from the last steps */
     bool aligned;
 };
 
@@ -98,7 +116,8 @@ struct model {
 
 void model_fini(struct model *model);
 int model_resize(struct model *model, uint32_t world); /* grows only; -ENOMEM, -E2BIG */
-uint32_t model_node(struct model *model, const char *name); /* finds or adds; MODEL_NONE: no memory */
+uint32_t model_node(struct model *model,
+                    const char *name); /* finds or adds; MODEL_NONE: no memory */
 int model_ring(struct model *model, const struct fact_ring *fact);
 int model_comm(struct model *model, const struct fact_comm *fact);
 int model_shape(struct model *model, struct fact_shape *fact); /* takes the items */
@@ -115,8 +134,7 @@ static inline int64_t whole_begin(const struct model *model, const struct whole 
 {
     uint32_t node = model->rank[rank].node;
 
-    return whole->step_of[rank].begin_ns +
-           (node < model->nodes ? model->node[node].offset_ns : 0);
+    return whole->step_of[rank].begin_ns + (node < model->nodes ? model->node[node].offset_ns : 0);
 }
 
 #endif

@@ -14,7 +14,14 @@
 #define FIT_PER_MILLE 20
 #define SMALL_OPS 2000000 /* up to here every launch is an op, above only those that matter */
 
-enum op_kind { OP_BEGIN, OP_HOST, OP_END, OP_SPAN, OP_COMM, OP_JOIN };
+enum op_kind {
+    OP_BEGIN,
+    OP_HOST,
+    OP_END,
+    OP_SPAN,
+    OP_COMM,
+    OP_JOIN
+};
 
 struct op_info {
     uint32_t item;
@@ -90,11 +97,11 @@ struct builder { /* of one rank's ops */
     struct program *program;
     const struct model_shape *shape;
     uint32_t rank;
-    uint32_t host;                        /* newest host op */
-    uint32_t newest[MODEL_LINES_MAX];     /* newest op of each stream's line */
-    uint32_t *at[MODEL_LINES_MAX];        /* ops of each stream's line, by place */
+    uint32_t host;                    /* newest host op */
+    uint32_t newest[MODEL_LINES_MAX]; /* newest op of each stream's line */
+    uint32_t *at[MODEL_LINES_MAX];    /* ops of each stream's line, by place */
     uint32_t count[MODEL_LINES_MAX];
-    uint32_t span;                        /* newest span */
+    uint32_t span; /* newest span */
     bool keep_launches;
 };
 
@@ -136,11 +143,11 @@ static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t cou
             continue;
         if (used == 2) {
             struct program *program = builder->program;
-            uint32_t join =
-                op_add(program, OP_JOIN, 0,
-                       (struct replay_op){ .line = program->world * MODEL_LINES_MAX + program->lines++,
-                                           .meet = REPLAY_NONE,
-                                           .dep = { have[0], have[1] } });
+            uint32_t join = op_add(
+                program, OP_JOIN, 0,
+                (struct replay_op){ .line = program->world * MODEL_LINES_MAX + program->lines++,
+                                    .meet = REPLAY_NONE,
+                                    .dep = { have[0], have[1] } });
 
             if (join == REPLAY_NONE)
                 return -ENOMEM;
@@ -157,7 +164,8 @@ static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t cou
 static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
 {
     const struct model_class *class = builder->shape->class;
-    struct replay_op op = { .line = line_number(builder, 0), .meet = REPLAY_NONE,
+    struct replay_op op = { .line = line_number(builder, 0),
+                            .meet = REPLAY_NONE,
                             .dep = { REPLAY_NONE, REPLAY_NONE } };
     bool sync = class->sync[point] && class->waited[point];
 
@@ -180,7 +188,8 @@ static int stream_add(struct builder *builder, const struct splitter *splitter,
     const struct model_class *class = builder->shape->class;
     const struct model *model = builder->program->model;
     uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 1], count = 0, added;
-    struct replay_op op = { .line = line_number(builder, line), .meet = REPLAY_NONE,
+    struct replay_op op = { .line = line_number(builder, line),
+                            .meet = REPLAY_NONE,
                             .role = REPLAY_BOTH };
     int result;
 
@@ -228,7 +237,8 @@ static int rank_build(struct builder *builder, const struct splitter *splitter,
         builder->count[line] = 0;
     }
     builder->host = op_add(builder->program, OP_BEGIN, 0,
-                           (struct replay_op){ .line = line_number(builder, 0), .meet = REPLAY_NONE,
+                           (struct replay_op){ .line = line_number(builder, 0),
+                                               .meet = REPLAY_NONE,
                                                .dep = { REPLAY_NONE, REPLAY_NONE } });
     if (builder->host == REPLAY_NONE)
         return -ENOMEM;
@@ -312,8 +322,8 @@ struct loader { /* of one rank's durations */
     const struct item_time *time;
     const struct model_class *class;
     int64_t cap_ns, total_ns;
-    int64_t point_ns;                 /* newest host point */
-    int64_t end_ns[MODEL_LINES_MAX];  /* newest end on each line */
+    int64_t point_ns;                /* newest host point */
+    int64_t end_ns[MODEL_LINES_MAX]; /* newest end on each line */
     int64_t last_end_ns, span_end_ns;
     int64_t place_end_ns;
 };
@@ -453,7 +463,8 @@ static int program_measure(struct program *program, const struct whole *whole,
     gaps_add(program, whole, splitter, last_gap);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         if (whole->shape_of[rank])
-            program->duration[program->first[rank]] = whole_begin(program->model, whole, rank) - first;
+            program->duration[program->first[rank]] =
+                whole_begin(program->model, whole, rank) - first;
     }
     program->measured = end - last;
     return 0;

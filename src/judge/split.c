@@ -184,8 +184,8 @@ static int meetings_fill(struct splitter *splitter, const struct model *model,
             if (shape->fact.item[i].kind == ITEM_COLL) {
                 number = splitter->first[shape->comm[i]] + shape->ordinal[i];
             } else if (shape->fact.item[i].kind == ITEM_P2P) {
-                uint64_t *at = map_put(&splitter->pair, pair_key(model, whole, rank, i),
-                                       splitter->meetings);
+                uint64_t *at =
+                    map_put(&splitter->pair, pair_key(model, whole, rank, i), splitter->meetings);
 
                 if (!at)
                     return -ENOMEM;
@@ -224,7 +224,13 @@ static int64_t item_wait_ns(const struct splitter *splitter, const struct model 
 
 /* ---- one rank's sweep ---- */
 
-enum state { STATE_NONE, STATE_HOST, STATE_WAIT, STATE_TRANSFER, STATE_COMPUTE };
+enum state {
+    STATE_NONE,
+    STATE_HOST,
+    STATE_WAIT,
+    STATE_TRANSFER,
+    STATE_COMPUTE
+};
 
 struct cursor { /* on one line: the item now in view, and its next border */
     uint32_t item;
@@ -276,9 +282,9 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
         at->state = STATE_COMPUTE;
         if (sweep->shape->class->kind[at->item] != ITEM_SPAN) {
             at->state = STATE_WAIT;
-            at->next_ns = MIN(at->end_ns, time->start_ns + item_wait_ns(sweep->splitter, sweep->model,
-                                                                        sweep->whole, sweep->rank,
-                                                                        at->item));
+            at->next_ns =
+                MIN(at->end_ns, time->start_ns + item_wait_ns(sweep->splitter, sweep->model,
+                                                              sweep->whole, sweep->rank, at->item));
         }
     } else if (at->state == STATE_WAIT) {
         at->state = STATE_TRANSFER;

@@ -26,12 +26,12 @@ static const struct rule {
     { 18, 0.035, 4 },
 };
 
-#define WARM_UP_STEPS 2    /* the first steps of an attempt are never typical */
-#define LEAST_HISTORY 5    /* steps before anybody is suspected */
+#define WARM_UP_STEPS 2      /* the first steps of an attempt are never typical */
+#define LEAST_HISTORY 5      /* steps before anybody is suspected */
 #define LEAST_EXCESS_MS 0.3f /* nothing finer is anyone's business */
-#define COST_SHARE 0.01    /* below this share of the step a straggler is not worth a word */
-#define STAY_SHARE 0.6     /* an open verdict stays while this share of the lowest limit remains */
-#define CPU_SHARE 0.4      /* of the excess spent ready to run but without a cpu: layer cpu */
+#define COST_SHARE 0.01      /* below this share of the step a straggler is not worth a word */
+#define STAY_SHARE 0.6 /* an open verdict stays while this share of the lowest limit remains */
+#define CPU_SHARE 0.4  /* of the excess spent ready to run but without a cpu: layer cpu */
 
 static int64_t part_compute(const struct rank_split *split)
 {
@@ -70,7 +70,8 @@ static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t
 
             own += (double)past->split[rank].host_ns[phase] / 1e6 / used;
             for (uint32_t other = 0; other < court->model.world; other++) {
-                if (other != rank && court->model.rank[other].peers == court->model.rank[rank].peers) {
+                if (other != rank &&
+                    court->model.rank[other].peers == court->model.rank[rank].peers) {
                     peers += (double)past->split[other].host_ns[phase] / 1e6;
                     count++;
                 }
@@ -90,7 +91,7 @@ static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t
 static const char *phase_name(unsigned phase)
 {
     static const char *const names[LOCKSTEP_PHASE_COUNT] = {
-        "outside any phase", "init",     "comm-init", "compile",    "data", "forward",
+        "outside any phase", "init",      "comm-init",  "compile",    "data", "forward",
         "backward",          "optimizer", "checkpoint", "evaluation", "gc",   "other",
     };
 
@@ -147,8 +148,9 @@ static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t step
 static double confidence(const struct court *court, uint32_t rank, const struct rule *rule,
                          double excess_ms)
 {
-    static const double caps[] = { [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9,
-                                   [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3 };
+    static const double caps[] = {
+        [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
+    };
     double limit = rule->share * history_typical_ms(&court->history, rank, rule->steps), cap;
     uint32_t peers;
 
@@ -172,25 +174,30 @@ static void say_why(struct court *court, struct verdict *draft, uint32_t rank, u
         whole_part = part_compute;
     own = history_part_ms(history, rank, steps, whole_part);
     theirs = history_peers_ms(history, model, rank, steps, whole_part, &peers);
-    verdict_because(draft, "ring", "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
+    verdict_because(draft, "ring",
+                    "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
                     peers == 1 ? "" : "s", theirs, steps, rung_name(model->rank[rank].rung));
     if (draft->layer != LAYER_GPU) {
         unsigned phase = longest_phase(court, rank, steps, &own, &theirs);
 
-        verdict_because(draft, "ring", "device idle while the host is in %s: %.1f ms, peers %.1f ms",
+        verdict_because(draft, "ring",
+                        "device idle while the host is in %s: %.1f ms, peers %.1f ms",
                         phase_name(phase), own, theirs);
     }
-    verdict_because(draft, "replay", "each step of %.1f ms would be %.1f ms shorter with it as its peers",
-                    period, cost_ms);
+    verdict_because(draft, "replay",
+                    "each step of %.1f ms would be %.1f ms shorter with it as its peers", period,
+                    cost_ms);
     own = history_part_ms(history, rank, steps, part_starved);
     theirs = history_peers_ms(history, model, rank, steps, part_starved, &peers);
     if (draft->layer == LAYER_CPU)
-        verdict_because(draft, "schedstat", "ready to run but without a cpu %.1f ms a step, peers %.1f ms",
-                        own, theirs);
+        verdict_because(draft, "schedstat",
+                        "ready to run but without a cpu %.1f ms a step, peers %.1f ms", own,
+                        theirs);
     else
-        verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step, peers %.1f ms, of %.1f ms excess",
-                         own, theirs, excess_ms);
+        verdict_rule_out(draft, LAYER_CPU,
+                         "without a cpu %.1f ms a step, peers %.1f ms, of %.1f ms excess", own,
+                         theirs, excess_ms);
     own = history_part_ms(history, rank, steps, part_input);
     theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
     verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peers %.1f ms", own, theirs);
