@@ -31,7 +31,7 @@ static void bench_replay_print_json(const struct bench_report *report)
         struct json_object *value = json_object_new_double(figure->value);
         struct json_object *under = NULL;
 
-        if (!figure->key[0]) {
+        if (!figure->key) {
             json_object_object_add(root, figure->name, value);
             continue;
         }
@@ -50,9 +50,23 @@ static void bench_replay_print(const struct bench_report *report)
     for (size_t i = 0; i < report->count; i++) {
         const struct bench_figure *figure = &report->figure[i];
 
-        printf("%-15s %-8s %15.*f  %s\n", figure->name, figure->key, figure->value < 1000 ? 3 : 0,
-               figure->value, figure->text);
+        printf("%-15s %-8s %12.*f  %s", figure->name, figure->key ? figure->key : "",
+               figure->value < 1000 ? 3 : 0, figure->value, figure->text ? figure->text : "");
+        if (figure->at_least > 0)
+            printf(" (bar: at least %.0f)", figure->at_least);
+        if (figure->at_most > 0)
+            printf(" (bar: at most %.0f)", figure->at_most);
+        putchar('\n');
     }
+}
+
+static bool bench_replay_good(const struct bench_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (!bench_figure_good(&report->figure[i]))
+            return false;
+    }
+    return true;
 }
 
 static int bench_replay_run(int argc, char **argv)
@@ -78,7 +92,7 @@ static int bench_replay_run(int argc, char **argv)
         bench_replay_print_json(&report);
     else
         bench_replay_print(&report);
-    return 0;
+    return bench_replay_good(&report) ? 0 : 1;
 }
 
 const struct command command_bench_replay = {
@@ -86,7 +100,7 @@ const struct command command_bench_replay = {
     .operands = "",
     .summary = "how fast steps are replayed and judged, on one core",
     .details = "Replays a step of up to 131072 GPUs (tp 8, pp 16, 64 micro-batches) and says what\n"
-               "part of the memory's speed it reaches.",
+               "part of the memory's speed it reaches.  Exits 1 when a bar is missed.",
     .opt = bench_replay_opts,
     .run = bench_replay_run,
 };

@@ -6,6 +6,7 @@
 #ifndef LOCKSTEP_LAB_BENCH_REPLAY_H
 #define LOCKSTEP_LAB_BENCH_REPLAY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,10 +15,11 @@
 #define BENCH_FIGURES_MAX 64
 
 struct bench_figure {
-    char name[40];
-    char key[16]; /* "": the name has one number only */
+    const char *name;
+    const char *key;  /* NULL: the name has one number only */
+    const char *text; /* what it is, for people; NULL: as the one before */
     double value;
-    char text[80]; /* what it is, for people */
+    double at_least, at_most; /* the bars; 0: none */
 };
 
 struct bench_report {
@@ -25,8 +27,8 @@ struct bench_report {
     size_t count;
 };
 
-void bench_report_add(struct bench_report *report, const char *name, const char *key, double value,
-                      const char *text);
+void bench_report_add(struct bench_report *report, const struct bench_figure *figure);
+bool bench_figure_good(const struct bench_figure *figure); /* within its bars */
 
 /* Runs every row.  `repeats` of each run are interleaved; the median counts. */
 int bench_replay(uint32_t repeats, struct bench_report *report, struct err *err);
