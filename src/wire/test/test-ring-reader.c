@@ -167,6 +167,29 @@ static void damaged_records_are_counted_and_the_rest_is_read(void **state)
     ring_reader_close(reader);
 }
 
+static void a_hole_is_told_where_it_is_when_asked_for(void **state)
+{
+    struct file *file = *state;
+    struct ring_reader *reader = file_open(file);
+    uint64_t lost = 0, kind = 200;
+
+    ring_reader_mark_lost(reader);
+    for (uint64_t i = 0; i < 3 * RECORDS; i++)
+        make_tick(&file->make, 1, i, i);
+    make_write(file->make.fd, &kind, 8, make_record_offset(&file->make, 1, 3 * RECORDS - 2) + 24);
+    assert_int_equal(ring_reader_next(reader, file->event, ROOM, &lost, NULL), RECORDS - 2 + 2);
+    assert_int_equal(lost, 2 * RECORDS + 1 + 1);
+    assert_int_equal(file->event[0].kind, RING_LOST);
+    assert_int_equal(file->event[0].a, 2 * RECORDS + 1);
+    assert_int_equal(file->event[0].b, RING_NO_STEP);
+    assert_int_equal(file->event[0].lane, 1);
+    assert_int_equal(file->event[1].a, 2 * RECORDS + 1);
+    assert_int_equal(file->event[RECORDS - 2].kind, RING_LOST);
+    assert_int_equal(file->event[RECORDS - 2].a, 1);
+    assert_int_equal(file->event[RECORDS - 1].a, 3 * RECORDS - 1);
+    ring_reader_close(reader);
+}
+
 static void hostile_heads_neither_loop_nor_stop_the_other_lanes(void **state)
 {
     static const uint64_t head[] = { UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63, RING_HEAD_MAX,
@@ -406,6 +429,7 @@ int main(void)
         FILE_TEST(lanes_are_merged_by_time_and_stay_in_order_within),
         FILE_TEST(a_record_that_is_being_written_is_left_for_later),
         FILE_TEST(damaged_records_are_counted_and_the_rest_is_read),
+        FILE_TEST(a_hole_is_told_where_it_is_when_asked_for),
         FILE_TEST(hostile_heads_neither_loop_nor_stop_the_other_lanes),
         FILE_TEST(lost_records_never_overflow_their_count),
         FILE_TEST(a_file_cut_anywhere_gives_an_error_or_what_is_left),

@@ -1,0 +1,215 @@
+/* test-ring-golden.c - the format cannot change unnoticed.
+ *
+ * test-ring-golden BIN TEXT     the bytes in BIN read as TEXT says, and are made again as they are
+ * test-ring-golden --make BIN TEXT    writes both (a new version gets a new name, old files stay)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "core/clean.h"
+#include "lockstep/probe.h"
+#include "wire/test/ring_make.h"
+
+#define GOLDEN_LANES 2u
+#define GOLDEN_RECORDS 32u
+#define GOLDEN_BYTES (RING_LANES_OFFSET + GOLDEN_LANES * (64u + GOLDEN_RECORDS * 64u))
+
+static const struct ring_event golden_events[] = {
+    { 1000, RING_NO_STEP, RING_PHASE_BEGIN, LOCKSTEP_PHASE_INIT, 0, -1, 0, 0, 0, 0, 0 },
+    { 2000, RING_NO_STEP, RING_PHASE_END, LOCKSTEP_PHASE_INIT, 0, -1, 0, 0, 0, 0, 0 },
+    { 2500, 41, RING_DEPTH, 0, 0, -1, 0, 0x100, 0, 0, 0 },
+    { 2600, 41, RING_STEP_BEGIN, 0, 0, -1, 0, 0, 0, 0, 0 },
+    { 2700, 41, RING_COLL_ENQUEUE, LOCKSTEP_OP_ALL_REDUCE, 7, 0, 0, 12, 1 << 20, 0, 0 },
+    { 2750, 41, RING_COLL_START, 0, 0, 0, 1, 12, 0, 0, 0 },
+    { 2950, 41, RING_COLL_END, 0, 0, 0, 1, 12, 0, 0, 0 },
+    { 2800, 41, RING_P2P_ENQUEUE, LOCKSTEP_OP_RECV, 65535, 63, 0, 3, 4096, 1, 0 },
+    { 2900, 41, RING_P2P_START, 0, 0, 63, 0, 3, 0, 0, 0 },
+    { 3000, 41, RING_P2P_END, 0, 0, 63, 0, 3, 0, 0, 0 },
+    { 3100, 41, RING_SPAN, LOCKSTEP_PHASE_BACKWARD, 1, -1, 0, 2600, 2650, 3050, 0 },
+    { 3200, 41, RING_METRIC, LOCKSTEP_METRIC_LOSS, 0, -1, 0, 0x4004000000000000, 0, 0, 0 },
+    { 3300, 41, RING_DIGEST, 0, 0, -1, 0, 1 | 4ull << 32, 0x1111, 0x2222, 0 },
+    { 3400, 41, RING_NOTE, 0x80, 0, -1, 0, 0x6920736168207369, 0x726f772073277469,
+      0x6c6c612061207364, 0x756f2065646f7720 },
+    { 3400, 41, RING_NOTE, 1, 0, -1, 0, 0x74, 0, 0, 0 },
+    { 3500, 41, RING_STEP_END, 0, 0, -1, 0, 0, 0, 0, 0 },
+};
+
+static void golden_comm(int fd, uint32_t place, uint64_t id, uint32_t kind, const char *name)
+{
+    struct ring_comm comm = { .ready = 1, .size = 4, .index = 2, .kind = kind, .id = id };
+
+    snprintf(comm.name, sizeof(comm.name), "%s", name);
+    comm.coll_enqueued = 13;
+    comm.coll_started = 12;
+    comm.coll_ended = 11;
+    comm.p2p_enqueued = 6;
+    comm.p2p_started = 5;
+    comm.p2p_ended = 4;
+    make_write(fd, &comm, sizeof(comm), RING_COMMS_OFFSET + place * sizeof(comm));
+}
+
+static void golden_write(int fd)
+{
+    static const uint16_t layout[10] = { 2, 2, 2, 1, 1, 1, 0, 1, 0, 0 };
+    struct ring_header header;
+    struct ring_make make;
+
+    make_begin(&make, fd, GOLDEN_LANES, GOLDEN_RECORDS);
+    make_header(&header, GOLDEN_LANES, GOLDEN_RECORDS);
+    header.step = 41;
+    header.comms_used = 2;
+    header.dropped = 5;
+    header.closed = 1;
+    header.layout_seq = 2;
+    for (size_t i = 0; i < COUNT(layout); i++)
+        header.layout[i] = layout[i];
+    header.control = LOCKSTEP_CONTROL_CHECKPOINT_NOW | 1 << LOCKSTEP_CONTROL_DEPTH_SHIFT;
+    make_write(fd, &header, sizeof(header), 0);
+    golden_comm(fd, 0, 0x0123456789abcdef, LOCKSTEP_COMM_DP, "dp");
+    golden_comm(fd, 63, 9, LOCKSTEP_COMM_PP, "pp");
+    for (size_t i = 0; i < COUNT(golden_events); i++)
+        make_put(&make, golden_events[i].lane, &golden_events[i]);
+}
+
+static void golden_tell_info(struct ring_reader *reader, FILE *out)
+{
+    struct ring_info i;
+
+    if (ring_reader_info(reader, &i, NULL) < 0)
+        abort();
+    fprintf(out, "rank %u world %u attempt %u pid %u ns %" PRIu64 " start %" PRIu64 " uid %u\n",
+            i.rank, i.world, i.attempt, i.pid, i.pid_ns_inode, i.pid_start, i.uid);
+    fprintf(out, "lanes %u records %u used %u comms %u step %" PRIu64 " dropped %" PRIu64 "\n",
+            i.lanes, i.lane_records, i.lanes_used, i.comms_used, i.step, i.dropped);
+    fprintf(out, "open %" PRIu64 " %" PRIu64 " closed %d run %s program %s\n", i.open_mono_ns,
+            i.open_real_ns, i.closed, i.run, i.program);
+    fprintf(out, "layout %d:", i.has_layout);
+    for (size_t k = 0; k < COUNT(i.layout); k++)
+        fprintf(out, " %u", i.layout[k]);
+    fputc('\n', out);
+}
+
+static void golden_tell_comms(struct ring_reader *reader, FILE *out)
+{
+    for (uint32_t i = 0; i < RING_COMMS; i++) {
+        struct ring_comm_info c;
+
+        if (ring_reader_comm(reader, i, &c) != 1)
+            continue;
+        fprintf(out, "comm %u id %016" PRIx64 " size %u index %u kind %u name %s", i, c.id, c.size,
+                c.index, c.kind, c.name);
+        fprintf(out, " coll %" PRIu64 " %" PRIu64 " %" PRIu64, c.coll_enqueued, c.coll_started,
+                c.coll_ended);
+        fprintf(out, " p2p %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c.p2p_enqueued, c.p2p_started,
+                c.p2p_ended);
+    }
+}
+
+static void golden_tell(const char *path, FILE *out)
+{
+    struct ring_reader *reader = NULL;
+    struct ring_event event[64];
+    struct err err = { "" };
+    uint64_t lost = 0;
+    int got;
+
+    if (ring_reader_open(path, &reader, &err) < 0) {
+        fprintf(out, "%s\n", err.text);
+        return;
+    }
+    golden_tell_info(reader, out);
+    golden_tell_comms(reader, out);
+    got = ring_reader_next(reader, event, COUNT(event), &lost, &err);
+    for (int i = 0; i < got; i++) {
+        const struct ring_event *e = &event[i];
+
+        fprintf(out, "%" PRIu64 " lane %u step %" PRId64 " kind %u detail %u stream %u comm %d",
+                e->time_ns, e->lane, (int64_t)e->step, e->kind, e->detail, e->stream, e->comm);
+        fprintf(out, " %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64 "\n", e->a, e->b, e->c, e->d);
+    }
+    fprintf(out, "events %d lost %" PRIu64 "\n", got, lost);
+    ring_reader_close(reader);
+}
+
+static size_t golden_load(const char *path, char *out, size_t room)
+{
+    CLEAN(file_clean) FILE *file = fopen(path, "rb");
+
+    if (!file) {
+        perror(path);
+        exit(1);
+    }
+    return fread(out, 1, room, file);
+}
+
+static int golden_same(const char *what, const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    for (size_t i = 0; i < MAX(a_size, b_size); i++)
+        if (i >= a_size || i >= b_size || a[i] != b[i]) {
+            printf("not ok - %s: differs at byte %zu\n", what, i);
+            return 0;
+        }
+    printf("ok - %s\n", what);
+    return 1;
+}
+
+/* A copy of the file, owned by whoever runs the test: the reader refuses other people's. */
+static void golden_copy(const char *bin, int fd)
+{
+    static char bytes[2 * GOLDEN_BYTES];
+    size_t size = golden_load(bin, bytes, sizeof(bytes));
+
+    make_write(fd, bytes, size, 0);
+}
+
+static int golden_check(const char *bin, const char *text)
+{
+    static char want[2 * GOLDEN_BYTES], have[2 * GOLDEN_BYTES];
+    char path[] = "/tmp/lockstep-golden-XXXXXX";
+    int fd = mkstemp(path), good;
+    FILE *out = fmemopen(have, sizeof(have), "w");
+    size_t size;
+
+    if (fd < 0 || !out)
+        return 1;
+    golden_copy(bin, fd);
+    golden_tell(path, out);
+    size = (size_t)ftell(out);
+    fclose(out);
+    good = golden_same("reads as it always did", have, size, want,
+                       golden_load(text, want, sizeof(want)));
+    golden_write(fd);
+    size = golden_load(path, have, sizeof(have));
+    good &= golden_same("is written as it always was", have, size, want,
+                        golden_load(bin, want, sizeof(want)));
+    close(fd);
+    unlink(path);
+    return !good;
+}
+
+static int golden_make(const char *bin, const char *text)
+{
+    CLEAN(fd_clean) int fd = open(bin, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    CLEAN(file_clean) FILE *out = fopen(text, "wx");
+
+    if (fd < 0 || !out) {
+        perror(fd < 0 ? bin : text);
+        return 1;
+    }
+    golden_write(fd);
+    golden_tell(bin, out);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "--make") == 0)
+        return golden_make(argv[2], argv[3]);
+    if (argc != 3) {
+        fprintf(stderr, "usage: test-ring-golden [--make] BIN TEXT\n");
+        return 2;
+    }
+    return golden_check(argv[1], argv[2]);
+}

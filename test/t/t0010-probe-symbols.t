@@ -1,0 +1,69 @@
+#!/bin/sh
+# What enters the training process: libc only, nothing newer than GLIBC_2.17 (CentOS 7), the public
+# names and no others, and nothing that runs by itself.
+. "$SOURCE/test/t/tap.sh"
+
+limit=2.17
+
+# The versions of libc that a library asks for which are newer than the limit.
+too_new() # LIBRARY
+{
+    objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sort -u | while read -r version; do
+        newest=$(printf '%s\n%s\n' "${version#GLIBC_}" "$limit" | sort -V | tail -n 1)
+        [ "$newest" = "$limit" ] || echo "$version"
+    done
+}
+
+only_old() # LIBRARY
+{
+    too_new "$1" >"$TAP/new"
+    objdump -T "$1" | grep -F -f "$TAP/new"
+    [ ! -s "$TAP/new" ]
+}
+
+only_libc() # LIBRARY
+{
+    objdump -p "$1" | awk '$1 == "NEEDED" { print $2 }' | grep -Evx 'libc\.so\.6|ld-linux.*'
+    [ $? = 1 ]
+}
+
+command -v objdump >/dev/null || skip_all "no objdump here"
+library=$BUILD/liblockstep.so
+[ -f "$library" ] || skip_all "no liblockstep.so in $BUILD"
+nm -D "$library" | grep -Eq '__(asan|tsan|ubsan|msan)' && skip_all "built with a sanitizer"
+
+ok "needs nothing newer than GLIBC_$limit" only_old "$library"
+ok "needs no library but libc" only_libc "$library"
+
+# The header and the library agree.
+sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$SOURCE/include/lockstep/probe.h" | sort -u |
+    while read -r name; do
+        grep -Eq "^[a-z].*[ *]$name\(" "$SOURCE/include/lockstep/probe.h" && echo "$name"
+    done >"$TAP/told"
+nm -D --defined-only "$library" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' | sort -u >"$TAP/made"
+ok "exports what the header tells and nothing else" diff "$TAP/told" "$TAP/made"
+ok "exports no data" sh -c '! nm -D --defined-only "$1" | grep " [BDRV] "' sh "$library"
+
+# Nothing that runs by itself: threads, handlers, constructors.
+nm -D --undefined-only "$library" >"$TAP/wants"
+lacks "starts no thread, sets no handler, allocates nothing" \
+    ' (pthread_create|clone|sigaction|signal|atexit|__cxa_atexit|malloc|calloc|realloc|fopen|fork)(@|$)' \
+    "$TAP/wants"
+lacks "needs no call to find its thread's data" '__tls_get_addr' "$TAP/wants"
+readelf -SW "$library" | awk '{ for (i = 1; i < NF; i++) if ($i == ".init_array") print $(i + 4) }' >"$TAP/init"
+has "has no constructor but the compiler's own" '^0*8$' "$TAP/init" # frame_dummy
+
+# And the test can fail.
+cat >"$TAP/new.c" <<'END'
+#include <sys/stat.h>
+int lockstep_new(struct stat *st);
+int lockstep_new(struct stat *st) { return fstat(0, st); }
+END
+if cc -shared -fPIC -o "$TAP/new.so" "$TAP/new.c" 2>/dev/null &&
+    objdump -T "$TAP/new.so" | grep -q GLIBC_2.33; then
+    exits 1 "a newer symbol is seen" only_old "$TAP/new.so"
+    has "by name" 'fstat' "$TAP/out"
+else
+    skip "a newer symbol is seen" "this libc has no newer fstat"
+fi
+done_testing
