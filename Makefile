@@ -5,6 +5,7 @@
 #   make test     install what is missing, build, and run every test
 #   make install  into PREFIX (/usr/local), below DESTDIR when given
 #   make format   settle the layout of every C file
+#   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
 
 BUILD = build
@@ -36,10 +37,13 @@ format:
 format-check:
 	@tools/format --check
 
+ci:
+	@.ci/run
+
 chroot-test:
 	@tools/chroot-test
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test install format format-check chroot-test clean
+.PHONY: all demo test install format format-check ci chroot-test clean

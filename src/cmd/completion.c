@@ -245,7 +245,12 @@ static void completion_zsh(void)
             zsh_option(opt);
         fputs(" \\\n            '*:operand:_files' ;;\n", stdout);
     }
-    fputs("    esac\n}\ncompdef _lockstep lockstep\n", stdout);
+    fputs(
+        "    esac\n}\n"
+        "# Loaded by name from the function path it is called at once; sourced, it is registered.\n"
+        "if [[ $funcstack[1] = _lockstep ]]; then _lockstep \"$@\"; else compdef _lockstep "
+        "lockstep; fi\n",
+        stdout);
 }
 
 static void fish_option(const struct command *command, const struct opt *opt)

@@ -14,6 +14,16 @@ done
 exits 2 "an unknown shell is refused" "$LOCKSTEP" completion tcsh
 exits 2 "no shell is refused" "$LOCKSTEP" completion
 
+if command -v fish >/dev/null; then
+    fish_offers() { HOME=$TAP fish --no-config -c "source $TAP/lockstep.fish; complete -C '$1'"; }
+    ok "fish completes a command" fish_offers "lockstep vers"
+    has "by its name" '^version' "$TAP/out"
+    ok "fish completes an option" fish_offers "lockstep version --j"
+    has "by its name" '^--json' "$TAP/out"
+else
+    skip "fish completes" "no fish here"
+fi
+
 command -v bash >/dev/null || {
     skip "bash completes" "no bash here"
     done_testing

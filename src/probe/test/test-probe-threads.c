@@ -205,11 +205,14 @@ static void *set_layouts(void *arg)
 {
     struct layouts *self = arg;
 
-    for (uint16_t i = 1; !atomic_load(&self->stop); i = i < 60000 ? i + 1 : 1) {
+    uint16_t i = 0;
+
+    do { /* once at least, however late this thread begins */
+        i = i < 60000 ? i + 1 : 1;
         const struct lockstep_layout layout = { i, i, i, i, i, 0, 0, 0, 0, 0 };
 
         lockstep_layout_set(self->probe, &layout);
-    }
+    } while (!atomic_load(&self->stop));
     return NULL;
 }
 
