@@ -7,6 +7,8 @@
 # memory, strings, sorting, numbers as text into memory, mathematics, assert
 cat >"$TAP/allowed" <<'END'
 abort
+aligned_alloc
+bsearch
 calloc
 ceil
 ceilf
@@ -32,6 +34,7 @@ memmem
 memmove
 memset
 nearbyint
+posix_memalign
 pow
 qsort
 qsort_r
