@@ -1,0 +1,57 @@
+/* account.h - all that is known of one run, as `lockstep why` tells it. */
+#ifndef LOCKSTEP_SHOW_ACCOUNT_H
+#define LOCKSTEP_SHOW_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "show/style.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+#define ACCOUNT_UNSEEN 16
+#define ACCOUNT_RESTARTS 32
+
+enum account_source {
+    ACCOUNT_LOG,        /* what the controller said */
+    ACCOUNT_SPOOLS,     /* no controller ever wrote: judged now from the spools */
+    ACCOUNT_LOG_SPOOLS, /* its log ends early: judged now from the log and the rest of the spools */
+};
+
+struct account_restart {
+    uint32_t attempt; /* that ended */
+    int32_t culprit, status;
+    char text[160];
+};
+
+struct account {
+    char run[64];
+    enum account_source source;
+    bool alive; /* somebody still writes */
+    bool ended; /* the launcher said so */
+    int32_t status;
+    struct verdict *verdict; /* open ones first */
+    size_t verdicts;
+    struct ledger ledger;
+    bool has_ledger;
+    uint64_t frames, steps, beats, notes, exits, ticks;
+    uint64_t malformed, damaged_bytes;
+    uint64_t lost_frames; /* numbers missing between the frames of a sender */
+    uint64_t gap_records, gap_steps, unfinished_steps, torn_steps;
+    uint32_t ranks, ranks_seen, unseen; /* unseen: of those expected */
+    uint32_t unseen_rank[ACCOUNT_UNSEEN];
+    uint32_t attempts, restarts; /* restarts: all; the array holds the first ones */
+    struct account_restart restart[ACCOUNT_RESTARTS];
+};
+
+/* {run, source, alive, status, verdicts, ledger, restarts, counts} */
+struct json_object *account_json(const struct account *account);
+void account_text(const struct account *account, const struct show_style *style, FILE *out);
+
+/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen. */
+int account_exit(const struct account *account);
+
+#endif

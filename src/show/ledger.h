@@ -1,0 +1,24 @@
+/* ledger.h - where the GPU-seconds went, for people and for programs. */
+#ifndef LOCKSTEP_SHOW_LEDGER_H
+#define LOCKSTEP_SHOW_LEDGER_H
+
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "show/style.h"
+#include "wire/facts.h"
+
+/* Effective training time ratio: productive / wall, per rank that trains, that is
+ * productive GPU-seconds / (ranks × wall seconds − spare GPU-seconds).  Goodput counts the spares
+ * too; without spares both are the same.  0 when there is nothing to divide by.
+ */
+double ledger_ettr(const struct ledger *ledger);
+
+/* {buckets: {name: GPU-seconds}, ranks, wall_seconds, goodput, ettr, steps, unfit_steps, host_view} */
+struct json_object *ledger_json(const struct ledger *ledger);
+
+/* A table with shares; buckets without a second are left out, but never `unattributed`. */
+void ledger_text(const struct ledger *ledger, const struct show_style *style, FILE *out);
+
+#endif

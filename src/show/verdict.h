@@ -1,0 +1,23 @@
+/* verdict.h - a verdict for people and for programs. */
+#ifndef LOCKSTEP_SHOW_VERDICT_H
+#define LOCKSTEP_SHOW_VERDICT_H
+
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+#include "show/style.h"
+#include "wire/verdict.h"
+
+/* The caller puts it.  What is not known is null; man/lockstep-why.1.scd lists the fields. */
+struct json_object *verdict_json(const struct verdict *verdict);
+
+/* A sentence that says what, which and so-what, then indented lines: why, what it costs, what was
+ * ruled out, how sure we are.
+ */
+void verdict_text(const struct verdict *verdict, const struct show_style *style, FILE *out);
+
+/* "rank 5 (node n2)", "ranks 0-3 7 (nodes n1 n2)"; returns `out`. */
+const char *verdict_who(const struct verdict *verdict, char *out, size_t room);
+
+#endif

@@ -1,0 +1,172 @@
+/* verdict_text.c - a verdict as a person would tell it to a colleague. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "show/verdict.h"
+
+/* What the named ones do to the job; NULL: the cause alone is said. */
+static const struct {
+    const char *one, *many;
+} deeds[VERDICT_KIND_COUNT] = {
+    [VERDICT_STRAGGLER] = { "holds up the others", "hold up the others" },
+    [VERDICT_IMBALANCE] = { "has more work than its share", "have more work than their share" },
+    [VERDICT_SYNC_STALL] = { "waits on communication", "wait on communication" },
+    [VERDICT_INPUT_STALL] = { "waits for input", "wait for input" },
+    [VERDICT_CHECKPOINT_STALL] = { "waits for a checkpoint", "wait for a checkpoint" },
+    [VERDICT_STARTUP_STALL] = { "starts late", "start late" },
+    [VERDICT_HANG] = { "keeps all others waiting", "keep all others waiting" },
+    [VERDICT_DESYNC] = { "does something else than the others", "do something else than the "
+                                                                "others" },
+    [VERDICT_CRASH] = { "ended first", "ended first" },
+    [VERDICT_CORRUPTION] = { "computes something else than the others",
+                             "compute something else than the others" },
+    [VERDICT_REGRESSION] = { "is slower than before", "are slower than before" },
+    [VERDICT_NODE_FAULT] = { "is on a faulty node", "are on a faulty node" },
+};
+
+struct line {
+    char *out;
+    size_t room, used;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+line_add(struct line *line, const char *format, ...)
+{
+    va_list args;
+    int more;
+
+    va_start(args, format);
+    more = vsnprintf(line->out + line->used, line->room - line->used, format, args);
+    va_end(args);
+    if (more > 0)
+        line->used = MIN(line->used + (size_t)more, line->room - 1);
+}
+
+/* Runs of neighbours as "0-3". */
+static void line_add_ranks(struct line *line, const struct verdict *verdict)
+{
+    uint32_t count = MIN(verdict->rank_count, VERDICT_RANKS), i = 0;
+
+    line_add(line, count == 1 ? "rank" : "ranks");
+    while (i < count) {
+        uint32_t end = i;
+
+        while (end + 1 < count && verdict->rank[end + 1] == verdict->rank[end] + 1)
+            end++;
+        line_add(line, end > i ? " %" PRIu32 "-%" PRIu32 : " %" PRIu32, verdict->rank[i],
+                 verdict->rank[end]);
+        i = end + 1;
+    }
+    if (verdict->rank_count > count)
+        line_add(line, " and %" PRIu32 " more", verdict->rank_count - count);
+}
+
+static void line_add_nodes(struct line *line, const struct verdict *verdict)
+{
+    uint32_t count = MIN(verdict->node_count, VERDICT_NODES);
+    char clean[64];
+
+    line_add(line, count == 1 ? "node" : "nodes");
+    for (uint32_t i = 0; i < count; i++)
+        line_add(line, " %s", show_clean(verdict->node[i], clean, sizeof(clean)));
+    if (verdict->node_count > count)
+        line_add(line, " and %" PRIu32 " more", verdict->node_count - count);
+}
+
+const char *verdict_who(const struct verdict *verdict, char *out, size_t room)
+{
+    struct line line = { .out = out, .room = room };
+
+    out[0] = '\0';
+    if (verdict->rank_count)
+        line_add_ranks(&line, verdict);
+    if (verdict->node_count && verdict->rank_count)
+        line_add(&line, " (");
+    if (verdict->node_count)
+        line_add_nodes(&line, verdict);
+    if (verdict->node_count && verdict->rank_count)
+        line_add(&line, ")");
+    if (!verdict->rank_count && !verdict->node_count)
+        line_add(&line, "the job");
+    return out;
+}
+
+static void print_sentence(const struct verdict *verdict, const struct show_style *style, FILE *out)
+{
+    bool many = verdict->rank_count > 1 || (!verdict->rank_count && verdict->node_count > 1);
+    bool over = verdict->until_real_ns != 0;
+    char who[640], clean[128], cost[32];
+
+    fprintf(out, "%s%s%s: %s", show_begin(style, over ? SHOW_OVER : SHOW_BAD),
+            verdict_kind_name(verdict->kind), show_end(style),
+            verdict_who(verdict, who, sizeof(who)));
+    fprintf(out, " %s", many ? deeds[verdict->kind].many : deeds[verdict->kind].one);
+    if (verdict->seconds_per_step > 0)
+        fprintf(out, " by %s a step", show_seconds(verdict->seconds_per_step, cost));
+    fprintf(out, verdict->kind == VERDICT_CRASH ? " at step %" PRIu64 : " since step %" PRIu64,
+            verdict->since_step);
+    if (verdict->cause[0])
+        fprintf(out, ": %s", show_clean(verdict->cause, clean, sizeof(clean)));
+    fputc('\n', out);
+}
+
+static void print_lines(const struct verdict_line *line, uint32_t count, const char *format,
+                        FILE *out)
+{
+    char what[208], source[32];
+
+    for (uint32_t i = 0; i < count; i++) {
+        show_clean(line[i].what, what, sizeof(what));
+        show_clean(line[i].source, source, sizeof(source));
+        if (strcmp(format, "not") == 0)
+            fprintf(out, "  not %s: %s\n", source, what);
+        else
+            fprintf(out, "  %s%s (%s)\n", format, what, source);
+    }
+}
+
+static void print_cost(const struct verdict *verdict, FILE *out)
+{
+    char clean[72];
+
+    if (verdict->gpu_seconds > 0)
+        fprintf(out, "  cost %.1f GPU-seconds so far\n", verdict->gpu_seconds);
+    if (verdict->device[0])
+        fprintf(out, "  device %s\n", show_clean(verdict->device, clean, sizeof(clean)));
+    if (verdict->group[0])
+        fprintf(out, "  group %s\n", show_clean(verdict->group, clean, sizeof(clean)));
+}
+
+static void print_standing(const struct verdict *verdict, const struct show_style *style, FILE *out)
+{
+    char time[32], id[24], plan[168], state[32];
+
+    if (verdict->plan[0])
+        fprintf(out, "  plan: %s (%s)\n", show_clean(verdict->plan, plan, sizeof(plan)),
+                show_clean(verdict->plan_state, state, sizeof(state)));
+    fprintf(out, "  %slayer %s, confidence %.2f, decided at step %" PRIu64,
+            show_begin(style, SHOW_FAINT), verdict_layer_name(verdict->layer), verdict->confidence,
+            verdict->decided_step);
+    if (verdict->since_real_ns) {
+        time_format_utc(verdict->since_real_ns, time);
+        fprintf(out, ", since %s", time);
+    }
+    if (verdict->until_real_ns) {
+        time_format_utc(verdict->until_real_ns, time);
+        fprintf(out, " until %s", time);
+    }
+    fprintf(out, ", id %s%s\n", show_clean(verdict->id, id, sizeof(id)), show_end(style));
+}
+
+void verdict_text(const struct verdict *verdict, const struct show_style *style, FILE *out)
+{
+    print_sentence(verdict, style, out);
+    print_lines(verdict->because, verdict->because_count, "", out);
+    print_lines(verdict->ruled_out, verdict->ruled_out_count, "not", out);
+    print_lines(verdict->echo, verdict->echo_count, "echo: ", out);
+    print_cost(verdict, out);
+    print_standing(verdict, style, out);
+}
