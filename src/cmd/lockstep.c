@@ -16,7 +16,9 @@
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_agent,
+    &command_control,
     &command_run,
+    &command_why,
     &command_ps,
     &command_doctor,
     &command_bench_replay,

@@ -9,12 +9,14 @@
 extern const struct command command_agent;
 extern const struct command command_bench_replay;
 extern const struct command command_completion;
+extern const struct command command_control;
 extern const struct command command_doctor;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_trainer;
 extern const struct command command_bench_probe;
 extern const struct command command_version;
+extern const struct command command_why;
 
 const struct command *const *lockstep_commands(void); /* ends with NULL */
 

@@ -172,6 +172,18 @@ static void print_unseen(const struct account *account, FILE *out)
     }
 }
 
+void account_end_text(const struct account *account, const struct show_style *style, FILE *out)
+{
+    if (account->restarts)
+        fputc('\n', out);
+    print_restarts(account, out);
+    if (account->has_ledger) {
+        fputc('\n', out);
+        ledger_text(&account->ledger, style, out);
+    }
+    print_unseen(account, out);
+}
+
 void account_text(const struct account *account, const struct show_style *style, FILE *out)
 {
     print_head(account, out);
@@ -183,12 +195,5 @@ void account_text(const struct account *account, const struct show_style *style,
         fprintf(out, "%s%s%s\n", show_begin(style, account->steps ? SHOW_GOOD : SHOW_OVER),
                 account->steps ? "nothing is wrong" : "cannot tell: no step was seen",
                 show_end(style));
-    if (account->restarts)
-        fputc('\n', out);
-    print_restarts(account, out);
-    if (account->has_ledger) {
-        fputc('\n', out);
-        ledger_text(&account->ledger, style, out);
-    }
-    print_unseen(account, out);
+    account_end_text(account, style, out);
 }

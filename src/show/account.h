@@ -50,6 +50,8 @@ struct account {
 /* {run, source, alive, status, verdicts, ledger, restarts, counts} */
 struct json_object *account_json(const struct account *account);
 void account_text(const struct account *account, const struct show_style *style, FILE *out);
+/* Its last part, for whoever has told the verdicts as they came: restarts, ledger, what was not seen. */
+void account_end_text(const struct account *account, const struct show_style *style, FILE *out);
 
 /* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen. */
 int account_exit(const struct account *account);

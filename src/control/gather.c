@@ -1,0 +1,256 @@
+/* gather.c - counts what comes by, and keeps what `why` will say. */
+#include "control/gather.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/spools.h"
+#include "core/clean.h"
+#include "core/hash.h"
+
+#define STEP_FLAGS_AT 52 /* of a step's payload; its other fields are the core's business */
+
+void gather_init(struct gather *gather, const char *run, bool every_state)
+{
+    *gather = (struct gather){ .self = control_sender(), .every_state = every_state };
+    snprintf(gather->account.run, sizeof(gather->account.run), "%s", run);
+}
+
+void gather_fini(struct gather *gather)
+{
+    free(gather->account.verdict);
+    map_fini(&gather->id);
+    map_fini(&gather->rank);
+    map_fini(&gather->sender);
+    map_fini(&gather->sender_end);
+    *gather = (struct gather){ 0 };
+}
+
+static int gather_verdict(struct gather *gather, const struct verdict *verdict)
+{
+    struct account *account = &gather->account;
+    uint64_t *at = NULL;
+
+    if (!gather->every_state) {
+        at = map_put(&gather->id, hash64(0, verdict->id, strlen(verdict->id)), UINT64_MAX);
+        if (!at)
+            return -ENOMEM;
+        if (*at != UINT64_MAX) {
+            account->verdict[*at] = *verdict;
+            return 0;
+        }
+    }
+    if (account->verdicts == gather->room) {
+        size_t room = gather->room ? gather->room * 2 : 8;
+        struct verdict *grown = realloc(account->verdict, room * sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        account->verdict = grown;
+        gather->room = room;
+    }
+    if (at)
+        *at = account->verdicts;
+    account->verdict[account->verdicts++] = *verdict;
+    return 0;
+}
+
+int gather_said(struct gather *gather, uint16_t type, struct cut in)
+{
+    struct account *account = &gather->account;
+    struct ledger ledger;
+    struct verdict verdict;
+
+    if (type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
+        return gather_verdict(gather, &verdict);
+    if (type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
+        account->ledger = ledger;
+        account->has_ledger = true;
+        return 0;
+    }
+    account->malformed++;
+    return 0;
+}
+
+static void gather_run(struct gather *gather, const struct fact_run *run)
+{
+    struct account *account = &gather->account;
+
+    account->ranks = MAX(account->ranks, run->ranks);
+    switch (run->event) {
+    case RUN_ATTEMPT_BEGIN:
+        account->attempts++;
+        if (gather->attempt_ended) { /* so this one is a restart */
+            if (account->restarts < ACCOUNT_RESTARTS)
+                account->restart[account->restarts] = gather->ended;
+            account->restarts++;
+        }
+        gather->attempt_ended = false;
+        break;
+    case RUN_ATTEMPT_END:
+        gather->attempt_ended = true;
+        gather->ended = (struct account_restart){ .attempt = run->attempt,
+                                                  .culprit = run->culprit,
+                                                  .status = run->status };
+        memcpy(gather->ended.text, run->text, sizeof(gather->ended.text));
+        break;
+    case RUN_END:
+        account->ended = true;
+        account->status = run->status;
+        break;
+    default:
+        break;
+    }
+}
+
+static int gather_ring(struct gather *gather, const struct fact_ring *ring)
+{
+    gather->account.ranks = MAX(gather->account.ranks, MAX(ring->world, ring->rank + 1));
+    if (!map_put(&gather->rank, ring->rank, 1))
+        return -ENOMEM;
+    gather->account.ranks_seen = (uint32_t)gather->rank.used;
+    return 0;
+}
+
+static void gather_step(struct account *account, struct cut in)
+{
+    uint32_t flags;
+
+    cut_get(&in, STEP_FLAGS_AT);
+    flags = cut_get_u32(&in);
+    account->steps += !in.bad;
+    account->malformed += in.bad;
+    account->torn_steps += !in.bad && (flags & STEP_TORN);
+    account->unfinished_steps += !in.bad && (flags & STEP_UNFINISHED);
+}
+
+static void gather_gap(struct account *account, const struct fact_gap *gap)
+{
+    account->gap_records += gap->records;
+    if (gap->step_from != UINT64_MAX)
+        account->gap_steps += gap->step_to - gap->step_from + 1;
+}
+
+static int gather_fact(struct gather *gather, const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct account *account = &gather->account;
+    struct fact_ring ring;
+    struct fact_run run;
+    struct fact_gap gap;
+    bool good = true;
+
+    switch (frame->type) {
+    case FRAME_RING:
+        good = fact_ring_get(in, &ring) == 0;
+        if (good)
+            return gather_ring(gather, &ring);
+        break;
+    case FRAME_RUN:
+        good = fact_run_get(in, &run) == 0;
+        if (good)
+            gather_run(gather, &run);
+        break;
+    case FRAME_GAP:
+        good = fact_gap_get(in, &gap) == 0;
+        if (good)
+            gather_gap(account, &gap);
+        break;
+    case FRAME_STEP:
+        gather_step(account, in);
+        break;
+    default:
+        account->beats += frame->type == FRAME_BEAT;
+        account->notes += frame->type == FRAME_NOTE;
+        account->exits += frame->type == FRAME_EXIT;
+        break;
+    }
+    account->malformed += !good;
+    return 0;
+}
+
+/* Numbers of a sender go on without holes, across its deaths too; a hole is a lost frame. */
+static int gather_number(struct gather *gather, const struct frame *frame)
+{
+    uint64_t *count = map_put(&gather->sender, frame->sender, 0);
+    uint64_t *end = map_put(&gather->sender_end, frame->sender, 0);
+
+    if (!count || !end)
+        return -ENOMEM;
+    (*count)++;
+    if (frame->number >= *end)
+        *end = frame->number + 1;
+    return 0;
+}
+
+int gather_frame(struct gather *gather, const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct account *account = &gather->account;
+    struct fact_hello hello;
+    int result = gather_number(gather, frame);
+
+    account->frames++;
+    if (result < 0)
+        return result;
+    if (frame->sender != gather->self)
+        return gather_fact(gather, frame);
+    if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
+        return gather_said(gather, frame->type, in);
+    if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
+        memcpy(account->run, hello.run, sizeof(account->run));
+    account->ticks += frame->type == FRAME_TICK;
+    return 0;
+}
+
+static void gather_close_sender(struct gather *gather, uint64_t sender, uint64_t end)
+{
+    uint64_t count = *map_get(&gather->sender, sender);
+
+    /* More than there are numbers: a machine crashed and gave some of them again. */
+    gather->account.lost_frames += end > count ? end - count : 0;
+}
+
+static void gather_close(struct gather *gather)
+{
+    struct account *account = &gather->account;
+
+    for (size_t i = 0; i < gather->sender_end.size; i++) {
+        const struct map_slot *slot = &gather->sender_end.slot[i];
+
+        if (slot->used && slot->key != gather->self)
+            gather_close_sender(gather, slot->key, slot->value);
+    }
+    if (account->ranks > account->ranks_seen)
+        account->unseen = account->ranks - account->ranks_seen;
+    for (uint32_t rank = 0, listed = 0; listed < MIN(account->unseen, ACCOUNT_UNSEEN); rank++) {
+        if (!map_get(&gather->rank, rank))
+            account->unseen_rank[listed++] = rank;
+    }
+}
+
+/* Open ones first; then those that were decided first. */
+static int verdict_order(const void *a, const void *b)
+{
+    const struct verdict *left = a, *right = b;
+    bool left_over = left->until_real_ns != 0, right_over = right->until_real_ns != 0;
+
+    if (left_over != right_over)
+        return left_over ? 1 : -1;
+    if (left->decided_real_ns != right->decided_real_ns)
+        return left->decided_real_ns < right->decided_real_ns ? -1 : 1;
+    return strcmp(left->id, right->id);
+}
+
+int gather_take(struct gather *gather, struct account *ret)
+{
+    gather_close(gather);
+    if (gather->account.verdicts && !gather->every_state)
+        qsort(gather->account.verdict, gather->account.verdicts, sizeof(struct verdict),
+              verdict_order);
+    *ret = gather->account;
+    gather->account.verdict = NULL;
+    return 0;
+}

@@ -1,0 +1,106 @@
+/* log_follow.c - tails the log and decodes what the controller said. */
+#include "control/log_follow.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "control/rundir.h"
+#include "control/spools.h"
+#include "core/clean.h"
+#include "wire/spool.h"
+
+struct log_follow {
+    struct rundir dir;
+    struct spool_reader *reader; /* NULL while there is no log */
+    uint64_t self;
+    bool last;      /* the newest tick was the last */
+    bool was_alive; /* somebody was seen at work */
+};
+
+int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *err)
+{
+    struct log_follow *follow = calloc(1, sizeof(*follow));
+    int result;
+
+    if (!follow)
+        return -ENOMEM;
+    follow->self = control_sender();
+    result = rundir_open(&follow->dir, run_dir, err);
+    if (result < 0)
+        free(follow);
+    else
+        *ret = follow;
+    return result;
+}
+
+void log_follow_close(struct log_follow *follow)
+{
+    if (!follow)
+        return;
+    spool_reader_close(follow->reader);
+    free(follow);
+}
+
+static void follow_said(const struct frame *frame, const struct log_follow_calls *calls)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct ledger ledger;
+    struct verdict verdict;
+
+    if (frame->type == FRAME_VERDICT && calls->verdict && verdict_get(in, &verdict) == 0)
+        calls->verdict(calls->arg, &verdict);
+    if (frame->type == FRAME_LEDGER && calls->ledger && ledger_get(in, &ledger) == 0)
+        calls->ledger(calls->arg, &ledger);
+}
+
+static void follow_frame(struct log_follow *follow, const struct frame *frame,
+                         const struct log_follow_calls *calls)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct fact_tick tick;
+    struct fact_run run;
+
+    if (frame->sender == follow->self) {
+        if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
+            follow->last = tick.flags & TICK_LAST;
+        follow_said(frame, calls);
+        return;
+    }
+    follow->last = false;
+    if (frame->type == FRAME_RUN && calls->run && fact_run_get(in, &run) == 0)
+        calls->run(calls->arg, &run);
+}
+
+/* Asked before the last bytes are read, so that what a dying writer wrote is still told. */
+static bool follow_is_over(struct log_follow *follow, bool controlled)
+{
+    bool alive = controlled || rundir_is_alive(&follow->dir);
+
+    follow->was_alive = follow->was_alive || alive;
+    /* Before the first writer there is nothing to be over, unless a log was left behind. */
+    return !alive && (follow->was_alive || follow->reader);
+}
+
+int log_follow_read(struct log_follow *follow, const struct log_follow_calls *calls,
+                    struct err *err)
+{
+    bool controlled = rundir_is_controlled(&follow->dir);
+    struct frame frame;
+    bool over;
+    int result;
+
+    if (!follow->reader) {
+        result = spool_reader_open(follow->dir.log.text, &follow->reader, err);
+        if (result < 0 && result != -ENOENT)
+            return result;
+    }
+    over = follow_is_over(follow, controlled);
+    if (!follow->reader)
+        return !over;
+    while ((result = spool_next(follow->reader, &frame, err)) == 1)
+        follow_frame(follow, &frame, calls);
+    if (result < 0)
+        return err_wrap(err, result, "%s", follow->dir.log.text);
+    return !over && !(follow->last && !controlled);
+}

@@ -1,0 +1,309 @@
+/* A run's directory is always explained: live, closed, cut short, or without any log. */
+#include "control/test/fixture.h"
+
+#include <fcntl.h>
+
+#include "control/log_follow.h"
+#include "control/story.h"
+#include "wire/verdict.h"
+
+#define STEPS 85 /* eight verdicts by the tests' core */
+
+static void put_fact(struct spool_writer *writer, uint16_t type, struct buf *payload)
+{
+    assert_int_equal(spool_put(writer, type, payload, NULL), 0);
+    buf_fini(payload);
+}
+
+static void put_run(struct spool_writer *writer, enum run_event event, uint32_t attempt)
+{
+    struct fact_run run = { .event = (uint8_t)event,
+                            .attempt = attempt,
+                            .ranks = 8,
+                            .culprit = 3,
+                            .status = 137,
+                            .mono_ns = 1000,
+                            .text = "killed by signal 9" };
+    struct buf payload = { 0 };
+
+    fact_run_put(&payload, &run);
+    put_fact(writer, FRAME_RUN, &payload);
+}
+
+static void put_ring(struct spool_writer *writer, uint32_t rank)
+{
+    struct fact_ring ring = { .rank = rank, .world = 8, .node = "n1", .open_ns = 1000 };
+    struct buf payload = { 0 };
+
+    fact_ring_put(&payload, &ring);
+    put_fact(writer, FRAME_RING, &payload);
+}
+
+static void put_gap(struct spool_writer *writer)
+{
+    struct fact_gap gap = { .records = 40, .step_from = 7, .step_to = 9 };
+    struct buf payload = { 0 };
+
+    fact_gap_put(&payload, &gap);
+    put_fact(writer, FRAME_GAP, &payload);
+}
+
+/* Steps a second apart: so offline ticks fall between them. */
+static void put_steps(struct spool_writer *writer, int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        struct fact_shape shape = { .hash = 1 };
+        struct fact_step step = { .shape = 1,
+                                  .step = (uint64_t)i,
+                                  .duration_ns = 100,
+                                  .begin_ns = 1000 + i * NS_PER_S,
+                                  .flags = i == 5 ? STEP_TORN : 0 };
+        struct buf payload = { 0 };
+
+        fact_step_put(&payload, &step, &shape);
+        put_fact(writer, FRAME_STEP, &payload);
+    }
+}
+
+static void write_run(const struct fixture *fixture)
+{
+    struct spool_writer *launcher = fixture_spool(fixture, "launcher"),
+                        *agent = fixture_spool(fixture, "agent-n1");
+
+    fixture_hello(launcher, 1000, 1000 + NS_PER_S);
+    fixture_hello(agent, 1000, 1000 + NS_PER_S);
+    put_run(launcher, RUN_BEGIN, 0);
+    put_run(launcher, RUN_ATTEMPT_BEGIN, 0);
+    for (uint32_t rank = 0; rank < 8; rank++) {
+        if (rank != 2 && rank != 6)
+            put_ring(agent, rank);
+    }
+    put_gap(agent);
+    put_steps(agent, 0, STEPS);
+    put_run(launcher, RUN_ATTEMPT_END, 0);
+    put_run(launcher, RUN_ATTEMPT_BEGIN, 1);
+    put_run(launcher, RUN_ATTEMPT_END, 1);
+    put_run(launcher, RUN_END, 1);
+    spool_writer_close(launcher);
+    spool_writer_close(agent);
+}
+
+static void expect_account(const struct account *account)
+{
+    assert_string_equal(account->run, TEST_RUN);
+    assert_int_equal(account->steps, STEPS);
+    assert_int_equal(account->torn_steps, 1);
+    assert_int_equal(account->verdicts, 8);
+    assert_true(account->has_ledger);
+    assert_int_equal(account->ledger.steps, STEPS);
+    assert_int_equal(account->ranks, 8);
+    assert_int_equal(account->ranks_seen, 6);
+    assert_int_equal(account->unseen, 2);
+    assert_int_equal(account->unseen_rank[0], 2);
+    assert_int_equal(account->unseen_rank[1], 6);
+    assert_int_equal(account->gap_records, 40);
+    assert_int_equal(account->gap_steps, 3);
+    assert_int_equal(account->attempts, 2);
+    assert_int_equal(account->restarts, 1);
+    assert_int_equal(account->restart[0].culprit, 3);
+    assert_string_equal(account->restart[0].text, "killed by signal 9");
+    assert_true(account->ended);
+    assert_int_equal(account->status, 137);
+    assert_int_equal(account->lost_frames + account->malformed + account->damaged_bytes, 0);
+    assert_int_equal(account_exit(account), 1);
+}
+
+static void a_closed_log_is_told_as_it_is(void **state)
+{
+    struct fixture *fixture = *state;
+    struct account account;
+
+    write_run(fixture);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    expect_account(&account);
+    assert_int_equal(account.source, ACCOUNT_LOG);
+    assert_false(account.alive);
+    for (size_t i = 1; i < account.verdicts; i++) /* open ones first */
+        assert_true(!account.verdict[i - 1].until_real_ns || account.verdict[i].until_real_ns);
+    story_fini(&account);
+}
+
+static void without_a_log_the_spools_are_judged(void **state)
+{
+    struct fixture *fixture = *state;
+    struct account account;
+
+    write_run(fixture);
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    expect_account(&account);
+    assert_int_equal(account.source, ACCOUNT_SPOOLS);
+    story_fini(&account);
+}
+
+/* Whatever a dead controller had written, the account is the same. */
+static void a_log_that_ends_early_is_completed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct account account;
+    struct stat st;
+
+    write_run(fixture);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(stat(fixture->dir.log.text, &st), 0);
+    for (off_t size = st.st_size - 1; size >= 0; size -= 97) {
+        assert_int_equal(truncate(fixture->dir.log.text, size), 0);
+        assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+        expect_account(&account);
+        assert_true(account.source != ACCOUNT_LOG);
+        story_fini(&account);
+    }
+}
+
+static void every_state_of_a_verdict_can_be_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct spool_writer *agent = fixture_spool(fixture, "agent-n1");
+    struct account account;
+
+    put_steps(agent, 0, 170); /* seventeen verdicts of eight faults */
+    spool_writer_close(agent);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(account.verdicts, 8);
+    story_fini(&account);
+    assert_int_equal(story_read(fixture->dir.path.text, true, &account, NULL), 0);
+    assert_int_equal(account.verdicts, 17);
+    for (size_t i = 1; i < 17; i++)
+        assert_true(account.verdict[i - 1].since_step < account.verdict[i].since_step);
+    story_fini(&account);
+}
+
+static void an_empty_directory_cannot_be_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct account account;
+    struct err err = { "" };
+
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, &err), 0);
+    assert_int_equal(account_exit(&account), 3);
+    story_fini(&account);
+    assert_int_equal(story_read("/nowhere/at/all", false, &account, &err), -ENOENT);
+    assert_non_null(strstr(err.text, "/nowhere/at/all"));
+}
+
+static void a_hole_in_the_numbers_is_a_lost_frame(void **state)
+{
+    struct fixture *fixture = *state;
+    struct account account;
+    struct path path;
+    int fd;
+
+    write_run(fixture);
+    assert_int_equal(path_join(&path, fixture->dir.spool.text, "agent-n1.lsf", NULL), 0);
+    fd = open(path.text, O_WRONLY);
+    assert_int_equal(pwrite(fd, "xxxx", 4, 2000), 4);
+    close(fd);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(account.lost_frames, 1);
+    story_fini(&account);
+}
+
+static void a_replay_is_byte_equal_or_says_so(void **state)
+{
+    struct fixture *fixture = *state;
+    struct verdict verdict = { .kind = VERDICT_HANG, .confidence = 1 };
+    struct story_replay replay;
+    struct spool_writer *log;
+    struct buf payload = { 0 };
+    struct err err = { "" };
+
+    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), -ENOENT);
+    write_run(fixture);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), 0);
+    assert_true(replay.equal >= 10);
+    assert_int_equal(replay.different + replay.missing, 0);
+    verdict_because(&verdict, "nobody", "was never said");
+    verdict_put(&payload, &verdict);
+    assert_int_equal(spool_writer_open(fixture->dir.log.text, CONTROL_SENDER, &log, &err), 0);
+    put_fact(log, FRAME_VERDICT, &payload);
+    spool_writer_close(log);
+    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), 0);
+    assert_int_equal(replay.different, 1);
+}
+
+struct heard {
+    unsigned verdicts, ledgers, runs;
+};
+
+static void hear_verdict(void *arg, const struct verdict *verdict)
+{
+    assert_int_equal(verdict->kind, VERDICT_STRAGGLER);
+    ((struct heard *)arg)->verdicts++;
+}
+
+static void hear_ledger(void *arg, const struct ledger *ledger)
+{
+    (void)ledger;
+    ((struct heard *)arg)->ledgers++;
+}
+
+static void hear_run(void *arg, const struct fact_run *run)
+{
+    (void)run;
+    ((struct heard *)arg)->runs++;
+}
+
+static void a_follower_hears_all_until_the_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct heard heard = { 0 };
+    const struct log_follow_calls calls = { hear_verdict, hear_ledger, hear_run, &heard };
+    struct log_follow *follow;
+    struct spool_writer *agent;
+    pid_t control;
+
+    assert_int_equal(log_follow_open(fixture->dir.path.text, &follow, NULL), 0);
+    assert_int_equal(log_follow_read(follow, &calls, NULL), 1); /* there is no log yet */
+    write_run(fixture);
+    control = fixture_control(fixture, 0);
+    while (heard.verdicts < 8) {
+        assert_int_equal(log_follow_read(follow, &calls, NULL), 1);
+        usleep(1000);
+    }
+    agent = fixture_spool(fixture, "agent-n1");
+    put_steps(agent, STEPS, 5);
+    spool_writer_close(agent);
+    while (heard.verdicts < 9) {
+        assert_int_equal(log_follow_read(follow, &calls, NULL), 1);
+        usleep(1000);
+    }
+    kill(control, SIGTERM);
+    while (log_follow_read(follow, &calls, NULL) == 1)
+        usleep(1000);
+    assert_int_equal(fixture_wait(control), 0);
+    assert_true(heard.ledgers >= 2);
+    assert_int_equal(heard.runs, 6);
+    log_follow_close(follow);
+    assert_int_equal(log_follow_open(fixture->dir.path.text, &follow, NULL), 0);
+    heard = (struct heard){ 0 };
+    assert_int_equal(log_follow_read(follow, &calls, NULL), 0); /* a dead run at once */
+    assert_int_equal(heard.verdicts, 9);
+    log_follow_close(follow);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_closed_log_is_told_as_it_is),      TEST(without_a_log_the_spools_are_judged),
+        TEST(a_log_that_ends_early_is_completed), TEST(every_state_of_a_verdict_can_be_told),
+        TEST(an_empty_directory_cannot_be_told),  TEST(a_hole_in_the_numbers_is_a_lost_frame),
+        TEST(a_replay_is_byte_equal_or_says_so),  TEST(a_follower_hears_all_until_the_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
