@@ -15,15 +15,15 @@
 /* In the order in which people meet them, one a line. */
 /* clang-format off */
 static const struct command *const commands[] = {
-    &command_agent,
-    &command_control,
     &command_run,
     &command_why,
     &command_ps,
     &command_doctor,
-    &command_bench_replay,
+    &command_agent,
+    &command_control,
     &command_trainer,
     &command_bench_probe,
+    &command_bench_replay,
     &command_version,
     &command_completion,
     NULL,

@@ -77,14 +77,14 @@ int model_init(struct model *model, const struct model_config *config)
     model->part = floats(MODEL_CELLS);
     if (!model->param || !model->grad || !model->momentum || !model->x || !model->h || !model->dy ||
         !model->target || !model->part) {
-        model_fini(model);
+        model_free(model);
         return -ENOMEM;
     }
     model_draw(model);
     return 0;
 }
 
-void model_fini(struct model *model)
+void model_free(struct model *model)
 {
     free(model->param);
     free(model->grad);

@@ -39,7 +39,7 @@ struct model {
 };
 
 int model_init(struct model *model, const struct model_config *config); /* -ENOMEM */
-void model_fini(struct model *model);
+void model_free(struct model *model);
 
 /* The samples of one micro-batch: inputs and what the teacher says to them. */
 void model_sample(uint64_t seed, uint64_t step, uint32_t replica, uint32_t micro, float *input,

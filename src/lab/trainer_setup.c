@@ -272,7 +272,7 @@ void trainer_teardown(struct trainer *trainer)
         fd_clean(&trainer->in[i].fd);
         fd_clean(&trainer->out[i].fd);
     }
-    model_fini(&trainer->model);
+    model_free(&trainer->model);
     free(trainer->work);
     free(trainer->load);
     free(trainer->next_input);
