@@ -14,9 +14,10 @@ PREFIX = /usr/local
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
-$(BUILD)/build.ninja:
+# Meson does not see a new page or fuzz target by itself: their lists are read when it sets up.
+$(BUILD)/build.ninja: man test/fuzz
 	@tools/deps run build
-	@meson setup $(BUILD) --prefix=$(PREFIX)
+	@meson setup $(if $(wildcard $@),--reconfigure) $(BUILD) --prefix=$(PREFIX)
 
 demo:
 	@tools/deps run build

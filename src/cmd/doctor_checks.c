@@ -81,9 +81,11 @@ static void nearest_existing(struct path *path)
     while (access(path->text, F_OK) < 0) {
         char *slash = strrchr(path->text, '/');
 
-        if (!slash || slash == path->text)
+        if (!slash)
             break;
-        *slash = '\0';
+        slash[slash == path->text] = '\0';
+        if (slash == path->text)
+            break;
     }
 }
 

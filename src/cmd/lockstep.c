@@ -21,10 +21,10 @@ static const struct command *const commands[] = {
     &command_doctor,
     &command_agent,
     &command_control,
-    &command_trainer,
     &command_bench_probe,
     &command_bench_replay,
     &command_version,
+    &command_trainer,
     &command_completion,
     NULL,
 };

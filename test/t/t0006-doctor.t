@@ -61,6 +61,10 @@ exits 1 "a state directory below a file is missing" state "$TAP/file/state"
 has "and is named" '^missing +state directory +.*/file' "$TAP/out"
 rings() { LOCKSTEP_DIR=$1 doctor; }
 exits 1 "so is a ring directory below a file" rings "$TAP/file/rings"
+
+state /lockstep-no-such/a/b >"$TAP/out" 2>"$TAP/err"
+lacks "a home that was never made is not blamed; the folder above it is" \
+    '^missing +state directory +/lockstep-no-such' "$TAP/out"
 [ -d "$TAP/state" ]
 [ $? = 1 ]
 tap_result $? "nothing was made by looking"
