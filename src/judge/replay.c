@@ -2,8 +2,9 @@
  *
  * The loops read each time once from where it was put and know no ranks, streams or
  * collectives; all that is in the order of the nodes (replay_program.h).  They are plain C
- * without vector instructions: a program that does not fit the cache is bound by memory, and
- * fetching the durations of the next block early was tried and gained nothing.
+ * without vector instructions: a program that does not fit the cache is bound by memory.  Tried
+ * and dropped: fetching the durations of the next block early, and blocks whose ops are
+ * further apart than one (no faster than a list; the pages are what costs).
  */
 #include "judge/replay.h"
 

@@ -11,9 +11,10 @@
  * that waits starts its transfer only when every member that gives has arrived.
  *
  * A program is made once per shape and run many times.  Runs touch no memory but what
- * they are given.  Ops may be given in any order, but a run is three times as fast when the
- * same op of all ranks that do the same stands side by side (op 7 of every rank, then op 8 of
- * every rank): then the times are read as they lie in memory.
+ * they are given.  Ops may be given in any order, but making a program is twice and
+ * a run three to four times as fast when the same op of all ranks that do the same stands side
+ * by side (op 7 of every rank, then op 8 of every rank): then times are read as they lie in
+ * memory.  Rank by rank, each duration is in another page than the one before.
  */
 #ifndef LOCKSTEP_JUDGE_REPLAY_H
 #define LOCKSTEP_JUDGE_REPLAY_H
@@ -50,7 +51,8 @@ size_t replay_count(const struct replay *replay); /* ops, as given to create */
 
 /* Durations by op, in nanoseconds, none below 0.  Returns when the last op ends.  `end_ns`, if not
  * NULL, gets each op's end, `arrive_ns` each op's arrival (end - duration - waiting for peers).
- * `scratch` is replay_scratch_bytes() of 64-byte aligned memory that nobody else uses meanwhile.
+ * `scratch` is replay_scratch_bytes() of memory as malloc() gives it, which nobody else uses
+ * meanwhile.
  */
 size_t replay_scratch_bytes(const struct replay *replay);
 int64_t replay_run(const struct replay *replay, const int64_t *duration_ns, void *scratch,
