@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 
 #define WRITERS 4
-#define MARKS 60000u
+#define MARKS 200000u
 #define ROOM 2048u
 
 struct writer {
@@ -46,7 +46,7 @@ static uint64_t check_events(const struct ring_event *event, int count, uint64_t
     return (uint64_t)count;
 }
 
-static void what_is_read_and_what_is_lost_is_what_was_written(void **state)
+static void write_and_read(const struct scene *scene, const char *records)
 {
     struct writer writer[WRITERS];
     struct lockstep_probe *probe = NULL;
@@ -56,9 +56,9 @@ static void what_is_read_and_what_is_lost_is_what_was_written(void **state)
     _Atomic int running = WRITERS;
     int got;
 
-    setenv("LOCKSTEP_RING_RECORDS", "256", 1); /* small: the writers overtake the reader often */
+    setenv("LOCKSTEP_RING_RECORDS", records, 1);
     assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
-    reader = scene_read(*state, 0, 0);
+    reader = scene_read(scene, 0, 0);
     for (uint32_t i = 0; i < WRITERS; i++) {
         writer[i] = (struct writer){ .probe = probe, .number = i, .running = &running };
         assert_int_equal(pthread_create(&writer[i].thread, NULL, writer_main, &writer[i]), 0);
@@ -78,6 +78,17 @@ static void what_is_read_and_what_is_lost_is_what_was_written(void **state)
         assert_int_equal(next[i], MARKS); /* the newest is always there */
     ring_reader_close(reader);
     lockstep_probe_close(probe);
+}
+
+static void what_is_read_and_what_is_lost_is_what_was_written(void **state)
+{
+    write_and_read(*state, "256"); /* small: the writers overtake the reader often */
+}
+
+/* The writers are always at work on a record that is just being copied. */
+static void a_lane_of_four_records_gives_no_mixture(void **state)
+{
+    write_and_read(*state, "4");
 }
 
 static void *mark_once(void *arg)
@@ -250,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(what_is_read_and_what_is_lost_is_what_was_written),
+        SCENE_TEST(a_lane_of_four_records_gives_no_mixture),
         SCENE_TEST(lanes_of_ended_threads_are_used_again),
         SCENE_TEST(marks_of_threads_beyond_the_lanes_are_counted),
         SCENE_TEST(threads_that_add_the_same_communicators_share_them),
