@@ -61,7 +61,7 @@ int64_t split_host_ns(const struct rank_split *split)
 
 int64_t split_local_ns(const struct rank_split *split)
 {
-    return split->compute_ns + split_host_ns(split);
+    return split->compute_ns + split->queued_ns + split_host_ns(split);
 }
 
 static uint64_t pair_key(const struct model *model, const struct whole *whole, uint32_t rank,
@@ -227,6 +227,7 @@ static int64_t item_wait_ns(const struct splitter *splitter, const struct model 
 enum state {
     STATE_NONE,
     STATE_HOST,
+    STATE_QUEUED,
     STATE_WAIT,
     STATE_TRANSFER,
     STATE_COMPUTE
@@ -321,13 +322,23 @@ static void phase_step(struct sweep *sweep, int64_t now)
     at->next_ns = MAX(at->next_ns, now);
 }
 
-static void account(const struct sweep *sweep, int64_t ns, struct rank_split *split)
+/* Launched by now, but not begun. */
+static bool is_queued(const struct sweep *sweep, const struct cursor *at, int64_t now_ns)
+{
+    return at->state == STATE_NONE && at->item < sweep->shape->class->count &&
+           sweep->time[at->item].enqueue_ns <= now_ns;
+}
+
+static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struct rank_split *split)
 {
     enum state state = STATE_HOST;
     unsigned phase = 0;
 
-    for (uint32_t line = 1; line < sweep->shape->class->lines; line++)
-        state = MAX(state, sweep->line[line].state);
+    for (uint32_t line = 1; line < sweep->shape->class->lines; line++) {
+        const struct cursor *at = &sweep->line[line];
+
+        state = MAX(state, is_queued(sweep, at, now_ns) ? STATE_QUEUED : at->state);
+    }
     switch (state) {
     case STATE_COMPUTE:
         split->compute_ns += ns;
@@ -337,6 +348,9 @@ static void account(const struct sweep *sweep, int64_t ns, struct rank_split *sp
         break;
     case STATE_WAIT:
         split->wait_ns += ns;
+        break;
+    case STATE_QUEUED:
+        split->queued_ns += ns;
         break;
     default:
         if (sweep->phases > 0)
@@ -363,7 +377,7 @@ static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split 
             }
         }
         if (MIN(next, until_ns) > now) {
-            account(sweep, MIN(next, until_ns) - now, split);
+            account(sweep, now, MIN(next, until_ns) - now, split);
             now = MIN(next, until_ns);
         }
         if (next >= until_ns)

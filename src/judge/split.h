@@ -1,8 +1,9 @@
 /* split.h - where a step's time went, rank by rank.
  *
  * Every moment of a rank's step is one thing: device computing; in a collective, waiting for
- * peers or transferring; or the host alone, in some phase, with the device idle.  What
- * overlaps counts for the first of these that applies, so the parts add up to the step.
+ * peers or transferring; launched work that does not run; or the host alone, in some phase,
+ * with the device idle.  What overlaps counts for the first of these that applies, so the
+ * parts add up to the step.
  */
 #ifndef LOCKSTEP_JUDGE_SPLIT_H
 #define LOCKSTEP_JUDGE_SPLIT_H
@@ -16,6 +17,7 @@ struct rank_split {
     int64_t begin_ns; /* common clock */
     int64_t total_ns; /* step begin to the next step's begin */
     int64_t compute_ns, wait_ns, transfer_ns;
+    int64_t queued_ns; /* nothing runs though work is launched: overhead, or a starved driver thread */
     int64_t host_ns[LOCKSTEP_PHASE_COUNT]; /* device idle, host in this phase; 0: in none */
     int64_t tail_ns;                       /* between the step's end and the next begin */
     int64_t cpu_ns, delay_ns, throttled_ns;
