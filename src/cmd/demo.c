@@ -1,0 +1,408 @@
+/* demo.c - a training job that really trains, faults that are really made, verdicts as they come. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/log.h"
+#include "base/opt.h"
+#include "base/paths.h"
+#include "cmd/demo_run.h"
+#include "cmd/lockstep.h"
+#include "control/log_follow.h"
+#include "control/story.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "lab/fault.h"
+#include "show/account.h"
+#include "show/ledger.h"
+#include "show/verdict.h"
+#include "wire/spool.h"
+
+#define TICK_NS (50 * NS_PER_MS)
+
+struct settings {
+    struct opt_list faults;
+    bool list_faults, json;
+    uint32_t ranks, nodes, checkpoint_every;
+    uint64_t steps, seed;
+    double step_ms;
+    const char *layout, *name;
+};
+
+static const struct opt options[] = {
+    { .name = "fault", .letter = 'f', .type = OPT_LIST, .offset = offsetof(struct settings, faults),
+      .arg = "KIND[:name=value,...]", .help = "a fault to make; may be given again; none: no fault" },
+    { .name = "list-faults", .type = OPT_FLAG, .offset = offsetof(struct settings, list_faults),
+      .help = "the kinds of faults and what they take" },
+    { .name = "ranks", .letter = 'n', .type = OPT_U32, .offset = offsetof(struct settings, ranks),
+      .arg = "N", .help = "ranks to train with, default 8" },
+    { .name = "nodes", .type = OPT_U32, .offset = offsetof(struct settings, nodes), .arg = "K",
+      .help = "pretend that the ranks are on K nodes, default 1" },
+    { .name = "layout", .type = OPT_TEXT, .offset = offsetof(struct settings, layout),
+      .arg = "tp=A,pp=B,dp=C", .help = "how the ranks are cut, default data parallel only" },
+    { .name = "steps", .type = OPT_U64, .offset = offsetof(struct settings, steps), .arg = "N",
+      .help = "steps to train, default 140" },
+    { .name = "step-ms", .type = OPT_F64, .offset = offsetof(struct settings, step_ms), .arg = "MS",
+      .help = "how long a healthy step takes, default 100" },
+    { .name = "checkpoint-every", .type = OPT_U32,
+      .offset = offsetof(struct settings, checkpoint_every), .arg = "N",
+      .help = "steps between the trainer's checkpoints, default 20" },
+    { .name = "seed", .type = OPT_U64, .offset = offsetof(struct settings, seed), .arg = "N",
+      .help = "where all random choices come from, default 1" },
+    { .name = "name", .type = OPT_TEXT, .offset = offsetof(struct settings, name), .arg = "RUN",
+      .help = "name of the run, default date, time and a number" },
+    { .name = "json", .type = OPT_FLAG, .offset = offsetof(struct settings, json),
+      .help = "one JSON object at the end, nothing before it" },
+    { 0 },
+};
+
+static int demo_main(int argc, char **argv);
+
+const struct command command_demo = {
+    .name = "demo",
+    .operands = "",
+    .summary = "a training job here and now, faults made in it, verdicts; no GPU, no Python",
+    .details = "Without --fault: a straggler, and later a killed rank that is restarted from its\n"
+               "checkpoint.  The directory of the run stays: 'lockstep why' explains it again.\n"
+               "Exits 0 when the run ended as the faults meant it to.",
+    .opt = options,
+    .run = demo_main,
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_stop(int signal_number)
+{
+    stopped = signal_number;
+}
+
+static int faults_read(const struct settings *settings, struct demo_run *demo, struct err *err)
+{
+    static const char *const usual[] = { "gpu-slow:factor=1.5,step=30,steps=40", "kill:step=95" };
+    struct fault_shape shape = { .world = settings->ranks,
+                                 .nodes = settings->nodes,
+                                 .stages = 1,
+                                 .seed = settings->seed };
+    unsigned count = settings->faults.count ? settings->faults.count : COUNT(usual);
+
+    if (settings->layout && strstr(settings->layout, "pp="))
+        shape.stages = (uint32_t)strtoul(strstr(settings->layout, "pp=") + 3, NULL, 10);
+    for (unsigned i = 0; i < count; i++) {
+        const char *text = settings->faults.count ? settings->faults.item[i] : usual[i];
+        struct fault fault;
+        int result = fault_parse(text, &fault, err);
+
+        if (result == 0)
+            result = fault_resolve(&fault, &shape, i, err);
+        if (result < 0)
+            return result;
+        if (fault.kind->id == FAULT_NONE)
+            continue;
+        if (demo->plan.count == PLAN_FAULTS)
+            return err_set(err, -E2BIG, "more than %d faults", PLAN_FAULTS);
+        demo->plan.fault[demo->plan.count++] = fault;
+        if (fault.kind->id == FAULT_KILL || fault.kind->id == FAULT_EXIT)
+            demo->config.restarts++;
+    }
+    return 0;
+}
+
+/* ---- while it runs ---- */
+
+struct screen {
+    struct show_style style;
+    bool quiet, terminal;
+    char progress[PATH_MAX + 32]; /* rank 0's output */
+    bool line_open;
+};
+
+static void line_clear(struct screen *screen)
+{
+    if (screen->line_open)
+        fputs("\r\033[K", stderr);
+    screen->line_open = false;
+}
+
+static void on_verdict(void *arg, const struct verdict *verdict)
+{
+    struct screen *screen = arg;
+
+    line_clear(screen);
+    verdict_text(verdict, &screen->style, stdout);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void on_run(void *arg, const struct fact_run *run)
+{
+    struct screen *screen = arg;
+
+    if (run->event != RUN_ATTEMPT_BEGIN || run->attempt == 0)
+        return;
+    line_clear(screen);
+    printf("restart %u: all ranks begin again from the newest checkpoint\n\n", run->attempt);
+    fflush(stdout);
+}
+
+/* The trainer's own words, on one line that is written over again and again. */
+static void progress_show(struct screen *screen)
+{
+    CLEAN(file_clean) FILE *file = screen->terminal ? fopen(screen->progress, "re") : NULL;
+    char tail[513], *line, *newline;
+    size_t size;
+
+    if (!file)
+        return;
+    if (fseek(file, -(long)sizeof(tail) + 1, SEEK_END) < 0)
+        rewind(file);
+    size = fread(tail, 1, sizeof(tail) - 1, file);
+    tail[size] = '\0';
+    newline = strrchr(tail, '\n');
+    if (!newline)
+        return;
+    *newline = '\0';
+    line = strrchr(tail, '\n');
+    fprintf(stderr, "\r\033[K%.100s", line ? line + 1 : tail);
+    screen->line_open = true;
+}
+
+static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *err)
+{
+    struct log_follow_calls calls = { .verdict = screen->quiet ? NULL : on_verdict,
+                                      .run = screen->quiet ? NULL : on_run,
+                                      .arg = screen };
+    struct log_follow *follow = NULL;
+    int result = log_follow_open(demo->run_dir, &follow, err), going = 1;
+    bool asked = false;
+
+    while (result >= 0 && going > 0) {
+        struct timespec nap = time_spec(TICK_NS);
+
+        going = demo_run_tick(demo, err);
+        if (going < 0)
+            result = going;
+        if (stopped && !asked) {
+            demo_run_stop(demo);
+            asked = true;
+        }
+        if (result >= 0)
+            result = log_follow_read(follow, &calls, err);
+        progress_show(screen);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    }
+    if (result >= 0)
+        result = log_follow_read(follow, &calls, err);
+    line_clear(screen);
+    log_follow_close(follow);
+    return MIN(result, 0);
+}
+
+/* ---- afterwards ---- */
+
+static struct json_object *deed_json(const struct fault *fault, const struct plan_deed *deed)
+{
+    struct json_object *object = json_object_new_object();
+    char text[FAULT_TEXT];
+
+    fault_format(fault, text);
+    json_object_object_add(object, "fault", json_object_new_string(fault->kind->name));
+    json_object_object_add(object, "text", json_object_new_string(text));
+    json_object_object_add(object, "rank", json_object_new_int64(deed->rank));
+    json_object_object_add(object, "step", json_object_new_int64((int64_t)deed->first_step));
+    json_object_object_add(object, "steps", json_object_new_int64((int64_t)deed->steps));
+    json_object_object_add(object, "attempt", json_object_new_int64(deed->attempt));
+    json_object_object_add(object, "seconds", show_number((double)deed->injected_ns / 1e9));
+    json_object_object_add(object, "mono_ns", json_object_new_int64(deed->first_ns));
+    return object;
+}
+
+static struct json_object *outside_json(const struct fault *fault,
+                                        const struct inject_report *report)
+{
+    static const char *const states[] = { "waiting", "active", "over", "skipped" };
+    struct json_object *object = json_object_new_object();
+
+    json_object_object_add(object, "fault", json_object_new_string(fault->kind->name));
+    json_object_object_add(object, "rank", NULL);
+    json_object_object_add(object, "node", json_object_new_int64(report->node));
+    json_object_object_add(object, "step", json_object_new_int64((int64_t)report->step));
+    json_object_object_add(object, "mono_ns", json_object_new_int64(report->time_ns));
+    json_object_object_add(object, "state", json_object_new_string(states[report->state]));
+    json_object_object_add(object, "how", json_object_new_string(report->how));
+    return object;
+}
+
+/* What was really done, by the trainers' and the injector's own account. */
+static struct json_object *injected_json(const struct demo_run *demo)
+{
+    struct json_object *array = json_object_new_array();
+    CLEAN(free_clean) struct plan_deed *deed = calloc(4096, sizeof(*deed));
+    int deeds = deed ? truth_read(demo->plan.truth, deed, 4096, NULL) : 0;
+
+    for (int i = 0; i < deeds; i++) {
+        if (deed[i].steps > 0 && deed[i].fault < demo->plan.count)
+            json_object_array_add(array, deed_json(&demo->plan.fault[deed[i].fault], &deed[i]));
+    }
+    for (uint32_t i = 0; i < demo->plan.count && demo->inject; i++) {
+        struct inject_report report;
+
+        if (inject_read(demo->inject, i, &report) == 0)
+            json_object_array_add(array, outside_json(&demo->plan.fault[i], &report));
+    }
+    return array;
+}
+
+/* What the steps took on the wire: frames of steps only, shapes and beats come once or slowly. */
+static double bytes_per_rank_step(const struct demo_run *demo)
+{
+    char path[PATH_MAX + 16];
+    struct spool_reader *reader;
+    struct frame frame;
+    double bytes = 0, steps = 0;
+
+    snprintf(path, sizeof(path), "%s/log.lsf", demo->run_dir);
+    if (spool_reader_open(path, &reader, NULL) < 0)
+        return 0;
+    while (spool_next(reader, &frame, NULL) > 0) {
+        if (frame.type != FRAME_STEP)
+            continue;
+        bytes += (double)(FRAME_HEADER_BYTES + frame.payload_bytes);
+        steps++;
+    }
+    spool_reader_close(reader);
+    return steps > 0 ? bytes / steps : 0;
+}
+
+static void report_json(const struct demo_run *demo, const struct account *account)
+{
+    struct json_object *object = json_object_new_object(), *verdicts = json_object_new_array();
+
+    for (size_t i = 0; i < account->verdicts; i++)
+        json_object_array_add(verdicts, verdict_json(&account->verdict[i]));
+    json_object_object_add(object, "run", json_object_new_string(demo->config.run));
+    json_object_object_add(object, "directory", json_object_new_string(demo->run_dir));
+    json_object_object_add(object, "injected", injected_json(demo));
+    json_object_object_add(object, "verdicts", verdicts);
+    json_object_object_add(object, "ledger", account->has_ledger ? ledger_json(&account->ledger) : NULL);
+    json_object_object_add(object, "bytes_per_rank_step", show_number(bytes_per_rank_step(demo)));
+    json_object_object_add(object, "exit",
+                           json_object_new_int(WIFEXITED(demo->status) ? WEXITSTATUS(demo->status)
+                                                                       : 128 + WTERMSIG(demo->status)));
+    puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    json_object_put(object);
+}
+
+static void report_text(const struct demo_run *demo, const struct account *account,
+                        const struct show_style *style)
+{
+    struct json_object *injected = injected_json(demo);
+
+    account_end_text(account, style, stdout);
+    printf("\nwhat was done to it\n");
+    for (size_t i = 0; i < json_object_array_length(injected); i++) {
+        struct json_object *deed = json_object_array_get_idx(injected, i), *value, *how;
+
+        json_object_object_get_ex(deed, "fault", &value);
+        printf("  %s", json_object_get_string(value));
+        if (json_object_object_get_ex(deed, "rank", &value) && value)
+            printf(" on rank %s", json_object_get_string(value));
+        json_object_object_get_ex(deed, "step", &value);
+        printf(" from step %s", json_object_get_string(value));
+        if (json_object_object_get_ex(deed, "how", &how))
+            printf(": %s", json_object_get_string(how));
+        putchar('\n');
+    }
+    if (json_object_array_length(injected) == 0)
+        puts("  nothing");
+    printf("\n'lockstep why %s' tells it again\n", demo->config.run);
+    json_object_put(injected);
+}
+
+static int demo_report(const struct demo_run *demo, const struct settings *settings,
+                       const struct show_style *style)
+{
+    struct account account = { 0 };
+    struct err err = { "" };
+    int result = story_read(demo->run_dir, false, &account, &err);
+
+    if (result < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    if (settings->json)
+        report_json(demo, &account);
+    else
+        report_text(demo, &account, style);
+    story_fini(&account);
+    if (stopped)
+        return 128 + (int)stopped;
+    return WIFEXITED(demo->status) ? WEXITSTATUS(demo->status) : 128 + WTERMSIG(demo->status);
+}
+
+static void say_beginning(const struct demo_run *demo, const struct settings *settings)
+{
+    if (settings->json)
+        return;
+    printf("%u ranks train for %llu steps here, as run %s; ", settings->ranks,
+           (unsigned long long)settings->steps, demo->config.run);
+    if (demo->plan.count == 0)
+        printf("nothing is done to them.\n\n");
+    else
+        printf("%u fault%s will be made in them.\nlockstep is not told which.\n\n", demo->plan.count,
+               demo->plan.count == 1 ? "" : "s");
+    fflush(stdout);
+}
+
+static int demo_main(int argc, char **argv)
+{
+    struct settings settings = { .ranks = 8, .nodes = 1, .checkpoint_every = 20, .steps = 140,
+                                 .seed = 1, .step_ms = 100 };
+    CLEAN(demo_run_fini) struct demo_run demo = { 0 };
+    int first = opt_parse(&command_demo, argc, argv, &settings), result;
+    struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
+    struct err err = { "" };
+    char name[64];
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (settings.list_faults) {
+        fault_list(stdout);
+        return 0;
+    }
+    paths_name_run(time_real_ns(), (uint64_t)getpid() * 2654435761u, name);
+    demo.config = (struct demo_config){ .ranks = settings.ranks, .nodes = settings.nodes,
+                                        .steps = settings.steps, .seed = settings.seed,
+                                        .step_ms = settings.step_ms, .layout = settings.layout,
+                                        .checkpoint_every = settings.checkpoint_every,
+                                        .run = settings.name ? settings.name : name };
+    if (settings.ranks == 0 || settings.nodes == 0 || settings.nodes > settings.ranks) {
+        log_error("%u ranks on %u nodes: at least one rank a node is needed", settings.ranks,
+                  settings.nodes);
+        return 2;
+    }
+    if (faults_read(&settings, &demo, &err) < 0) {
+        log_error("%s", err.text);
+        return 2;
+    }
+    screen.quiet = settings.json;
+    screen.terminal = screen.terminal && !settings.json;
+    signal(SIGINT, on_stop);
+    signal(SIGTERM, on_stop);
+    result = demo_run_begin(&demo, &err);
+    snprintf(screen.progress, sizeof(screen.progress), "%s/out/rank-0.log", demo.run_dir);
+    if (result == 0) {
+        say_beginning(&demo, &settings);
+        result = demo_watch(&demo, &screen, &err);
+    }
+    if (result < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    return demo_report(&demo, &settings, &screen.style);
+}

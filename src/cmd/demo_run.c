@@ -1,0 +1,219 @@
+/* demo_run.c - starts `lockstep run` with the demo trainer and stands beside it. */
+#include "cmd/demo_run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define WORD 64
+#define WORDS 40
+
+struct words { /* a command line */
+    char text[WORDS][PATH_MAX];
+    char *argv[WORDS + 1];
+    int count;
+};
+
+__attribute__((format(printf, 2, 3))) static void word_add(struct words *words, const char *format,
+                                                           ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(words->text[words->count], sizeof(words->text[0]), format, args);
+    va_end(args);
+    words->argv[words->count] = words->text[words->count];
+    words->argv[++words->count] = NULL;
+}
+
+static int self_path(char out[static PATH_MAX], struct err *err)
+{
+    ssize_t size = readlink("/proc/self/exe", out, PATH_MAX - 1);
+
+    if (size < 0)
+        return err_set(err, -errno, "/proc/self/exe: %m");
+    out[size] = '\0';
+    return 0;
+}
+
+static int command_line(const struct demo_run *demo, struct words *words, struct err *err)
+{
+    const struct demo_config *config = &demo->config;
+    char self[PATH_MAX];
+    int result = self_path(self, err);
+
+    if (result < 0)
+        return result;
+    word_add(words, "%s", self);
+    word_add(words, "run");
+    word_add(words, "--quiet");
+    word_add(words, "--ranks=%u", config->ranks);
+    word_add(words, "--nodes=%u", config->nodes);
+    word_add(words, "--max-restarts=%u", config->restarts);
+    word_add(words, "--backoff=200ms");
+    word_add(words, "--grace=3s");
+    word_add(words, "--name=%s", config->run);
+    word_add(words, "--");
+    word_add(words, "%s", self);
+    word_add(words, "trainer");
+    word_add(words, "--steps=%llu", (unsigned long long)config->steps);
+    word_add(words, "--seed=%llu", (unsigned long long)config->seed);
+    word_add(words, "--step-ms=%g", config->step_ms);
+    if (config->layout)
+        word_add(words, "--layout=%s", config->layout);
+    if (config->checkpoint_every) {
+        word_add(words, "--checkpoint-dir=%s/checkpoints", demo->scratch);
+        word_add(words, "--checkpoint-every=%u", config->checkpoint_every);
+    }
+    word_add(words, "--plan=%s/plan", demo->scratch);
+    return 0;
+}
+
+static int scratch_make(struct demo_run *demo, struct err *err)
+{
+    const char *base = getenv("TMPDIR");
+    char path[PATH_MAX + 16];
+    int result;
+
+    snprintf(demo->scratch, sizeof(demo->scratch), "%s/lockstep-demo-XXXXXX",
+             base && base[0] ? base : "/tmp");
+    if (!mkdtemp(demo->scratch))
+        return err_set(err, -errno, "%s: %m", demo->scratch);
+    snprintf(path, sizeof(path), "%s/checkpoints", demo->scratch);
+    if (mkdir(path, 0700) < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    snprintf(demo->plan.truth, sizeof(demo->plan.truth), "%s/truth", demo->scratch);
+    snprintf(path, sizeof(path), "%s/plan", demo->scratch);
+    result = plan_write(path, &demo->plan, err);
+    return result < 0 ? err_wrap(err, result, "writing the plan of faults") : 0;
+}
+
+/* The child dies with us: what it launched ends with it. */
+static int run_spawn(struct demo_run *demo, struct err *err)
+{
+    CLEAN(free_clean) struct words *words = calloc(1, sizeof(*words));
+    int result, parent = (int)getpid();
+
+    if (!words)
+        return -ENOMEM;
+    result = command_line(demo, words, err);
+    if (result < 0)
+        return result;
+    demo->pid = fork();
+    if (demo->pid < 0)
+        return err_set(err, -errno, "fork: %m");
+    if (demo->pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent || null < 0)
+            _exit(127);
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO); /* our stdout is the answer */
+        execv(words->argv[0], words->argv);
+        _exit(127);
+    }
+    return 0;
+}
+
+int demo_run_begin(struct demo_run *demo, struct err *err)
+{
+    struct path path;
+    int result = paths_run(demo->config.run, &path, err);
+
+    if (result == 0) {
+        snprintf(demo->run_dir, sizeof(demo->run_dir), "%s", path.text);
+        result = scratch_make(demo, err);
+    }
+    return result < 0 ? result : run_spawn(demo, err);
+}
+
+/* run.json says where the rings are, once the launcher has made them. */
+static void inject_start(struct demo_run *demo)
+{
+    char path[PATH_MAX + 16];
+    struct json_object *run, *rings;
+
+    snprintf(path, sizeof(path), "%s/run.json", demo->run_dir);
+    run = json_object_from_file(path);
+    if (run && json_object_object_get_ex(run, "rings", &rings)) {
+        struct inject_config config = {
+            .ring_dir = json_object_get_string(rings),
+            .world = demo->config.ranks,
+            .nodes = demo->config.nodes,
+        };
+
+        inject_create(&demo->plan, &config, &demo->inject, NULL);
+    }
+    json_object_put(run);
+}
+
+int demo_run_tick(struct demo_run *demo, struct err *err)
+{
+    if (demo->pid == 0)
+        return 0;
+    if (!demo->inject)
+        inject_start(demo);
+    if (demo->inject)
+        inject_tick(demo->inject, time_mono_ns());
+    if (waitpid(demo->pid, &demo->status, WNOHANG) == demo->pid) {
+        demo->pid = 0;
+        if (WIFEXITED(demo->status) && WEXITSTATUS(demo->status) == 127)
+            return err_set(err, -ENOEXEC, "could not start 'lockstep run'");
+        return 0;
+    }
+    return 1;
+}
+
+void demo_run_stop(struct demo_run *demo)
+{
+    if (demo->pid > 0)
+        kill(demo->pid, SIGTERM);
+}
+
+/* The scratch directory is ours and flat but for one level; nothing is followed. */
+static void tree_remove(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (entry->d_type == DT_DIR)
+            tree_remove(fd, entry->d_name);
+        else
+            unlinkat(fd, entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+void demo_run_fini(struct demo_run *demo)
+{
+    inject_destroy(demo->inject);
+    demo->inject = NULL;
+    if (demo->pid > 0) {
+        kill(demo->pid, SIGTERM);
+        waitpid(demo->pid, &demo->status, 0);
+        demo->pid = 0;
+    }
+    if (demo->scratch[0])
+        tree_remove(AT_FDCWD, demo->scratch);
+}

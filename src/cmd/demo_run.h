@@ -1,0 +1,38 @@
+/* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them. */
+#ifndef LOCKSTEP_CMD_DEMO_RUN_H
+#define LOCKSTEP_CMD_DEMO_RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "lab/inject.h"
+#include "lab/plan.h"
+
+struct demo_config {
+    uint32_t ranks, nodes, restarts;
+    uint64_t steps, seed;
+    double step_ms;
+    uint32_t checkpoint_every;
+    const char *layout; /* NULL: data parallel only */
+    const char *run;    /* its name */
+};
+
+struct demo_run {
+    struct demo_config config;
+    struct plan plan;
+    char scratch[PATH_MAX]; /* plan, truth and checkpoints: nothing that a judge reads */
+    char run_dir[PATH_MAX];
+    struct inject *inject;
+    int pid, status; /* of `lockstep run`; pid 0: it has ended */
+};
+
+/* Writes the plan and starts the run.  The run ends when this process does. */
+int demo_run_begin(struct demo_run *demo, struct err *err);
+/* Makes faults from outside as their time comes.  Returns 1 while the run goes on, 0 when it has ended. */
+int demo_run_tick(struct demo_run *demo, struct err *err);
+void demo_run_stop(struct demo_run *demo); /* asks the run to end */
+void demo_run_fini(struct demo_run *demo); /* and removes the scratch directory */
+
+#endif
