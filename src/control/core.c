@@ -14,6 +14,7 @@
 #define PENDING_MAX 256  /* steps that wait for ranks */
 #define PATIENCE_STEPS 4 /* so many newer whole steps: the missing ranks will not come */
 #define LEDGER_NS (5 * NS_PER_S)
+#define AFTER_ATTEMPT_NS (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
 
 struct core {
     struct court court;
@@ -21,7 +22,8 @@ struct core {
     struct whole pending[PENDING_MAX]; /* ordered by step, oldest first */
     uint32_t pendings;
     uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
-    bool run_known, attempt_over;
+    bool run_known;
+    int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
     int64_t end_ns; /* of the run; 0: it goes on */
     int64_t ledger_ns;
 };
@@ -70,7 +72,7 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
     if (attempt > core->court.model.attempt) {
         pending_clear(core);
         core->done_step = 0;
-        core->attempt_over = false;
+        core->attempt_end_ns = 0;
     }
     court_attempt(&core->court, attempt, mono_ns);
 }
@@ -218,7 +220,7 @@ static int feed_run(struct core *core, struct cut in)
         break;
     case RUN_ATTEMPT_END:
         if (fact.attempt == core->court.model.attempt)
-            core->attempt_over = true;
+            core->attempt_end_ns = fact.mono_ns;
         ledger_attempt_end(core->court.book, fact.attempt, fact.mono_ns, fact.status == 0);
         break;
     default:
@@ -325,7 +327,9 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
 {
     core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
     judge_pending(core);
-    crash_judge(&core->court, now->mono_ns, core->attempt_over || last);
+    crash_judge(&core->court, now->mono_ns,
+                last || (core->attempt_end_ns &&
+                         now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
     if (last) {
         core->counts.steps_partial += core->pendings;
         pending_clear(core);

@@ -123,6 +123,13 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
             entry->verdict.since_real_ns = before.since_real_ns;
         }
         entry->open = entry->changed = true;
+        entry->step_seconds = draft->seconds_per_step;
+        if (draft->decided_step > draft->since_step) { /* it took these steps to be sure */
+            uint64_t before_sure = draft->decided_step - draft->since_step;
+
+            entry->steps += before_sure;
+            entry->cost_seconds += (double)before_sure * draft->seconds_per_step;
+        }
     }
     entry->seen_step = past ? past->step : court->last_step;
     return entry;
@@ -181,7 +188,8 @@ static void docket_age(struct court *court, const struct past_step *past)
             entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
         } else if (past->step == entry->seen_step) {
             entry->steps++;
-            entry->cost_seconds += entry->verdict.seconds_per_step;
+            entry->cost_seconds += entry->step_seconds;
+            entry->verdict.seconds_per_step = entry->cost_seconds / (double)entry->steps;
             entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
         }
     }

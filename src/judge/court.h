@@ -20,7 +20,8 @@ struct entry { /* one verdict over its life */
     bool open, changed;
     uint64_t seen_step;  /* newest step in which it was found again */
     uint64_t steps;      /* it was open in */
-    double cost_seconds; /* of one GPU, summed over those steps */
+    double step_seconds; /* what the newest step lost to it */
+    double cost_seconds; /* ... summed over all its steps */
     int64_t told_ns;     /* when it was last emitted */
 };
 

@@ -58,7 +58,6 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
     double throttled_ms = node_part_ms(court, node, throttled);
     double delayed_ms = node_part_ms(court, node, delayed);
-    struct entry *entry;
     bool fresh;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -78,9 +77,7 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
                     delayed_ms, throttled_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     history_period_ms(history, STEPS), history->base_period_ms);
-    entry = court_find(court, &draft, &fresh);
-    if (entry && fresh)
-        entry->cost_seconds += (STEPS - 1) * draft.seconds_per_step;
+    court_find(court, &draft, &fresh);
 }
 
 /* The verdict on a whole node, if there is one open. */
@@ -115,7 +112,7 @@ static void cpu_step(struct court *court)
             continue;
         if (open) {
             open->seen_step = history_back(history, 0)->step;
-            open->verdict.seconds_per_step = excess / 1e3;
+            open->step_seconds = excess / 1e3;
         } else {
             accuse_node(court, node, pressure, excess);
         }

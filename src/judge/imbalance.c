@@ -45,7 +45,6 @@ static void data_accuse(struct court *court, double cost_ms)
     const struct past_step *past = history_back(history, 0);
     struct verdict draft = { .kind = VERDICT_IMBALANCE, .layer = LAYER_DATA, .confidence = 0.9 };
     double least = 1e300, most = 0;
-    struct entry *entry;
     bool fresh;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -66,9 +65,7 @@ static void data_accuse(struct court *court, double cost_ms)
     verdict_because(&draft, "replay", "an even split would save %.1f ms of %.1f ms a step", cost_ms,
                     history_period_ms(history, DATA_STEPS));
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
-    entry = court_find(court, &draft, &fresh);
-    if (entry && fresh)
-        entry->cost_seconds += (DATA_STEPS - 1) * draft.seconds_per_step;
+    court_find(court, &draft, &fresh);
 }
 
 static void data_step(struct court *court)
@@ -84,7 +81,7 @@ static void data_step(struct court *court)
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
-        open->verdict.seconds_per_step = cost / 1e3;
+        open->step_seconds = cost / 1e3;
     } else {
         data_accuse(court, cost);
     }
@@ -134,7 +131,6 @@ static void stage_accuse(struct court *court, const struct stages *stages, doubl
     struct verdict draft = { .kind = VERDICT_IMBALANCE,
                              .layer = LAYER_USER_CODE,
                              .confidence = 0.9 };
-    struct entry *entry;
     bool fresh;
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
@@ -154,9 +150,7 @@ static void stage_accuse(struct court *court, const struct stages *stages, doubl
                     "an even split of the stages would save %.1f ms of %.1f ms a step", cost_ms,
                     history_period_ms(&court->history, STAGE_STEPS));
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
-    entry = court_find(court, &draft, &fresh);
-    if (entry && fresh)
-        entry->cost_seconds += (STAGE_STEPS - 1) * draft.seconds_per_step;
+    court_find(court, &draft, &fresh);
 }
 
 /* What the step would take with every stage's device work brought to the mean. */
@@ -199,7 +193,7 @@ static void stage_step(struct court *court)
     if (open) {
         open->seen_step = history_back(history, 0)->step;
         if (cost >= 0)
-            open->verdict.seconds_per_step = cost / 1e3;
+            open->step_seconds = cost / 1e3;
     } else if (cost > STAGE_SHARE * history_period_ms(history, STAGE_STEPS)) {
         stage_accuse(court, &stages, cost);
     }

@@ -17,7 +17,8 @@ struct rank_split {
     int64_t begin_ns; /* common clock */
     int64_t total_ns; /* step begin to the next step's begin */
     int64_t compute_ns, wait_ns, transfer_ns;
-    int64_t queued_ns; /* nothing runs though work is launched: overhead, or a starved driver thread */
+    int64_t
+        queued_ns; /* nothing runs though work is launched: overhead, or a starved driver thread */
     int64_t host_ns[LOCKSTEP_PHASE_COUNT]; /* device idle, host in this phase; 0: in none */
     int64_t tail_ns;                       /* between the step's end and the next begin */
     int64_t cpu_ns, delay_ns, throttled_ns;

@@ -236,7 +236,6 @@ static void accuse(struct court *court, uint32_t rank, const struct rule *rule, 
 {
     double excess = history_excess_ms(&court->history, rank, rule->steps);
     struct verdict draft = { .kind = VERDICT_STRAGGLER };
-    struct entry *entry;
     bool fresh;
 
     draft.layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
@@ -249,10 +248,7 @@ static void accuse(struct court *court, uint32_t rank, const struct rule *rule, 
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     say_why(court, &draft, rank, rule->steps, excess, cost_ms);
-    entry = court_find(court, &draft, &fresh);
-    if (entry && fresh) /* the steps it took to be sure have been paid for, too */
-        entry->cost_seconds +=
-            (double)(entry->verdict.decided_step - draft.since_step) * draft.seconds_per_step;
+    court_find(court, &draft, &fresh);
 }
 
 static void straggler_step(struct court *court)
@@ -278,7 +274,7 @@ static void straggler_step(struct court *court)
         flag[rank] = 0;
         if (open) {
             if (cost >= 0)
-                open->verdict.seconds_per_step = cost / 1e3;
+                open->step_seconds = cost / 1e3;
             open->seen_step = history_back(&court->history, 0)->step;
         } else if (cost > COST_SHARE * period) {
             accuse(court, rank, rule, cost);

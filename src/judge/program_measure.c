@@ -1,0 +1,172 @@
+/* program_measure.c - how long each op of a step really took.
+ *
+ * An op's duration is what is left of its measured time when everything it waits for, by the
+ * program, is taken away.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "judge/program_parts.h"
+
+/* What cannot be explained by anything an op waits for counts as its own up to this much; more is
+ * left out, so that the replay then does not fit and nothing is built on it.
+ */
+static int64_t gap_cap_ns(int64_t total_ns)
+{
+    return MAX(300000, total_ns / 100);
+}
+
+struct loader { /* of one rank's durations */
+    const struct item_time *time;
+    const struct model_class *class;
+    int64_t cap_ns, total_ns;
+    int64_t point_ns;                /* newest host point */
+    int64_t end_ns[MODEL_LINES_MAX]; /* newest end on each line */
+    int64_t last_end_ns, span_end_ns;
+    int64_t place_end_ns;
+};
+
+static int64_t host_duration(struct loader *loader, const struct op_info *info, int64_t now_ns)
+{
+    int64_t from = loader->point_ns;
+
+    if (info->sync)
+        from = MAX(from, MIN(loader->last_end_ns, now_ns));
+    loader->point_ns = now_ns;
+    return MAX(0, now_ns - from);
+}
+
+/* The unexplained time before an op's start, cut. */
+static int64_t op_gap(const struct loader *loader, uint32_t item, int64_t ready_ns)
+{
+    return MAX(0, MIN(loader->time[item].start_ns - ready_ns, loader->cap_ns));
+}
+
+static int64_t span_ready(const struct loader *loader, uint32_t item)
+{
+    int64_t ready = MAX(loader->end_ns[loader->class->line[item]], loader->time[item].enqueue_ns);
+
+    for (uint32_t line = 1; line < loader->class->lines; line++) {
+        if (line != loader->class->line[item] && loader->class->after[line][item] > 0)
+            ready = MAX(ready, MIN(loader->end_ns[line], loader->time[item].start_ns));
+    }
+    return ready;
+}
+
+static int64_t comm_ready(const struct loader *loader, uint32_t item)
+{
+    int64_t ready = MAX(loader->end_ns[loader->class->line[item]], loader->time[item].enqueue_ns);
+
+    if (loader->class->after_span[item])
+        ready = MAX(ready, MIN(loader->span_end_ns, loader->time[item].start_ns));
+    return ready;
+}
+
+static void rank_durations(struct program *program, const struct whole *whole,
+                           const struct splitter *splitter, uint32_t rank, int64_t *last_gap)
+{
+    const struct fact_step *step = &whole->step_of[rank];
+    struct loader loader = {
+        .time = step->time,
+        .class = whole->shape_of[rank]->class,
+        .total_ns = step->duration_ns + step->tail_ns,
+        .last_end_ns = INT64_MIN / 2,
+        .span_end_ns = INT64_MIN / 2,
+    };
+    int64_t begin = whole_begin(program->model, whole, rank);
+
+    loader.cap_ns = gap_cap_ns(loader.total_ns);
+    for (size_t i = 0; i < program->place[rank].count; i++) {
+        const size_t at = op_at(program, rank, i);
+        const struct op_info *info = &program->info[at];
+        const struct item_time *time = &step->time[info->item];
+        const struct meeting *meeting;
+        int64_t gap, arrival;
+        uint32_t line;
+
+        switch (info->kind) {
+        case OP_HOST:
+            program->duration[at] = host_duration(&loader, info, time->enqueue_ns);
+            continue;
+        case OP_END:
+            program->duration[at] = host_duration(&loader, info, loader.total_ns);
+            continue;
+        case OP_BEGIN:
+        case OP_JOIN:
+            program->duration[at] = 0;
+            continue;
+        default:
+            break;
+        }
+        line = loader.class->line[info->item];
+        if (info->kind == OP_SPAN) {
+            gap = op_gap(&loader, info->item, span_ready(&loader, info->item));
+            program->duration[at] = time->end_ns - time->start_ns + gap;
+            loader.span_end_ns = time->end_ns;
+        } else {
+            gap = op_gap(&loader, info->item, comm_ready(&loader, info->item));
+            meeting = split_meeting(splitter, program->model, whole, rank, info->item);
+            arrival = begin + time->start_ns;
+            /* The one that comes last moves all: its gap belongs to the transfer of each. */
+            if (meeting && arrival == meeting->last_arrival_ns)
+                last_gap[meeting - split_meeting_base(splitter)] = gap;
+            if (meeting && (whole->shape_of[rank]->fact.item[info->item].kind != ITEM_P2P ||
+                            whole->shape_of[rank]->fact.item[info->item].what == LOCKSTEP_OP_RECV))
+                arrival = MAX(arrival, meeting->last_arrival_ns);
+            program->duration[at] = MAX(0, begin + time->end_ns - arrival);
+        }
+        loader.end_ns[line] = time->end_ns;
+        loader.last_end_ns = MAX(loader.last_end_ns, time->end_ns);
+    }
+}
+
+static void gaps_add(struct program *program, const struct whole *whole,
+                     const struct splitter *splitter, const int64_t *last_gap)
+{
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        if (!whole->shape_of[rank])
+            continue;
+        for (size_t i = 0; i < program->place[rank].count; i++) {
+            const size_t at = op_at(program, rank, i);
+            const struct op_info *info = &program->info[at];
+            const struct meeting *meeting;
+
+            if (info->kind != OP_COMM)
+                continue;
+            meeting = split_meeting(splitter, program->model, whole, rank, info->item);
+            if (meeting)
+                program->duration[at] += last_gap[meeting - split_meeting_base(splitter)];
+        }
+    }
+}
+
+/* Sets all durations, begins relative to the first rank's begin, and the measured period. */
+int program_measure(struct program *program, const struct whole *whole,
+                    const struct splitter *splitter)
+{
+    CLEAN(free_clean) int64_t *last_gap = calloc(split_meetings(splitter) + 1, sizeof(*last_gap));
+    int64_t first = INT64_MAX, last = INT64_MIN, end = INT64_MIN;
+
+    if (!last_gap)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        int64_t begin;
+
+        if (!whole->shape_of[rank])
+            continue;
+        begin = whole_begin(program->model, whole, rank);
+        first = MIN(first, begin);
+        last = MAX(last, begin);
+        end = MAX(end, begin + whole->step_of[rank].duration_ns + whole->step_of[rank].tail_ns);
+        rank_durations(program, whole, splitter, rank, last_gap);
+    }
+    gaps_add(program, whole, splitter, last_gap);
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        if (whole->shape_of[rank])
+            program->duration[op_at(program, rank, 0)] =
+                whole_begin(program->model, whole, rank) - first;
+    }
+    program->measured = end - last;
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* program_parts.h - what the files of a program share: its ops and where they are. */
+#ifndef LOCKSTEP_JUDGE_PROGRAM_PARTS_H
+#define LOCKSTEP_JUDGE_PROGRAM_PARTS_H
+
+#include "judge/program.h"
+#include "judge/replay.h"
+
+enum op_kind {
+    OP_BEGIN,
+    OP_HOST,
+    OP_END,
+    OP_SPAN,
+    OP_COMM,
+    OP_JOIN
+};
+
+struct op_info {
+    uint32_t item;
+    uint8_t kind;
+    uint8_t sync; /* host: waits for all that is launched */
+};
+
+/* Where a rank's ops are: ops that are at the same place in ranks of one class lie side by side,
+ * which the replay runs several times faster than rank after rank.
+ */
+struct place {
+    size_t first, stride, count;
+};
+
+struct program {
+    const struct model *model;
+    uint64_t key;
+    struct replay *replay;
+    void *scratch;
+    struct replay_op *op; /* while building, then freed */
+    struct op_info *info;
+    size_t ops, room;
+    struct place *place; /* by rank */
+    uint64_t *class_of;  /* by rank, of the step loaded */
+    uint32_t world, lines;
+    int64_t *duration, *typical, *trial, *slack;
+    size_t held; /* room of the four above */
+    int64_t measured, replayed, ideal;
+    bool have_replayed, have_ideal, have_typical;
+};
+
+static inline size_t op_at(const struct program *program, uint32_t rank, size_t place)
+{
+    return program->place[rank].first + place * program->place[rank].stride;
+}
+
+void program_clear(struct program *program);
+int program_build(struct program *program, const struct model *model, const struct whole *whole,
+                  const struct splitter *splitter); /* program_build.c */
+int program_measure(struct program *program, const struct whole *whole,
+                    const struct splitter *splitter); /* program_measure.c: sets the durations */
+
+#endif
