@@ -79,19 +79,21 @@ static bool is_sendable(const struct build *build)
 
 /* ---- gaps ---- */
 
-/* The steps that are missing before step `next`.  Where a lane had wrapped before it was ever
- * read the first missing one is not known: every step has at least one record, so it is not
- * further back than there were records.
+/* The steps that are missing before step `next`: those in the making whose begin was lost, and
+ * numbers between what was told and `next` for which records were lost.  Where a lane had wrapped before it
+ * was ever read the first of them is not known: every step has at least one record, so it is not further
+ * back than there were records.
  */
 static bool gap_range(const struct assemble *assemble, uint64_t next, struct fact_gap *gap)
 {
     uint64_t from = assemble->missing ? assemble->missing_from : next;
 
-    if (assemble->lost) {
-        if (assemble->done.any)
-            from = MIN(from, assemble->done.step + 1);
-        else if (assemble->lost_first)
-            from = MIN(from, next - MIN(next, assemble->lost));
+    if (assemble->tear) {
+        uint64_t first = assemble->tear_from;
+
+        if (assemble->lost_first && !assemble->done.any)
+            first = MAX(first, next - MIN(next, assemble->lost));
+        from = MIN(from, first);
     }
     if (assemble->done.any)
         from = MAX(from, assemble->done.step + 1);
@@ -115,9 +117,9 @@ static bool gap_make(struct assemble *assemble, uint64_t next, const struct buil
     *gap = (struct fact_gap){ .rank = assemble->id.rank,
                               .attempt = assemble->id.attempt,
                               .ring = assemble->id.ring };
-    if (!assemble->lost && !assemble->late && !assemble->missing)
-        return false;
     some = gap_range(assemble, next, gap);
+    if (!some && assemble->tear && next <= assemble->tear_from)
+        return false; /* what was lost comes after this step */
     gap->records = assemble->lost;
     if (assemble->resumed && assemble->lost_first) {
         uint64_t steps = some ? gap->step_to - gap->step_from + 1 : build && build->torn;
@@ -126,6 +128,8 @@ static bool gap_make(struct assemble *assemble, uint64_t next, const struct buil
         gap->records = steps > assemble->lost / each ? assemble->lost : steps * each;
     }
     gap->records += assemble->late;
+    if (some && gap->records == 0) /* counted with an earlier gap of the same hole */
+        gap->records = gap->step_to - gap->step_from + 1;
     assemble->lost = assemble->late = 0;
     assemble->lost_first = assemble->missing = false;
     if (some) {

@@ -43,9 +43,9 @@ enum ring_kind { /* numbers are wire format */
 };
 
 /* Never in a file.  A reader that was asked to (ring_reader_mark_lost) gives it where records of a
- * lane are missing.  time and step: of the record that follows the hole in its lane, detail: that
- * record's kind; a: how many are missing; b: step of the record before the hole (RING_NO_STEP when
- * none was read before).
+ * lane are missing.  time: of the record before the hole in its lane (0 when none was read), so that it
+ * comes before what other lanes say of that time; b: that record's step (RING_NO_STEP when none);
+ * step and detail: step and kind of the record that follows the hole; a: how many are missing.
  */
 #define RING_LOST 0xff
 

@@ -33,9 +33,9 @@ struct reader_lane {
     uint64_t target;          /* copy up to here in this call */
     struct ring_event *event; /* copied, not yet given out: from … count-1 */
     uint32_t from, count;
-    bool broken;        /* its head cannot be right: not looked at any more */
-    uint64_t lost;      /* records missing since the last one copied */
-    uint64_t last_step; /* of that one */
+    bool broken;                      /* its head cannot be right: not looked at any more */
+    uint64_t lost;                    /* records missing since the last one copied */
+    uint64_t last_step, last_time_ns; /* of that one */
 };
 
 struct ring_reader {
@@ -427,7 +427,7 @@ static void lane_give(const struct ring_reader *reader, struct reader_lane *lane
     uint32_t index = (uint32_t)(lane - reader->lane);
 
     if (lane->lost && reader->mark_lost)
-        lane->event[lane->count++] = (struct ring_event){ .time_ns = event->time_ns,
+        lane->event[lane->count++] = (struct ring_event){ .time_ns = lane->last_time_ns,
                                                           .step = event->step,
                                                           .kind = RING_LOST,
                                                           .detail = event->kind,
@@ -437,6 +437,7 @@ static void lane_give(const struct ring_reader *reader, struct reader_lane *lane
                                                           .b = lane->last_step };
     lane->lost = 0;
     lane->last_step = event->step;
+    lane->last_time_ns = event->time_ns;
     lane->event[lane->count] = *event;
     lane->event[lane->count++].lane = index;
 }

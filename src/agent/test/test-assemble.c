@@ -342,13 +342,13 @@ static void lost_records_tear_a_step_and_are_counted(void **state)
     put(a, 170, 8, RING_STEP_END);
     put(a, 180, 9, RING_STEP_BEGIN);
     assemble_round(a);
-    gap = take(a, ASSEMBLED_GAP);
-    assert_int_equal(gap.gap.records, 12);
-    assert_true(gap.gap.step_from == UINT64_MAX && gap.gap.step_to == UINT64_MAX);
     torn = take(a, ASSEMBLED_STEP);
     assert_true(torn.step.flags & STEP_TORN);
     assert_int_equal(torn.shape.count, 0); /* a list with holes would be nobody's shape */
     assert_int_equal(torn.step.duration_ns, 50 * MS);
+    gap = take(a, ASSEMBLED_GAP);
+    assert_int_equal(gap.gap.records, 12);
+    assert_true(gap.gap.step_from == UINT64_MAX && gap.gap.step_to == UINT64_MAX);
     whole = take(a, ASSEMBLED_STEP);
     assert_int_equal(whole.step.flags & STEP_TORN, 0);
 }
@@ -377,6 +377,35 @@ static void steps_that_are_lost_whole_are_in_the_gap(void **state)
     next = take(a, ASSEMBLED_STEP);
     assert_int_equal(next.step.step, 13);
     assert_int_equal(next.step.flags & STEP_TORN, 0);
+}
+
+static void a_hole_is_told_after_the_steps_before_it(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    CLEAN(assembled_fini) struct assembled six = { 0 }, seven = { 0 }, gap = { 0 }, nine = { 0 };
+
+    (void)state;
+    put(a, 100, 6, RING_STEP_BEGIN);
+    put(a, 110, 6, RING_STEP_END);
+    put(a, 120, 7, RING_STEP_BEGIN);
+    put(a, 130, 7, RING_STEP_END);
+    put_lost(a, 130, 7, 9, RING_STEP_BEGIN, 8); /* all of 8, while 6 and 7 wait */
+    put(a, 160, 9, RING_STEP_BEGIN);
+    put(a, 170, 9, RING_STEP_END);
+    put(a, 180, 10, RING_STEP_BEGIN);
+    assemble_round(a);
+    six = take(a, ASSEMBLED_STEP);
+    assert_int_equal(six.step.flags & STEP_TORN, 0);
+    seven = take(a, ASSEMBLED_STEP);
+    assert_int_equal(seven.step.step, 7);
+    assert_int_equal(seven.step.tail_ns, 0); /* the begin of 8 is lost */
+    gap = take(a, ASSEMBLED_GAP);
+    assert_int_equal(gap.gap.records, 8);
+    assert_int_equal(gap.gap.step_from, 8);
+    assert_int_equal(gap.gap.step_to, 8);
+    nine = take(a, ASSEMBLED_STEP);
+    assert_int_equal(nine.step.step, 9);
+    assert_int_equal(nine.step.flags & STEP_TORN, 0);
 }
 
 static void a_hole_that_ends_at_a_begin_leaves_that_step_whole(void **state)
@@ -572,6 +601,7 @@ int main(void)
         cmocka_unit_test(the_last_step_comes_out_when_the_rank_is_gone),
         cmocka_unit_test(lost_records_tear_a_step_and_are_counted),
         cmocka_unit_test(steps_that_are_lost_whole_are_in_the_gap),
+        cmocka_unit_test(a_hole_is_told_after_the_steps_before_it),
         cmocka_unit_test(a_hole_that_ends_at_a_begin_leaves_that_step_whole),
         cmocka_unit_test(what_was_told_in_an_earlier_life_is_not_told_again),
         cmocka_unit_test(scheduler_times_are_taken_at_the_borders),

@@ -1,0 +1,342 @@
+/* test-agent.c - agents and ranks as processes: what is in the spool afterwards? */
+#include "stage.h"
+
+#include <sys/resource.h>
+
+#include "core/rand.h"
+#include "wire/ring.h"
+
+static bool has_ring(const struct account *account)
+{
+    return account->rings > 0;
+}
+
+static bool has_steps(const struct account *account)
+{
+    return account->steps > 20;
+}
+
+static bool has_final(const struct account *account)
+{
+    return account->finals > 0;
+}
+
+static bool has_stopped(const struct account *account)
+{
+    return strchr(account->states, 'T') != NULL;
+}
+
+static void every_step_of_a_rank_is_in_the_spool(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent = stage_agent(stage), rank = stage_rank(0, 100, NS_PER_MS);
+
+    assert_int_equal(stage_wait(rank), 0);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    account_check(&account, 100);
+    assert_int_equal(account.steps, 100);
+    assert_true(account.last);
+    assert_int_equal(account.finals, 1);
+    assert_int_equal(account.comms, 1);
+    assert_int_equal(account.hellos, 1);
+    assert_int_equal(account.exits, 0); /* the launcher tells those */
+}
+
+static void operations_may_end_in_another_thread(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent = stage_agent(stage), rank = stage_rank_of_two(1000);
+
+    assert_int_equal(stage_wait(rank), 0);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    account_check(&account, 1000);
+    assert_int_equal(account.steps, 1000);
+    assert_int_equal(account.items, 1000);
+    assert_int_equal(account.unfinished, 0);
+    assert_int_equal(account.shapes, 1);
+}
+
+/* Kills agents at random moments while the rank goes on. */
+static void kill_again_and_again(const struct stage *stage, uint64_t steps, int64_t pause_ns,
+                                 unsigned kills, struct account *ret)
+{
+    struct rand rand = { steps };
+    pid_t rank = stage_rank(0, steps, pause_ns), agent;
+
+    for (unsigned i = 0; i < kills; i++) {
+        agent = stage_agent(stage);
+        stage_sleep((int64_t)rand_below(&rand, 40) * NS_PER_MS + rand_below(&rand, 1000000));
+        stage_kill(agent);
+    }
+    agent = stage_agent(stage);
+    assert_int_equal(stage_wait(rank), 0);
+    stage_end(agent);
+    stage_account(stage, 0, ret);
+    account_check(ret, steps);
+    assert_int_equal(ret->finals, 1);
+    assert_int_equal(ret->comms, 1);
+}
+
+static void a_killed_agent_loses_and_doubles_nothing(void **state)
+{
+    struct account account;
+
+    kill_again_and_again(*state, 1000, 1500 * NS_PER_US, 50, &account);
+    assert_int_equal(account.steps, 1000); /* the ring holds 4096 records: nothing is overwritten */
+    assert_int_equal(account.gap_records, 0);
+}
+
+static void what_a_dead_agent_could_not_read_is_a_counted_gap(void **state)
+{
+    struct account account;
+
+    setenv("LOCKSTEP_RING_RECORDS", "64", 1); /* seven steps */
+    kill_again_and_again(*state, 1000, 1500 * NS_PER_US, 50, &account);
+    assert_true(account.steps < 1000);
+    assert_true(account.gap_steps > 0);
+}
+
+static void a_lapped_ring_is_a_counted_gap(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent;
+
+    setenv("LOCKSTEP_RING_RECORDS", "256", 1);
+    assert_int_equal(stage_wait(stage_rank(0, 500, 0)), 0); /* before there is an agent */
+    agent = stage_agent(stage);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    account_check(&account, 500);
+    assert_in_range(account.steps, 25, 35); /* 256 records, 8 a step */
+    assert_in_range(account.gap_records, 500 * 8 - 256, 500 * 8);
+}
+
+static void a_stopped_rank_is_seen_as_stopped(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent = stage_agent(stage), rank = stage_rank(0, STAGE_STEPS, 10 * NS_PER_MS);
+
+    stage_await(stage, 0, has_ring, &account);
+    assert_int_equal(kill(rank, SIGSTOP), 0);
+    stage_await(stage, 0, has_stopped, &account);
+    stage_kill(rank);
+    stage_await(stage, 0, has_final, &account);
+    assert_non_null(strpbrk(strchr(account.states, 'T'), "XZ")); /* and then as gone */
+    stage_end(agent);
+}
+
+static void a_killed_ranks_last_step_is_told(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent = stage_agent(stage), rank = stage_rank(0, STAGE_STEPS, NS_PER_MS);
+
+    stage_await(stage, 0, has_steps, &account);
+    stage_kill(rank);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_true(account.last);
+    account_check(&account, account.steps);
+}
+
+static void put_file(const struct stage *stage, const char *name, const void *data, size_t size)
+{
+    char path[160];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", stage->rings, name);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, size), (ssize_t)size);
+    close(fd);
+}
+
+static void hostile_files_get_one_line_and_are_ignored(void **state)
+{
+    const struct stage *stage = *state;
+    unsigned char noise[8192];
+    struct rand rand = { 7 };
+    struct account account;
+    pid_t agent, rank;
+
+    for (size_t i = 0; i < sizeof(noise); i++)
+        noise[i] = (unsigned char)(1 + rand_below(&rand, 255));
+    put_file(stage, "rank-1.0.ring", noise, sizeof(noise));
+    put_file(stage, "rank-2.0.ring", "not a ring", 10);
+    put_file(stage, "rank-2.1.ring.swp", "nor is this", 11);
+    rank = stage_rank(0, 200, 10 * NS_PER_MS);
+    agent = stage_agent(stage);
+    assert_int_equal(stage_wait(rank), 0);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    account_check(&account, 200);
+    assert_int_equal(stage_said(stage, "rank-1.0.ring"), 1);
+    assert_int_equal(stage_said(stage, "rank-2.0.ring"), 1);
+    assert_int_equal(stage_said(stage, "swp"), 0);
+}
+
+static void a_ring_cut_short_while_it_is_read_gets_one_line(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    char path[160];
+    pid_t agent, rank;
+
+    agent = stage_agent(stage);
+    rank = stage_rank(0, STAGE_STEPS, 5 * NS_PER_MS);
+    stage_await(stage, 0, has_steps, &account);
+    assert_int_equal(kill(rank, SIGSTOP), 0); /* it would die of SIGBUS */
+    snprintf(path, sizeof(path), "%s/rank-0.0.ring", stage->rings);
+    assert_int_equal(truncate(path, 5000), 0);
+    stage_await(stage, 0, has_stopped, &account);
+    stage_kill(rank);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    assert_int_equal(stage_said(stage, "read no further"), 1);
+}
+
+static void limit_files(void)
+{
+    struct rlimit limit;
+
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 16384;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* A file that may not grow fails as a full disk does. */
+static void a_full_disk_stops_nothing_for_good(void **state)
+{
+    const struct stage *stage = *state;
+    struct rlimit limit;
+    struct account account;
+    pid_t agent = stage_agent_as(stage, "n0", limit_files);
+    pid_t rank = stage_rank(0, 400, 2 * NS_PER_MS);
+
+    for (int64_t until = time_mono_ns() + STAGE_PATIENCE_NS; !stage_said(stage, "takes nothing");) {
+        assert_true(time_mono_ns() < until);
+        stage_sleep(5 * NS_PER_MS);
+    }
+    assert_int_equal(stage_wait(rank), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(prlimit(agent, RLIMIT_FSIZE, &limit, NULL), 0);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    account_check(&account, 400);
+    assert_int_equal(account.steps, 400); /* they waited in the ring */
+    assert_int_equal(stage_said(stage, "takes nothing"), 1);
+    assert_int_equal(stage_said(stage, "takes frames again"), 1);
+}
+
+static void without_a_launcher_the_agent_tells_exits(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent, rank;
+
+    stage_run_json(stage, "\"ranks\": 0, \"nodes\": [{\"name\": \"n0\", \"ranks\": []}]");
+    agent = stage_agent(stage);
+    rank = stage_rank(0, STAGE_STEPS, NS_PER_MS);
+    assert_int_equal(stage_wait(stage_rank(1, 10, NS_PER_MS)), 0);
+    stage_await(stage, 1, has_final, &account);
+    stage_await(stage, 0, has_steps, &account);
+    stage_kill(rank);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_int_equal(account.exits, 1);
+    assert_string_equal(account.exit_text, "gone, exit status unknown");
+    stage_account(stage, 1, &account);
+    assert_int_equal(account.exits, 1);
+    assert_string_equal(account.exit_text, "closed");
+}
+
+static void an_agent_reads_the_rings_of_its_own_node(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent, other;
+
+    stage_run_json(stage, "\"ranks\": 2, \"nodes\": [{\"name\": \"n0\", \"ranks\": [0]}, "
+                          "{\"name\": \"n1\", \"ranks\": [1]}]");
+    assert_int_equal(stage_wait(stage_rank(0, 5, 0)), 0);
+    assert_int_equal(stage_wait(stage_rank(1, 5, 0)), 0);
+    agent = stage_agent(stage);
+    stage_await(stage, 0, has_final, &account);
+    other = stage_agent_as(stage, "n7", NULL); /* no such node */
+    assert_int_not_equal(stage_wait(other), 0);
+    assert_int_equal(stage_said(stage, "no node n7"), 1);
+    stage_end(agent);
+    stage_account(stage, 1, &account);
+    assert_int_equal(account.rings + account.steps, 0);
+}
+
+static void a_node_has_one_agent(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent, rank = stage_rank(0, STAGE_STEPS, NS_PER_MS);
+
+    agent = stage_agent(stage);
+    stage_await(stage, 0, has_ring, &account);
+    assert_int_not_equal(stage_wait(stage_agent(stage)), 0);
+    assert_int_equal(stage_said(stage, "another process is writing it"), 1);
+    stage_end(agent);
+    stage_kill(rank);
+}
+
+static void a_pretended_clock_shifts_every_time(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent;
+
+    setenv("LOCKSTEP_TEST_CLOCK_SKEW_NS", "5000000000000", 1);
+    assert_int_equal(stage_wait(stage_rank(0, 5, 0)), 0);
+    for (int i = 0; i < 2; i++) { /* the second knows what the first has sent */
+        agent = stage_agent(stage);
+        stage_await(stage, 0, has_final, &account);
+        stage_end(agent);
+    }
+    stage_account(stage, 0, &account);
+    account_check(&account, 5);
+    assert_int_equal(account.finals, 1);
+    assert_in_range(account.first_begin_ns - account.first_open_ns, 0, 10 * NS_PER_S);
+    assert_in_range(account.first_begin_ns - time_mono_ns(), INT64_C(4900000000000),
+                    INT64_C(5000000000000));
+}
+
+#define ON_STAGE(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ON_STAGE(every_step_of_a_rank_is_in_the_spool),
+        ON_STAGE(operations_may_end_in_another_thread),
+        ON_STAGE(a_killed_agent_loses_and_doubles_nothing),
+        ON_STAGE(what_a_dead_agent_could_not_read_is_a_counted_gap),
+        ON_STAGE(a_lapped_ring_is_a_counted_gap),
+        ON_STAGE(a_stopped_rank_is_seen_as_stopped),
+        ON_STAGE(a_killed_ranks_last_step_is_told),
+        ON_STAGE(hostile_files_get_one_line_and_are_ignored),
+        ON_STAGE(a_ring_cut_short_while_it_is_read_gets_one_line),
+        ON_STAGE(a_full_disk_stops_nothing_for_good),
+        ON_STAGE(without_a_launcher_the_agent_tells_exits),
+        ON_STAGE(an_agent_reads_the_rings_of_its_own_node),
+        ON_STAGE(a_node_has_one_agent),
+        ON_STAGE(a_pretended_clock_shifts_every_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
