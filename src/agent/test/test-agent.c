@@ -1,5 +1,5 @@
 /* test-agent.c - agents and ranks as processes: what is in the spool afterwards? */
-#include "stage.h"
+#include "agent/test/stage.h"
 
 #include <sys/resource.h>
 
