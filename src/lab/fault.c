@@ -266,6 +266,18 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
     return result;
 }
 
+/* Plain decimals, as we read them: %g would write 1e-05. */
+static int decimal_format(const char *name, double value, char *out, size_t room)
+{
+    int size = snprintf(out, room, "%s=%.6f", name, value);
+
+    while (size > 0 && (size_t)size < room && out[size - 1] == '0')
+        out[--size] = '\0';
+    if (size > 0 && (size_t)size < room && out[size - 1] == '.')
+        out[--size] = '\0';
+    return size;
+}
+
 static int field_format(const struct fault *fault, const struct fault_field *field, char *out,
                         size_t room)
 {
@@ -278,7 +290,7 @@ static int field_format(const struct fault *fault, const struct fault_field *fie
                 return snprintf(out, room, "%s=%s", field->name, fault_phases[i].name);
         return 0;
     case TYPE_F64:
-        return snprintf(out, room, "%s=%.10g", field->name, *(const double *)(const void *)place);
+        return decimal_format(field->name, *(const double *)(const void *)place, out, room);
     case TYPE_U64:
         return snprintf(out, room, "%s=%llu", field->name,
                         (unsigned long long)*(const uint64_t *)(const void *)place);

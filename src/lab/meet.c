@@ -160,8 +160,8 @@ static int meet_missing(const struct meet *meet, struct err *err)
         if (used < sizeof(list) - 16)
             used += (size_t)snprintf(list + used, sizeof(list) - used, " %u", rank);
     }
-    return err_set(err, -ETIMEDOUT, "%u of %u ranks did not come within %d s:%s", missing,
-                   meet->config.world, meet->config.timeout_ms / 1000, list);
+    return err_set(err, -ETIMEDOUT, "%u of %u ranks did not come within %g s:%s", missing,
+                   meet->config.world, meet->config.timeout_ms / 1e3, list);
 }
 
 static void fds_close(int **fd_of_rank)
@@ -355,8 +355,8 @@ static int meet_await(struct meet *meet, uint32_t peer, uint64_t channel, int *r
         int fd, result = meet_accept(meet, &hello, &fd, err);
 
         if (result == -ETIMEDOUT)
-            return err_set(err, result, "rank %u did not connect within %d s", peer,
-                           meet->config.timeout_ms / 1000);
+            return err_set(err, result, "rank %u did not connect within %g s", peer,
+                           meet->config.timeout_ms / 1e3);
         if (result == 0)
             result = meet_guest_add(meet, &hello, fd);
         if (result < 0)

@@ -115,7 +115,7 @@ static int trainer_finish(struct trainer *trainer, struct err *err)
 
     if (result < 0)
         return result;
-    model_digest(&trainer->model, digest);
+    student_digest(&trainer->student, digest);
     if (trainer->config->rank == 0)
         printf("done after %" PRIu64 " steps: loss %.9g, digest %016" PRIx64 "\n", trainer->step,
                trainer->sum[SUM_LOSS], digest[0]);

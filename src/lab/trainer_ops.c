@@ -37,26 +37,26 @@ static int64_t op_start(const struct work *work)
 int trainer_run_compute(struct work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
-    struct model *model = &trainer->model;
+    struct student *student = &trainer->student;
     uint32_t micro = (uint32_t)work->micro, block = (uint32_t)work->block;
     bool last = trainer->place.pp + 1 == trainer->place.pp_size;
 
     (void)err;
     if (work->phase == LOCKSTEP_PHASE_FORWARD) {
-        model_forward(model, micro, block);
+        student_forward(student, micro, block);
         if (trainer->place.tp_size == 1)
-            model_forward_absorb(model, micro, block);
+            student_forward_absorb(student, micro, block);
     } else if (work->phase == LOCKSTEP_PHASE_BACKWARD) {
         if (last && block + 1 == trainer->blocks)
-            model_loss(model, micro);
-        model_backward(model, micro, block);
+            student_loss(student, micro);
+        student_backward(student, micro, block);
         if (trainer->place.tp_size == 1)
-            model_backward_absorb(model, micro);
+            student_backward_absorb(student, micro);
     } else {
         double norm = trainer->sum[SUM_NORM];
 
         /* As large models do: a step whose gradient is longer than 1 is shortened to 1. */
-        model_update(model, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
+        student_update(student, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
     }
     work->end_ns = work->begin_ns + work->model_ns;
     return 0;
@@ -68,14 +68,14 @@ static void *reduce_data(struct trainer *trainer, const struct work *work, enum 
 {
     *op = work->comm == COMM_WORLD ? GROUP_SUM_F64 : GROUP_SUM_F32;
     if (work->comm == COMM_TP) {
-        *count = MODEL_CELLS;
-        return trainer->model.part;
+        *count = STUDENT_CELLS;
+        return trainer->student.part;
     }
     if (work->comm == COMM_DP) {
         uint32_t first = (uint32_t)work->block * trainer->blocks / trainer->buckets;
         uint32_t end = ((uint32_t)work->block + 1) * trainer->blocks / trainer->buckets;
 
-        return model_bucket(&trainer->model, first, end - first, count);
+        return student_bucket(&trainer->student, first, end - first, count);
     }
     *count = SUM_COUNT;
     return trainer->sum;
@@ -88,16 +88,16 @@ static void reduce_before(struct trainer *trainer, const struct work *work)
 
     if (work->comm != COMM_WORLD)
         return;
-    trainer->sum[SUM_LOSS] = counts ? trainer->model.loss : 0;
-    trainer->sum[SUM_NORM] = model_norm_squared(&trainer->model, 1.0 / place->dp_size);
+    trainer->sum[SUM_LOSS] = counts ? trainer->student.loss : 0;
+    trainer->sum[SUM_NORM] = student_norm_squared(&trainer->student, 1.0 / place->dp_size);
 }
 
 static void reduce_after(struct trainer *trainer, const struct work *work)
 {
     if (work->comm == COMM_TP && work->phase == LOCKSTEP_PHASE_FORWARD)
-        model_forward_absorb(&trainer->model, (uint32_t)work->micro, (uint32_t)work->block);
+        student_forward_absorb(&trainer->student, (uint32_t)work->micro, (uint32_t)work->block);
     else if (work->comm == COMM_TP)
-        model_backward_absorb(&trainer->model, (uint32_t)work->micro);
+        student_backward_absorb(&trainer->student, (uint32_t)work->micro);
     else if (work->comm == COMM_WORLD) {
         trainer->sum[SUM_LOSS] /= trainer->place.dp_size;
         trainer->sum[SUM_NORM] = __builtin_sqrt(trainer->sum[SUM_NORM] / trainer->place.dp_size);
@@ -164,15 +164,15 @@ int trainer_run_send(struct work *work, void *context, struct err *err)
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
     struct link_head head = { link->count, op_start(work) };
     const float *data = work->way == WAY_UP
-                            ? model_output(&trainer->model, (uint32_t)work->micro)
-                            : model_gradient(&trainer->model, (uint32_t)work->micro);
+                            ? student_output(&trainer->student, (uint32_t)work->micro)
+                            : student_gradient(&trainer->student, (uint32_t)work->micro);
     int result;
 
     work->begin_ns = head.start_ns;
     lockstep_p2p_start(trainer->probe, trainer->probe_pp, work->key, (uint64_t)head.start_ns);
     result = socket_send(link->fd, &head, sizeof(head), &wait);
     if (result == 0)
-        result = socket_send(link->fd, data, MODEL_CELLS * sizeof(*data), &wait);
+        result = socket_send(link->fd, data, STUDENT_CELLS * sizeof(*data), &wait);
     if (result < 0)
         return link_lost(link, "send", result, err);
     link->count++;
@@ -187,8 +187,8 @@ int trainer_run_recv(struct work *work, void *context, struct err *err)
     struct trainer_link *link = &trainer->in[work->way];
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
     struct link_head head;
-    float *data = work->way == WAY_UP ? model_input(&trainer->model, (uint32_t)work->micro)
-                                      : model_gradient(&trainer->model, (uint32_t)work->micro);
+    float *data = work->way == WAY_UP ? student_input(&trainer->student, (uint32_t)work->micro)
+                                      : student_gradient(&trainer->student, (uint32_t)work->micro);
     int result;
 
     lockstep_p2p_start(trainer->probe, trainer->probe_pp, work->key, (uint64_t)work->begin_ns);
@@ -197,7 +197,7 @@ int trainer_run_recv(struct work *work, void *context, struct err *err)
         return err_set(err, -EPROTO, "rank %u sent message %llu, we wait for %llu", link->rank,
                        (unsigned long long)head.count, (unsigned long long)link->count);
     if (result == 0)
-        result = socket_recv(link->fd, data, MODEL_CELLS * sizeof(*data), &wait);
+        result = socket_recv(link->fd, data, STUDENT_CELLS * sizeof(*data), &wait);
     if (result < 0)
         return link_lost(link, "receive", result, err);
     link->count++;

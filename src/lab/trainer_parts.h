@@ -7,8 +7,8 @@
 
 #include "lab/device.h"
 #include "lab/group.h"
-#include "lab/model.h"
 #include "lab/plan.h"
+#include "lab/student.h"
 #include "lab/trainer.h"
 #include "lockstep/probe.h"
 
@@ -62,7 +62,7 @@ struct trainer {
     const struct trainer_config *config;
     struct lockstep_layout place;
     uint32_t micros, blocks, buckets;
-    struct model model;
+    struct student student;
     struct trainer_times times;
     struct group comm[COMM_COUNT];
     int probe_comm[COMM_COUNT], probe_pp;

@@ -28,7 +28,7 @@ static struct shard save_shard(const struct trainer *trainer, uint64_t step)
                            .tp = config->layout.tp,
                            .pp = config->layout.pp,
                            .dp = config->layout.dp,
-                           .count = (uint32_t)(2 * trainer->model.params) };
+                           .count = (uint32_t)(2 * trainer->student.params) };
 }
 
 /* Our newest sound shard that is not newer than `bound`, read into `value`; *ret 0: none.  A
@@ -89,8 +89,8 @@ static int save_agree(struct trainer *trainer, float *value, uint64_t *ret, stru
 int trainer_restore(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    struct model *model = &trainer->model;
-    CLEAN(free_clean) float *value = calloc(2 * model->params, sizeof(*value));
+    struct student *student = &trainer->student;
+    CLEAN(free_clean) float *value = calloc(2 * student->params, sizeof(*value));
     char note[64];
     int result;
 
@@ -103,8 +103,8 @@ int trainer_restore(struct trainer *trainer, struct err *err)
     result = save_agree(trainer, value, &trainer->step, err);
     if (result < 0 || trainer->step == 0)
         return result;
-    memcpy(model->param, value, model->params * sizeof(*value));
-    memcpy(model->momentum, value + model->params, model->params * sizeof(*value));
+    memcpy(student->param, value, student->params * sizeof(*value));
+    memcpy(student->momentum, value + student->params, student->params * sizeof(*value));
     snprintf(note, sizeof(note), "restored from checkpoint of step %llu",
              (unsigned long long)trainer->step);
     lockstep_note_put(trainer->probe, note);
@@ -127,7 +127,7 @@ static void save_wait(struct trainer *trainer, int64_t begin_ns)
 int trainer_save(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    struct model *model = &trainer->model;
+    struct student *student = &trainer->student;
     struct shard shard = save_shard(trainer, trainer->step + 1);
     CLEAN(free_clean) float *value = malloc(shard.count * sizeof(*value));
     int64_t begin_ns = time_mono_ns();
@@ -137,8 +137,8 @@ int trainer_save(struct trainer *trainer, struct err *err)
         return -ENOMEM;
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
     result = trainer_check_replicas(trainer, err);
-    memcpy(value, model->param, model->params * sizeof(*value));
-    memcpy(value + model->params, model->momentum, model->params * sizeof(*value));
+    memcpy(value, student->param, student->params * sizeof(*value));
+    memcpy(value + student->params, student->momentum, student->params * sizeof(*value));
     shard.value = value;
     if (result == 0)
         result = shard_write(config->checkpoint_dir, &shard, err);
@@ -154,7 +154,7 @@ int trainer_check_replicas(struct trainer *trainer, struct err *err)
     uint64_t digest[2], range[2];
     int result;
 
-    model_digest(&trainer->model, digest);
+    student_digest(&trainer->student, digest);
     range[0] = digest[0];
     range[1] = ~digest[0];
     result = trainer_host_reduce(trainer, COMM_DP, GROUP_MIN_U64, range, 2, err);

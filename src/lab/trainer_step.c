@@ -102,7 +102,7 @@ static void launch_tp(struct launch *launch, uint32_t block)
     if (trainer->place.tp_size == 1)
         return;
     launch->blocker = launch->last = launch_reduce(
-        launch, COMM_TP, STREAM_TP, MODEL_CELLS * sizeof(float), trainer->times.tp, (int)block);
+        launch, COMM_TP, STREAM_TP, STUDENT_CELLS * sizeof(float), trainer->times.tp, (int)block);
 }
 
 /* With the last micro-batch, a bucket's gradients are whole once its first block is through. */
@@ -119,7 +119,7 @@ static void launch_bucket(struct launch *launch, uint32_t micro, uint32_t block)
 
         if (first != block)
             continue;
-        model_bucket(&trainer->model, first, end - first, &count);
+        student_bucket(&trainer->student, first, end - first, &count);
         launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp,
                       (int)bucket);
     }
@@ -146,7 +146,7 @@ static const struct work *launch_message(struct launch *launch, bool send, enum 
                                                   trainer->times.link),
                        .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
                                                    send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
-                                                   other, MODEL_CELLS * sizeof(float), stream) });
+                                                   other, STUDENT_CELLS * sizeof(float), stream) });
 }
 
 static void launch_forward(struct launch *launch, uint32_t micro)
@@ -231,15 +231,15 @@ static void launch_optimizer(struct launch *launch)
 void trainer_prefetch(struct trainer *trainer, uint64_t step)
 {
     for (uint32_t micro = 0; micro < trainer->micros; micro++)
-        model_sample(trainer->config->seed, step, trainer->place.dp, micro,
-                     trainer->next_input + micro * MODEL_CELLS,
-                     trainer->next_target + micro * MODEL_CELLS);
+        student_sample(trainer->config->seed, step, trainer->place.dp, micro,
+                       trainer->next_input + micro * STUDENT_CELLS,
+                       trainer->next_target + micro * STUDENT_CELLS);
     trainer->next_step = step;
 }
 
 static void trainer_take_batch(struct trainer *trainer)
 {
-    size_t bytes = trainer->micros * MODEL_CELLS * sizeof(float);
+    size_t bytes = trainer->micros * STUDENT_CELLS * sizeof(float);
     double tokens = 0, squares = 0;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_DATA);
@@ -248,9 +248,9 @@ static void trainer_take_batch(struct trainer *trainer)
     if (trainer->next_step != trainer->step)
         trainer_prefetch(trainer, trainer->step);
     for (uint32_t micro = 0; trainer->place.pp == 0 && micro < trainer->micros; micro++)
-        memcpy(model_input(&trainer->model, micro), trainer->next_input + micro * MODEL_CELLS,
-               MODEL_CELLS * sizeof(float));
-    memcpy(trainer->model.target, trainer->next_target, bytes);
+        memcpy(student_input(&trainer->student, micro), trainer->next_input + micro * STUDENT_CELLS,
+               STUDENT_CELLS * sizeof(float));
+    memcpy(trainer->student.target, trainer->next_target, bytes);
     trainer_fault_step(trainer);
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_DATA);
     for (uint32_t micro = 0; micro < trainer->micros; micro++) {
@@ -267,7 +267,7 @@ static void trainer_meanwhile(struct trainer *trainer)
 {
     uint64_t digest[2];
 
-    model_digest(&trainer->model, digest);
+    student_digest(&trainer->student, digest);
     lockstep_digest_put(trainer->probe, 0, 1, digest[0], digest[1]);
     trainer_host_work(trainer, SHARE_PREFETCH);
     if (trainer->step + 1 < trainer->config->steps)
@@ -291,7 +291,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
 
     lockstep_step_begin(trainer->probe, trainer->step);
     trainer->works = 0;
-    model_step_begin(&trainer->model);
+    student_step_begin(&trainer->student);
     trainer_read_wishes(trainer);
     trainer_take_batch(trainer);
     launch_pipeline(&launch);
