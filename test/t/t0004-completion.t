@@ -14,6 +14,32 @@ done
 exits 2 "an unknown shell is refused" "$LOCKSTEP" completion tcsh
 exits 2 "no shell is refused" "$LOCKSTEP" completion
 
+if command -v zsh >/dev/null; then
+    # Its completion system replaced by functions that print what they were asked to offer.
+    zsh_offers() # WORD...
+    {
+        zsh -f -c '
+            compdef() { }
+            _arguments() { print -rl -- "$words[1] at $CURRENT" "$@" }
+            _describe() { print -rl -- $commands }
+            compadd() { print -rl -- "$@" }
+            . "$1"; shift
+            words=("$@") CURRENT=$#
+            _lockstep' zsh "$TAP/lockstep.zsh" "$@"
+    }
+    ok "zsh completes a command" zsh_offers lockstep vers
+    has "by its name" '^version:' "$TAP/out"
+    ok "zsh completes an option" zsh_offers lockstep version --j
+    has "of the command that was typed" '^version at 2$' "$TAP/out"
+    has "by its name" '^--json\[' "$TAP/out"
+    ok "zsh completes the second word of a group" zsh_offers lockstep bench ""
+    has "by its name" '^replay$' "$TAP/out"
+    ok "zsh completes an option of a group" zsh_offers lockstep bench replay --j
+    has "of the command that was typed" '^replay at 2$' "$TAP/out"
+else
+    skip "zsh completes" "no zsh here"
+fi
+
 if command -v fish >/dev/null; then
     fish_offers() { HOME=$TAP fish --no-config -c "source $TAP/lockstep.fish; complete -C '$1'"; }
     ok "fish completes a command" fish_offers "lockstep vers"

