@@ -115,18 +115,22 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
 
 static void launch_on_signal(struct launch *launch, int number)
 {
+    bool again = launch->signalled;
+
     if (number == SIGCHLD)
         return; /* the keeper's end is seen at its socket, and orphans are reaped with the rest */
-    if (launch->level > TREE_RANKS || (launch->stop_signal && number == SIGINT)) {
-        if (launch->ending && !launch->ended)
+    launch->signalled = true;
+    if (again) {
+        if (number == SIGINT && launch->ending && !launch->ended)
             keeper_end(launch->keeper, launch->level, 0);
-        return;
+    } else if (launch->level == TREE_RANKS) {
+        launch->stop_signal = number;
+        output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",
+                   sigabbrev_np(number));
+    } else {
+        output_say(launch->output, "SIG%s: agents and controller are finishing already",
+                   sigabbrev_np(number));
     }
-    if (launch->stop_signal)
-        return;
-    launch->stop_signal = number;
-    output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",
-               sigabbrev_np(number));
 }
 
 static void launch_on_lost(struct launch *launch)

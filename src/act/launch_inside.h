@@ -29,7 +29,8 @@ struct launch {
     int culprit_status;
     bool ending, ended; /* a level of the tree is being ended; it has ended */
     enum tree_level level;
-    int stop_signal; /* to us; 0: none */
+    bool signalled;  /* somebody wants us to end */
+    int stop_signal; /* the signal that stopped the ranks; 0: none */
     bool lost_said, tell_failed;
     int lost_status;
 };

@@ -21,13 +21,19 @@ static void show_env(const struct layout *layout, const struct layout_start *sta
 int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
 {
     struct place place;
-    struct layout_start start = { .rings = "DIR", .max_restarts = plan->max_restarts };
+    struct layout_start start = { .max_restarts = plan->max_restarts };
+    struct path rings;
     char command[1024];
     int r = place_plan(plan, &place, err);
 
+    if (r == 0)
+        r = paths_rings(place.file.id, 0, &rings, err);
+    if (r == 0 && plan->ranks)
+        r = layout_port(&start.port, err);
     if (r < 0)
         return r;
     start.run = place.file.id;
+    start.rings = rings.text;
     start.omp_threads = getenv("OMP_NUM_THREADS") != NULL;
     tell_command_text(plan->command, command, sizeof(command));
     fprintf(out, "run %s in %s\n", place.file.id, place.directory.text);

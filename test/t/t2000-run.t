@@ -187,6 +187,7 @@ check "and leaves nobody" nobody_sleeps
 start both-killed sh -c ": >'$TAP/littered.'\$RANK; exec sleep $MARK"
 kill -9 "$launcher" "$keeper"
 check "kill -9 of both ends the ranks" nobody_sleeps
+rm -rf "$(rings_of both-killed)" # what both left; nobody else can
 
 start interrupted "$TAP/litter" "exec sleep $MARK"
 kill -INT "$launcher"

@@ -1,0 +1,71 @@
+/* test-tell.c - the launcher's facts can be read back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "act/rings.h"
+#include "act/tell.h"
+#include "wire/spool.h"
+
+static void begin_with_hello_and_come_in_order(void **state)
+{
+    char folder[] = "/tmp/lockstep-tell.XXXXXX", path[64];
+    const struct fact_run run = {
+        .event = RUN_ATTEMPT_BEGIN, .attempt = 2, .ranks = 4, .culprit = -1, .text = "cmd"
+    };
+    const struct fact_exit ended = {
+        .rank = 3, .attempt = 2, .status = 9, .told = true, .text = "killed"
+    };
+    struct spool_reader *reader;
+    struct fact_hello hello;
+    struct fact_run run_back;
+    struct fact_exit exit_back;
+    struct tell *tell;
+    struct frame frame;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/launcher.lsf", folder);
+    assert_int_equal(tell_open(folder, "r1", "n0", &tell, NULL), 0);
+    assert_int_equal(tell_run(tell, &run, NULL), 0);
+    assert_int_equal(tell_exit(tell, &ended, NULL), 0);
+    tell_close(tell);
+
+    assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
+    assert_int_equal(spool_next(reader, &frame, NULL), 1);
+    assert_int_equal(frame.type, FRAME_HELLO);
+    assert_int_equal(fact_hello_get(cut_of(frame.payload, frame.payload_bytes), &hello), 0);
+    assert_int_equal(hello.kind, SENDER_LAUNCHER);
+    assert_string_equal(hello.run, "r1");
+    assert_int_equal(spool_next(reader, &frame, NULL), 1);
+    assert_int_equal(frame.type, FRAME_RUN);
+    assert_int_equal(fact_run_get(cut_of(frame.payload, frame.payload_bytes), &run_back), 0);
+    assert_int_equal(run_back.event, RUN_ATTEMPT_BEGIN);
+    assert_int_equal(run_back.attempt, 2);
+    assert_int_equal(run_back.culprit, -1);
+    assert_int_equal(spool_next(reader, &frame, NULL), 1);
+    assert_int_equal(frame.type, FRAME_EXIT);
+    assert_int_equal(fact_exit_get(cut_of(frame.payload, frame.payload_bytes), &exit_back), 0);
+    assert_int_equal(exit_back.rank, 3);
+    assert_int_equal(exit_back.status, 9);
+    assert_true(exit_back.told);
+    assert_int_equal(spool_next(reader, &frame, NULL), 0);
+    spool_reader_close(reader);
+    rings_remove(folder); /* it removes a folder of files */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(begin_with_hello_and_come_in_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

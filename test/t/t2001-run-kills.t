@@ -1,0 +1,77 @@
+#!/bin/sh
+# lockstep run under fire: launcher, keeper or a rank is killed at random moments, from the very start on.
+# Whoever it is, nobody stays and the next start goes on.
+. "$SOURCE/test/t/tap.sh"
+
+MARK=8$$3
+SEED=${SEED:-$(date +%s)}
+echo "# SEED=$SEED"
+
+random() # LIMIT: sets $r
+{
+    SEED=$(((SEED * 1103515245 + 12345) % 2147483648))
+    r=$((SEED / 65536 % $1))
+}
+
+nobody_sleeps()
+{
+    [ -z "$(grep -lsz "[8]${MARK#8}" /proc/[0-9]*/cmdline)" ]
+}
+
+await() # COMMAND...: until it is true, 20 s at most
+{
+    await_left=400
+    while ! "$@"; do
+        await_left=$((await_left - 1))
+        [ $await_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+cat >"$TAP/rank" <<END
+#!/bin/sh
+echo \$\$ >"$TAP/pid.\$RANK"
+(setsid sh -c '(trap "" TERM; sleep $MARK; :) & exec sleep $MARK' &)
+[ "\$LOCKSTEP_RESTART" -lt 25 ] || exit 0
+exec sleep $MARK
+END
+chmod +x "$TAP/rank"
+
+victim_pid() # NAME: sets $pid, empty when it is not there yet
+{
+    case $1 in
+    launcher) pid=$launcher ;;
+    keeper) pid=$(sed -n 's/^ *"keeper": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/fire/run.json" 2>/dev/null) ;;
+    rank) pid=$(cat "$TAP/pid.1" 2>/dev/null) ;;
+    esac
+}
+
+gone() # PID
+{
+    [ ! -d "/proc/$1" ] || grep -qs '^State:.Z' "/proc/$1/status"
+}
+
+i=0
+while [ $i -lt 24 ]; do
+    rm -f "$TAP"/pid.*
+    "$LOCKSTEP" run --grace 200ms --no-watch --name fire -n 2 -- "$TAP/rank" >"$TAP/out" 2>"$TAP/err" </dev/null &
+    launcher=$!
+    random 3
+    case $r in 0) victim=launcher ;; 1) victim=keeper ;; *) victim=rank ;; esac
+    random 120
+    sleep "$(printf '0.%03d' "$r")"
+    victim_pid $victim
+    # Too early for this one: it is the launcher's turn then.
+    { [ -n "$pid" ] && [ -d "/proc/$pid" ]; } || { victim=launcher pid=$launcher; }
+    kill -9 "$pid" 2>/dev/null
+    await gone "$launcher" || kill "$launcher"
+    wait "$launcher" 2>/dev/null
+    await nobody_sleeps
+    tap_result $? "killed $victim after $r ms: nobody stays"
+    nobody_sleeps || break
+    i=$((i + 1))
+done
+attempts=$(sed -n 's/^ *"attempt": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/fire/run.json")
+ok "the attempts went on counting ($attempts)" test "$attempts" -gt 3
+ok "no rings stay" sh -c '! ls -d /dev/shm/lockstep-*/fire* "${TMPDIR:-/tmp}"/lockstep-*/fire* 2>/dev/null'
+done_testing
