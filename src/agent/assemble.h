@@ -31,7 +31,8 @@ struct assemble_id {
 /* What of a ring has already been told, learnt from the spool. */
 struct assemble_done {
     bool any;         /* something has */
-    uint64_t step;    /* the last step sent, or the last one of a later gap */
+    bool gap;         /* and a gap was the last of it */
+    uint64_t step;    /* the last step sent, or the last one of that gap */
     int64_t begin_ns; /* of the last step sent, in the ring's clock; INT64_MIN: none */
 };
 

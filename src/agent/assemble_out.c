@@ -69,7 +69,7 @@ static bool is_told(const struct assemble *assemble, const struct build *build)
         return assemble->done.any && build->number <= assemble->done.step;
     if (assemble->done.begin_ns != INT64_MIN && build->begin_ns <= assemble->done.begin_ns)
         return true;
-    return assemble->resumed && build->number <= assemble->done.step;
+    return assemble->done.gap && build->number <= assemble->done.step;
 }
 
 static bool is_sendable(const struct build *build)
@@ -287,7 +287,8 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
 
 static void step_told(struct assemble *assemble, const struct build *build)
 {
-    assemble->done = (struct assemble_done){ true, build->number, build->begin_ns };
+    assemble->done =
+        (struct assemble_done){ .any = true, .step = build->number, .begin_ns = build->begin_ns };
     assemble->resumed = false;
     assemble->sent_any = true;
     if (assemble->tear && build->number >= assemble->tear_to)

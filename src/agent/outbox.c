@@ -51,10 +51,15 @@ static int payload_send(struct outbox *outbox, uint16_t type)
     struct err err = { 0 };
     int result = spool_put(outbox->writer, type, &outbox->payload, &err);
 
-    if (result < 0 && !outbox->blocked)
+    if (result < 0 && !outbox->said && time_mono_ns() >= outbox->say_at_ns) {
         log_error("the spool takes nothing now: %s; will try again", err.text);
-    if (result == 0 && outbox->blocked)
+        outbox->say_at_ns = time_mono_ns() + 60 * NS_PER_S;
+        outbox->said = true;
+    }
+    if (result == 0 && outbox->said) {
         log_info("the spool takes frames again");
+        outbox->said = false;
+    }
     outbox->blocked = result < 0;
     return result;
 }

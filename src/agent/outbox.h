@@ -1,7 +1,8 @@
 /* outbox.h - the agent's frames on their way into its spool.
  *
  * What cannot be written (disk full) is the caller's to try again: every put returns -errno and leaves
- * nothing behind.  One line says when that begins and one when it ends.  All times get the node's pretended clock
+ * nothing behind.  One line says when that begins and one when it ends (not
+ * more often than once a minute).  All times get the node's pretended clock
  * skew here and nowhere else.
  */
 #ifndef LOCKSTEP_AGENT_OUTBOX_H
@@ -29,7 +30,8 @@ struct outbox {
     struct spool_writer *writer;
     struct buf payload;
     int64_t skew_ns;
-    bool blocked;
+    bool blocked, said; /* it takes nothing; that was said */
+    int64_t say_at_ns;  /* not sooner: a disk that is almost full takes some frames */
     struct shape_cache shapes;
 };
 

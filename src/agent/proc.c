@@ -106,12 +106,14 @@ static bool namespace_is(pid_t pid, uint64_t inode)
     return stat(path, &st) != 0 || (uint64_t)st.st_ino == inode; /* may be forbidden to us */
 }
 
+#define INIT_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO: from there all are seen */
+
 /* In another pid namespace: the process whose innermost pid, namespace and start time fit. */
 static int bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint64_t start)
 {
     DIR *dir = opendir("/proc");
     struct dirent *entry;
-    int result = -ENOENT;
+    int result = own_namespace() == INIT_NAMESPACE && geteuid() == 0 ? -ESRCH : -ENOENT;
 
     if (!dir)
         return -errno;
@@ -274,9 +276,10 @@ char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample)
 {
     struct proc_stat stat;
     bool any = false;
+    int result = stat_read(proc->stat_fd, &stat);
 
-    if (stat_read(proc->stat_fd, &stat) < 0)
-        return 'X';
+    if (result < 0)
+        return result == -ESRCH ? 'X' : '?';
     if (stat.threads != proc->threads_told) {
         threads_list(proc);
         proc->threads_told = stat.threads;

@@ -23,7 +23,7 @@ struct proc;
 int proc_open(uint32_t pid, uint64_t ns_inode, uint64_t start, struct proc **ret);
 void proc_close(struct proc *proc);
 pid_t proc_pid(const struct proc *proc); /* as we see it */
-/* State as in stat, 'X' when it is gone; *sample is set when it is not. */
+/* State as in stat, 'X' when it is gone, '?' when it cannot be read; else *sample is set. */
 char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample);
 /* Once a second: threads come and go, and a process may be moved to another control group. */
 void proc_refresh(struct proc *proc);

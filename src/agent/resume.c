@@ -100,7 +100,9 @@ static int on_step(struct resume *resume, struct cut in, int64_t skew_ns)
     ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
     if (!ring)
         return -ENOMEM;
-    ring->done = (struct assemble_done){ true, fact.step, fact.begin_ns - skew_ns };
+    ring->done = (struct assemble_done){ .any = true,
+                                         .step = fact.step,
+                                         .begin_ns = fact.begin_ns - skew_ns };
     return 0;
 }
 
@@ -114,7 +116,7 @@ static int on_gap(struct resume *resume, struct cut in)
     ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
     if (!ring)
         return -ENOMEM;
-    ring->done.any = true;
+    ring->done.any = ring->done.gap = true;
     ring->done.step = fact.step_to;
     return 0;
 }

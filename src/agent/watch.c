@@ -32,7 +32,8 @@ struct watch {
     char state, told_state;
     struct sample sample;
     int64_t sample_at_ns, second_at_ns, beat_at_ns;
-    int64_t alive_ns; /* when the process was last seen alive */
+    int64_t find_at_ns, find_pause_ns; /* looking through all of /proc is not cheap */
+    int64_t alive_ns;                  /* when the process was last seen alive */
     bool final_told, exit_told;
 };
 
@@ -195,11 +196,16 @@ static bool finish_ring(struct watch *watch)
 
 /* ---- the process ---- */
 
-static void find_process(struct watch *watch)
+static void find_process(struct watch *watch, int64_t now_ns)
 {
-    int result =
-        proc_open(watch->info.pid, watch->info.pid_ns_inode, watch->info.pid_start, &watch->proc);
+    int result;
 
+    if (now_ns < watch->find_at_ns)
+        return;
+    watch->find_pause_ns = MIN(MAX(2 * watch->find_pause_ns, NS_PER_S), 30 * NS_PER_S);
+    watch->find_at_ns = now_ns + watch->find_pause_ns;
+    result =
+        proc_open(watch->info.pid, watch->info.pid_ns_inode, watch->info.pid_start, &watch->proc);
     if (result < 0)
         watch->state = result == -ESRCH ? 'X' : '?';
 }
@@ -213,7 +219,7 @@ static void look_slowly(struct watch *watch, int64_t now_ns)
     if (!watch->broken)
         ring_reader_info(watch->reader, &watch->info, NULL);
     if (!watch->proc && watch->state != 'X')
-        find_process(watch);
+        find_process(watch, now_ns);
     else if (watch->proc)
         proc_refresh(watch->proc);
     tell_ring(watch);
@@ -234,6 +240,8 @@ static void look_at_process(struct watch *watch, int64_t now_ns)
         watch->proc = NULL;
         return;
     }
+    if (watch->state == '?')
+        return;
     watch->sample = sample;
     if (!is_gone(watch->state))
         watch->alive_ns = now_ns;

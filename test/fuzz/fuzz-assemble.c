@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!assemble)
         return 0;
     if (size && data[0] & 1)
-        assemble_resume(assemble, &(struct assemble_done){ true, data[0] >> 4, 2000 });
+        assemble_resume(assemble, &(struct assemble_done){ true, data[0] & 2, data[0] >> 4, 2000 });
     for (size_t at = 0; at + EVENT_BYTES <= size; at += EVENT_BYTES) {
         struct ring_event event = event_of(data + at, &clock);
 

@@ -253,6 +253,7 @@ struct account {
     uint64_t unfinished, items; /* of steps that are not torn */
     bool disorder, last;
     int64_t first_begin_ns, first_open_ns;
+    uint32_t pid;
     char states[256]; /* of beats, one after the other */
     char exit_text[160];
 };
@@ -319,6 +320,7 @@ static inline void account_frame(struct account *account, const struct frame *fr
     if (frame->type == FRAME_RING && fact_ring_get(in, &ring) == 0 && ring.rank == rank) {
         account->rings++;
         account->first_open_ns = ring.open_ns;
+        account->pid = ring.pid;
     }
     if (frame->type == FRAME_COMM && fact_comm_get(in, &comm) == 0 && comm.rank == rank)
         account->comms++;

@@ -1,6 +1,7 @@
 /* test-agent.c - agents and ranks as processes: what is in the spool afterwards? */
 #include "agent/test/stage.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "core/rand.h"
@@ -317,6 +318,35 @@ static void a_pretended_clock_shifts_every_time(void **state)
                     INT64_C(5000000000000));
 }
 
+/* In its own namespace the rank is process 1; the agent sees it from outside. */
+static void a_rank_in_another_pid_namespace_is_found(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    pid_t agent, outer = fork();
+    int status;
+
+    if (outer == 0) {
+        if (unshare(CLONE_NEWPID) < 0)
+            _exit(77);
+        waitpid(stage_rank(0, 60, 5 * NS_PER_MS), &status, 0);
+        _exit(WEXITSTATUS(status));
+    }
+    agent = stage_agent(stage);
+    status = stage_wait(outer);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        stage_end(agent);
+        skip();
+    }
+    assert_int_equal(status, 0);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    account_check(&account, 60);
+    assert_true(account.pid > 1);
+    assert_non_null(strpbrk(account.states, "RSD"));
+    assert_null(strchr(account.states, '?'));
+}
+
 #define ON_STAGE(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
 
 int main(void)
@@ -335,6 +365,7 @@ int main(void)
         ON_STAGE(without_a_launcher_the_agent_tells_exits),
         ON_STAGE(an_agent_reads_the_rings_of_its_own_node),
         ON_STAGE(a_node_has_one_agent),
+        ON_STAGE(a_rank_in_another_pid_namespace_is_found),
         ON_STAGE(a_pretended_clock_shifts_every_time),
     };
 

@@ -431,7 +431,7 @@ static void what_was_told_in_an_earlier_life_is_not_told_again(void **state)
 {
     CLEAN(destroy) struct assemble *a = assemble_create(&id);
     CLEAN(assembled_fini) struct assembled out = { 0 };
-    const struct assemble_done done = { true, 8, 200 * MS };
+    const struct assemble_done done = { .any = true, .step = 8, .begin_ns = 200 * MS };
 
     (void)state;
     assemble_resume(a, &done);
@@ -444,6 +444,25 @@ static void what_was_told_in_an_earlier_life_is_not_told_again(void **state)
     assemble_round(a);
     out = take(a, ASSEMBLED_STEP);
     assert_int_equal(out.step.step, 9);
+    take_nothing(a);
+}
+
+static void a_training_that_went_back_is_not_taken_for_told(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    CLEAN(assembled_fini) struct assembled out = { 0 };
+    const struct assemble_done done = { .any = true, .step = 50, .begin_ns = 200 * MS };
+
+    (void)state;
+    assemble_resume(a, &done);
+    put(a, 200, 50, RING_STEP_BEGIN);
+    put(a, 210, 50, RING_STEP_END);
+    put(a, 300, 40, RING_STEP_BEGIN); /* from a checkpoint, in the same process */
+    put(a, 310, 40, RING_STEP_END);
+    put(a, 320, 41, RING_STEP_BEGIN);
+    assemble_round(a);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.step, 40);
     take_nothing(a);
 }
 
@@ -604,6 +623,7 @@ int main(void)
         cmocka_unit_test(a_hole_is_told_after_the_steps_before_it),
         cmocka_unit_test(a_hole_that_ends_at_a_begin_leaves_that_step_whole),
         cmocka_unit_test(what_was_told_in_an_earlier_life_is_not_told_again),
+        cmocka_unit_test(a_training_that_went_back_is_not_taken_for_told),
         cmocka_unit_test(scheduler_times_are_taken_at_the_borders),
         cmocka_unit_test(notes_of_two_threads_are_joined_apart),
         cmocka_unit_test(metrics_and_digest_come_through),
