@@ -116,7 +116,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned kind = size ? data[0] % FRAME_TYPE_COUNT : 0;
 
-    if (kind)
+    if (kind) {
+        fact_when((uint16_t)kind, cut_of(data + 1, size - 1));
         tries[kind](cut_of(data + 1, size - 1));
+    }
     return 0;
 }

@@ -1,0 +1,376 @@
+/* test-frame-golden.c - the frames' format cannot change unnoticed.
+ *
+ * test-frame-golden BIN            the bytes in BIN are made again as they are, and read as they were
+ * test-frame-golden --make BIN     writes BIN (a new version gets a new name, old files stay)
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+#include "wire/verdict.h"
+
+#define MONO INT64_C(81985529216486895)
+#define REAL INT64_C(1772361727123456789)
+#define BOOT UINT64_C(0x1122334455667788)
+#define SENDER UINT64_C(0xa1a2a3a4a5a6a7a8)
+#define ROOM 16384
+
+static const struct fact_hello hello = { .kind = SENDER_AGENT,
+                                         .run = "r1",
+                                         .node = "n1",
+                                         .version = "0.1.0",
+                                         .mono_ns = MONO,
+                                         .real_ns = REAL };
+static const struct fact_ring ring = {
+    .rank = 5,
+    .world = 8,
+    .attempt = 1,
+    .ring = 2,
+    .pid = 4711,
+    .node = "n1",
+    .open_ns = MONO,
+    .has_layout = true,
+    .layout = { 2, 2, 2, 1, 1, 1, 0, 1, 0, 0 },
+};
+static const struct fact_comm comm = { .rank = 5,
+                                       .attempt = 1,
+                                       .id = 0xfedcba9876543210,
+                                       .size = 4,
+                                       .index = 3,
+                                       .kind = 2,
+                                       .name = "dp" };
+static struct shape_item items[] = {
+    { .kind = ITEM_PHASE, .what = 2, .count = 1 },
+    { .kind = ITEM_SPAN, .what = 2, .stream = 1, .count = 1 },
+    { .kind = ITEM_COLL, .what = 1, .stream = 2, .count = 4, .comm = 9, .bytes = 1 << 20 },
+    { .kind = ITEM_P2P, .what = 9, .stream = 3, .peer = 6, .count = 1, .comm = 10, .bytes = 960 },
+};
+static struct item_time times[] = {
+    { 1000, 1000, 250000 },
+    { 2000, 30000, 45000000 },
+    { 50000, 46000000, 99000000 },
+    { 60000, 47000000, 48000000 },
+};
+static const struct fact_beat beat = {
+    .rank = 5,
+    .attempt = 1,
+    .ring = 2,
+    .mono_ns = MONO,
+    .state = 'S',
+    .phase = 3,
+    .phase_age_ns = 1000000,
+    .step = 41,
+    .step_age_ns = 2000000,
+    .advanced = true,
+    .cpu_ns = 5000000000,
+    .run_delay_ns = 6000000,
+    .throttled_ns = 7000000,
+    .dropped = 8,
+    .ops = 1,
+    .op = { { .stream = 2,
+              .kind = ITEM_COLL,
+              .what = 1,
+              .comm = 9,
+              .key = 77,
+              .age_ns = 1500000,
+              .started = true } },
+};
+static const struct fact_exit exited = { .rank = 3,
+                                         .attempt = 1,
+                                         .mono_ns = MONO,
+                                         .status = 9,
+                                         .told = false,
+                                         .text = "killed by signal 9 (SIGKILL)" };
+static const struct fact_gap gap = {
+    .rank = 3, .attempt = 1, .ring = 2, .records = 4096, .step_from = 40, .step_to = 42
+};
+static const struct fact_note note = {
+    .rank = 3, .attempt = 1, .step = 41, .mono_ns = MONO, .text = "loss is not a number"
+};
+static const struct fact_run run = { .event = RUN_ATTEMPT_END,
+                                     .attempt = 1,
+                                     .ranks = 8,
+                                     .culprit = 3,
+                                     .status = 137,
+                                     .mono_ns = MONO,
+                                     .real_ns = REAL,
+                                     .text = "rank 3: killed" };
+static const struct fact_tick tick = { .mono_ns = MONO, .real_ns = REAL, .flags = TICK_LAST };
+static const struct ledger ledger = {
+    .ranks = 8,
+    .wall_seconds = 100.5,
+    .gpu_seconds = { 600, 90, 20, 30, 4, 5, 6, 7, 8, 9, 10, 15 },
+    .steps = 1000,
+    .unfit_steps = 2,
+    .host_view = true,
+};
+
+static struct fact_shape make_shape(void)
+{
+    struct fact_shape shape = { .count = COUNT(items), .item = items };
+
+    shape_hash(&shape);
+    return shape;
+}
+
+static struct fact_step make_step(const struct fact_shape *shape)
+{
+    return (struct fact_step){
+        .rank = 5,
+        .attempt = 1,
+        .ring = 2,
+        .step = 41,
+        .shape = shape->hash,
+        .begin_ns = MONO,
+        .duration_ns = 100000000,
+        .tail_ns = 1000000,
+        .flags = STEP_UNFINISHED,
+        .cpu_ns = 90000000,
+        .run_delay_ns = 1000,
+        .throttled_ns = 2000,
+        .major_faults = 3,
+        .metric_set = 1u << 1 | 1u << 4,
+        .metric = { [1] = 2.5, [4] = 4096 },
+        .digest_parts = 2,
+        .digest_part = 1,
+        .digest = { 0x1234, 0x5678 },
+        .count = COUNT(items),
+        .time = times,
+    };
+}
+
+static struct verdict make_verdict(void)
+{
+    struct verdict verdict = {
+        .run = "r1",
+        .kind = VERDICT_STRAGGLER,
+        .layer = LAYER_POWER,
+        .cause = "power brake",
+        .rank_count = 2,
+        .rank = { 5, 6 },
+        .node_count = 1,
+        .node = { "n2" },
+        .device = "GPU 1",
+        .group = "dp",
+        .confidence = 0.97,
+        .since_step = 241,
+        .decided_step = 246,
+        .since_real_ns = REAL,
+        .decided_real_ns = REAL + 1,
+        .until_real_ns = REAL + 2,
+        .seconds_per_step = 0.041,
+        .gpu_seconds = 812.4,
+        .echo_count = 1,
+        .echo = { { "rank 2: connection reset", "launcher" } },
+        .plan = "drain n2",
+        .plan_state = "dry-run",
+    };
+
+    verdict_because(&verdict, "ring", "compute 34.1 ms, median of 7 peers 12.0 ms");
+    verdict_rule_out(&verdict, LAYER_DATA, "input wait 0.2 ms, as its peers");
+    verdict_identify(&verdict);
+    return verdict;
+}
+
+static void put_payload(struct buf *out, uint16_t type)
+{
+    struct fact_shape shape = make_shape();
+    struct fact_step step = make_step(&shape);
+    struct verdict verdict = make_verdict();
+
+    switch (type) {
+    case FRAME_HELLO:
+        return fact_hello_put(out, &hello);
+    case FRAME_RING:
+        return fact_ring_put(out, &ring);
+    case FRAME_COMM:
+        return fact_comm_put(out, &comm);
+    case FRAME_SHAPE:
+        return fact_shape_put(out, &shape);
+    case FRAME_STEP:
+        return fact_step_put(out, &step, &shape);
+    case FRAME_BEAT:
+        return fact_beat_put(out, &beat);
+    case FRAME_EXIT:
+        return fact_exit_put(out, &exited);
+    case FRAME_GAP:
+        return fact_gap_put(out, &gap);
+    case FRAME_NOTE:
+        return fact_note_put(out, &note);
+    case FRAME_RUN:
+        return fact_run_put(out, &run);
+    case FRAME_TICK:
+        return fact_tick_put(out, &tick);
+    case FRAME_VERDICT:
+        return verdict_put(out, &verdict);
+    case FRAME_LEDGER:
+        return ledger_put(out, &ledger);
+    default:
+        abort(); /* a new type needs its frame here */
+    }
+}
+
+static void golden_write(struct buf *out)
+{
+    for (uint16_t type = FRAME_HELLO; type < FRAME_TYPE_COUNT; type++) {
+        CLEAN(buf_fini) struct buf payload = { 0 };
+        struct frame frame = { .type = type,
+                               .version = FRAME_VERSION,
+                               .sender = SENDER,
+                               .boot = BOOT,
+                               .number = 100u + type };
+
+        put_payload(&payload, type);
+        frame.payload = payload.data;
+        frame.payload_bytes = payload.size;
+        frame_put(out, &frame);
+    }
+}
+
+/* Fields that a get confused would be put in other places than where the bytes have them. */
+#define SAME(noun, type)                                                                           \
+    do {                                                                                           \
+        CLEAN(buf_fini) struct buf again = { 0 };                                                  \
+        type back;                                                                                 \
+                                                                                                   \
+        if (noun##_get(in, &back) < 0)                                                             \
+            return false;                                                                          \
+        noun##_put(&again, &back);                                                                 \
+        return again.size == cut_left(&in) && memcmp(again.data, in.at, again.size) == 0;          \
+    } while (0)
+
+static bool same_shape(struct cut in, const struct fact_shape *shape)
+{
+    CLEAN(fact_shape_fini) struct fact_shape back = { 0 };
+
+    return fact_shape_get(in, &back) == 0 && back.hash == shape->hash &&
+           back.class == shape->class && back.count == shape->count &&
+           memcmp(back.item, shape->item, sizeof(items)) == 0;
+}
+
+static bool same_step(struct cut in, const struct fact_shape *shape)
+{
+    CLEAN(fact_step_fini) struct fact_step back = { 0 };
+    struct fact_step step = make_step(shape);
+    bool good;
+
+    if (fact_step_shape(in) != shape->hash || fact_step_get(in, shape, &back) < 0 ||
+        fact_when(FRAME_STEP, in) != step.begin_ns + step.duration_ns)
+        return false;
+    for (uint32_t i = 0; i < step.count; i++) { /* sixteen bits keep one part in 4096 */
+        if (llabs(back.time[i].enqueue_ns - times[i].enqueue_ns) > 300 ||
+            llabs(back.time[i].start_ns - times[i].start_ns) > times[i].start_ns / 4000 + 300 ||
+            llabs(back.time[i].end_ns - times[i].end_ns) > times[i].end_ns / 4000 + 300)
+            return false;
+    }
+    good = back.rank == step.rank && back.attempt == step.attempt && back.ring == step.ring &&
+           back.step == step.step && back.flags == step.flags && back.tail_ns == step.tail_ns &&
+           back.cpu_ns == step.cpu_ns && back.run_delay_ns == step.run_delay_ns &&
+           back.throttled_ns == step.throttled_ns && back.major_faults == step.major_faults;
+    return good && back.metric_set == step.metric_set && back.digest_parts == step.digest_parts &&
+           back.digest_part == step.digest_part &&
+           memcmp(back.metric, step.metric, sizeof(back.metric)) == 0 &&
+           memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
+}
+
+static bool same_payload(uint16_t type, struct cut in)
+{
+    struct fact_shape shape = make_shape();
+
+    switch (type) {
+    case FRAME_HELLO:
+        SAME(fact_hello, struct fact_hello);
+    case FRAME_RING:
+        SAME(fact_ring, struct fact_ring);
+    case FRAME_COMM:
+        SAME(fact_comm, struct fact_comm);
+    case FRAME_SHAPE:
+        return same_shape(in, &shape);
+    case FRAME_STEP:
+        return same_step(in, &shape);
+    case FRAME_BEAT:
+        SAME(fact_beat, struct fact_beat);
+    case FRAME_EXIT:
+        SAME(fact_exit, struct fact_exit);
+    case FRAME_GAP:
+        SAME(fact_gap, struct fact_gap);
+    case FRAME_NOTE:
+        SAME(fact_note, struct fact_note);
+    case FRAME_RUN:
+        SAME(fact_run, struct fact_run);
+    case FRAME_TICK:
+        SAME(fact_tick, struct fact_tick);
+    case FRAME_VERDICT:
+        SAME(verdict, struct verdict);
+    default:
+        SAME(ledger, struct ledger);
+    }
+}
+
+static int golden_read(const unsigned char *bytes, size_t size)
+{
+    uint16_t expect = FRAME_HELLO;
+    int bad = 0;
+
+    for (size_t at = 0; at < size; expect++) {
+        struct frame frame;
+        int64_t used = frame_get(bytes + at, size - at, &frame, NULL);
+        bool good = used > 0 && frame.type == expect && frame.version == FRAME_VERSION &&
+                    frame.sender == SENDER && frame.boot == BOOT && frame.number == 100u + expect &&
+                    same_payload(frame.type, cut_of(frame.payload, frame.payload_bytes));
+
+        printf("%sok - a frame of type %u reads as it always did\n", good ? "" : "not ", expect);
+        bad += !good;
+        if (used <= 0)
+            break;
+        at += (size_t)used;
+    }
+    return bad || expect != FRAME_TYPE_COUNT;
+}
+
+static int golden_check(const char *path)
+{
+    static unsigned char want[ROOM];
+    CLEAN(file_clean) FILE *file = fopen(path, "rb");
+    CLEAN(buf_fini) struct buf have = { 0 };
+    size_t size = file ? fread(want, 1, sizeof(want), file) : 0;
+    bool same;
+
+    if (!size) {
+        perror(path);
+        return 1;
+    }
+    golden_write(&have);
+    same = have.size == size && memcmp(have.data, want, size) == 0;
+    printf("%sok - frames are written as they always were\n", same ? "" : "not ");
+    return golden_read(want, size) || !same;
+}
+
+static int golden_make(const char *path)
+{
+    CLEAN(file_clean) FILE *file = fopen(path, "wbx");
+    CLEAN(buf_fini) struct buf bytes = { 0 };
+
+    golden_write(&bytes);
+    if (!file || fwrite(bytes.data, 1, bytes.size, file) != bytes.size) {
+        perror(path);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--make") == 0)
+        return golden_make(argv[2]);
+    if (argc != 2) {
+        fprintf(stderr, "usage: test-frame-golden [--make] BIN\n");
+        return 2;
+    }
+    return golden_check(argv[1]);
+}
