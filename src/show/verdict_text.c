@@ -135,7 +135,7 @@ static void print_cost(const struct verdict *verdict, FILE *out)
     if (verdict->gpu_seconds > 0)
         fprintf(out, "  cost %.1f GPU-seconds so far\n", verdict->gpu_seconds);
     if (verdict->device[0])
-        fprintf(out, "  device %s\n", show_clean(verdict->device, clean, sizeof(clean)));
+        fprintf(out, "  on %s\n", show_clean(verdict->device, clean, sizeof(clean)));
     if (verdict->group[0])
         fprintf(out, "  group %s\n", show_clean(verdict->group, clean, sizeof(clean)));
 }

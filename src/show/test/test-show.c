@@ -88,7 +88,7 @@ static void a_verdict_says_what_which_and_so_what(void **state)
         "  not data: input wait 0.2 ms, as its peers\n"
         "  echo: rank 2: connection reset (launcher)\n"
         "  cost 812.4 GPU-seconds so far\n"
-        "  device GPU 1\n"
+        "  on GPU 1\n"
         "  plan: drain n2 (dry-run)\n"
         "  layer gpu, confidence 0.97, decided at step 246, since 2026-03-01T10:42:07.123Z");
 }

@@ -1,0 +1,99 @@
+#!/bin/sh
+# A real run whose controller is killed again and again: each frame is in the log once, the verdicts
+# come out again byte for byte, and why explains it, also without its log.
+. "$SOURCE/test/t/tap.sh"
+
+STEPS=50 RANKS=3
+dir=$TAP/run
+
+controller() # the pid of the run's controller
+{
+    grep -lsz -- "--run-dir" /proc/[0-9]*/cmdline | while read -r file; do
+        # Arguments are "lockstep control --run-dir DIR", each ended by a NUL.
+        case $(cat "$file" 2>/dev/null | tr '\0' ' ') in
+        *" control --run-dir $dir "*) echo "$file" | tr -cd 0-9 ;;
+        esac
+    done
+}
+
+alive()
+{
+    kill -0 $run 2>/dev/null
+}
+
+await() # COMMAND...: until it is true, 30 s at most
+{
+    await_left=600
+    until "$@" >/dev/null 2>&1; do
+        await_left=$((await_left - 1))
+        [ $await_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+number() # NAME: of the counts in $TAP/out, which come last
+{
+    sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$TAP/out" | tail -n 1
+}
+
+is() # NAME GOT EXPECTED
+{
+    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
+    [ "$2" = "$3" ]
+    tap_result $? "$1"
+}
+
+timeout -k 5 90 "$LOCKSTEP" run -q -n $RANKS --dir "$dir" -- "$LOCKSTEP" trainer --steps $STEPS \
+    >"$TAP/run.out" 2>"$TAP/run.err" &
+run=$!
+await test -s "$dir/log.lsf"
+kills=0
+while alive && [ $kills -lt 4 ]; do
+    pid=$(controller)
+    if [ -n "$pid" ] && kill -9 $pid 2>/dev/null; then
+        kills=$((kills + 1))
+    fi
+    sleep 0.2
+done
+wait $run
+is "the job does not notice" $? 0
+is "the controller was killed four times" $kills 4
+
+"$LOCKSTEP" why --json "$dir" >"$TAP/out" 2>"$TAP/err"
+is "every step of every rank is in the log once" "$(number steps)" $((STEPS * RANKS))
+is "no frame is lost" "$(number lost_frames)" 0
+is "nothing is damaged" "$(number damaged_bytes)" 0
+has "the run has ended well" '"status": 0,' "$TAP/out"
+ok "the log gives the same verdicts again" "$LOCKSTEP" why --replay "$dir"
+has "and says so in one line" '^[0-9]+ verdicts and ledgers from [0-9]+ facts and [0-9]+ ticks: byte-equal$' \
+    "$TAP/out"
+exits 2 "a second controller needs a directory" "$LOCKSTEP" control --run-dir "$TAP/nowhere"
+
+# The same run without its log, and with half of it.
+cp -r "$dir" "$TAP/bare"
+rm "$TAP/bare/log.lsf"
+"$LOCKSTEP" why --json "$TAP/bare" >"$TAP/out" 2>"$TAP/err"
+has "without a log the spools are judged" '"source": "spools",' "$TAP/out"
+is "with every step" "$(number steps)" $((STEPS * RANKS))
+size=$(stat -c %s "$dir/log.lsf")
+head -c $((size / 2)) "$dir/log.lsf" >"$TAP/bare/log.lsf"
+"$LOCKSTEP" why "$TAP/bare" --json >"$TAP/out" 2>"$TAP/err"
+has "half a log is completed" '"source": "log and spools",' "$TAP/out"
+is "with every step, too" "$(number steps)" $((STEPS * RANKS))
+ok "a controller takes it up where it ends" sh -c '"$1" control --run-dir "$2" --tick 1ms & sleep 1
+    kill -TERM $!; wait $!' sh "$LOCKSTEP" "$TAP/bare"
+ok "and closes the books" "$LOCKSTEP" why --replay "$TAP/bare"
+"$LOCKSTEP" why --json "$TAP/bare" >"$TAP/out" 2>"$TAP/err"
+is "with every step once" "$(number steps)" $((STEPS * RANKS))
+has "so the log is told" '"source": "log",' "$TAP/out"
+
+mkdir "$TAP/empty"
+exits 2 "a directory that is no run is refused" "$LOCKSTEP" why "$TAP/empty"
+has "in one line" '^lockstep why: .*empty: not a run: expected run.json, log.lsf or spool in it$' "$TAP/err"
+exits 2 "two runs are too many" "$LOCKSTEP" why a b
+exits 2 "follow and replay are two things" "$LOCKSTEP" why --follow --replay "$dir"
+exits 2 "no run yet is said" "$LOCKSTEP" why
+mkdir -p "$TAP/empty/spool"
+exits 3 "a run without a step cannot be told" "$LOCKSTEP" why "$TAP/empty"
+has "and says so" 'cannot tell: no step was seen' "$TAP/out"
+done_testing
