@@ -13,7 +13,7 @@
 #include "core/hash.h"
 #include "core/time.h"
 
-#define READ_BYTES (256u << 10)
+#define READ_BYTES (64u << 10)
 
 struct spool_writer {
     int fd;
@@ -28,6 +28,7 @@ struct spool_reader {
     uint64_t base;    /* where in the file `bytes` begins */
     struct buf bytes; /* read so far; what is before `at` has been given out */
     size_t at;
+    unsigned char chunk[READ_BYTES]; /* what one read brings; polled too often to be allocated */
 };
 
 void spool_reader_close(struct spool_reader *reader)
@@ -71,19 +72,14 @@ int spool_reader_open(const char *path, struct spool_reader **ret, struct err *e
 /* Returns 1 when more bytes came, 0 at the end of the file. */
 static int reader_fill(struct spool_reader *reader, struct err *err)
 {
-    unsigned char *chunk;
     ssize_t got;
 
     buf_drop_front(&reader->bytes, reader->at);
     reader->base += reader->at;
     reader->at = 0;
-    chunk = malloc(READ_BYTES);
-    if (!chunk)
-        return -ENOMEM;
-    got = pread(reader->fd, chunk, READ_BYTES, (off_t)(reader->base + reader->bytes.size));
+    got = pread(reader->fd, reader->chunk, READ_BYTES, (off_t)(reader->base + reader->bytes.size));
     if (got > 0)
-        buf_put(&reader->bytes, chunk, (size_t)got);
-    free(chunk);
+        buf_put(&reader->bytes, reader->chunk, (size_t)got);
     if (got < 0)
         return err_set(err, -errno, "reading frames: %m");
     return reader->bytes.failed ? -ENOMEM : got > 0;
