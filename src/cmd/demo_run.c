@@ -1,7 +1,6 @@
 /* demo_run.c - starts `lockstep run` with the demo trainer and stands beside it. */
 #include "cmd/demo_run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include <json-c/json.h>
 
 #include "base/paths.h"
+#include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -185,26 +185,6 @@ void demo_run_stop(struct demo_run *demo)
         kill(demo->pid, SIGTERM);
 }
 
-/* The scratch directory is ours and flat but for one level; nothing is followed. */
-static void tree_remove(int at, const char *name)
-{
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *entry;
-
-    while (dir && (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (entry->d_type == DT_DIR)
-            tree_remove(fd, entry->d_name);
-        else
-            unlinkat(fd, entry->d_name, 0);
-    }
-    if (dir)
-        closedir(dir);
-    unlinkat(at, name, AT_REMOVEDIR);
-}
-
 void demo_run_fini(struct demo_run *demo)
 {
     inject_destroy(demo->inject);
@@ -215,5 +195,5 @@ void demo_run_fini(struct demo_run *demo)
         demo->pid = 0;
     }
     if (demo->scratch[0])
-        tree_remove(AT_FDCWD, demo->scratch);
+        tree_remove(demo->scratch);
 }

@@ -298,7 +298,7 @@ static void judge_pending(struct core *core)
     }
 }
 
-static void emit_verdicts(struct core *core, core_emit *emit, void *arg)
+static void emit_verdicts(struct core *core, int64_t real_ns, core_emit *emit, void *arg)
 {
     struct docket *docket = &core->court.docket;
 
@@ -308,6 +308,8 @@ static void emit_verdicts(struct core *core, core_emit *emit, void *arg)
         if (!docket->entry[i]->changed)
             continue;
         docket->entry[i]->changed = false;
+        if (docket->entry[i]->verdict.decided_real_ns == 0)
+            docket->entry[i]->verdict.decided_real_ns = real_ns;
         verdict_put(&payload, &docket->entry[i]->verdict);
         emit(arg, FRAME_VERDICT, &payload);
     }
@@ -335,7 +337,7 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
         pending_clear(core);
         court_end(&core->court, core->end_ns ? core->end_ns : now->mono_ns);
     }
-    emit_verdicts(core, emit, arg);
+    emit_verdicts(core, now->real_ns, emit, arg);
     if (last || now->mono_ns - core->ledger_ns >= LEDGER_NS) {
         core->ledger_ns = now->mono_ns;
         emit_ledger(core, emit, arg);

@@ -115,8 +115,7 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
         struct verdict before = entry->verdict;
 
         draft->decided_step = past ? past->step : court->last_step;
-        draft->decided_real_ns = past ? past->begin_ns + past->measured_ns + court->mono_to_real_ns
-                                      : draft->since_real_ns;
+        draft->decided_real_ns = 0; /* set when it is said */
         entry->verdict = *draft;
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
             entry->verdict.since_step = before.since_step;

@@ -103,10 +103,8 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     if (draft.layer == LAYER_UNKNOWN)
         verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");
     entry = court_find(court, &draft, &fresh);
-    if (entry) {
-        entry->verdict.decided_real_ns = now_ns + court->mono_to_real_ns;
+    if (entry)
         entry->seen_step = court->last_step;
-    }
 }
 
 void crash_recovered(struct court *court, const struct past_step *past)

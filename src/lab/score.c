@@ -1,0 +1,326 @@
+/* score.c - the table of right answers, the cases, and how an answer is compared. */
+#include "lab/score.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/clean.h"
+#include "core/rand.h"
+#include "lab/score_parts.h"
+
+static const struct score_expect expects[] = {
+    { FAULT_GPU_SLOW, "gpu", "straggler", "gpu", SCORE_RANK, "straggler-wait" },
+    { FAULT_HOST_SLEEP, "user-code", "straggler", "user-code", SCORE_RANK, "straggler-wait" },
+    { FAULT_CPU_QUOTA, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
+    { FAULT_NEIGHBOURS, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
+    { FAULT_UNEVEN_DATA, "data", "imbalance", "data", SCORE_NOBODY, NULL },
+    { FAULT_HEAVY_STAGE, "stage", "imbalance", NULL, SCORE_STAGE, NULL },
+    { FAULT_KILL, "crash", "crash", NULL, SCORE_RANK, NULL },
+};
+
+const struct score_expect *score_expect(enum fault_id fault)
+{
+    for (size_t i = 0; i < COUNT(expects); i++) {
+        if (expects[i].fault == fault)
+            return &expects[i];
+    }
+    return NULL;
+}
+
+/* ---- cases ---- */
+
+#define ONSET 20 /* the first steps are for warming up and for knowing what is typical */
+
+/* How often each fault is drawn, of ten. */
+static const struct draw {
+    enum fault_id fault;
+    uint32_t weight;
+} draws[] = {
+    { FAULT_GPU_SLOW, 4 },    { FAULT_HOST_SLEEP, 2 },  { FAULT_CPU_QUOTA, 1 },
+    { FAULT_NEIGHBOURS, 1 },  { FAULT_UNEVEN_DATA, 1 }, { FAULT_HEAVY_STAGE, 1 },
+};
+
+static const struct {
+    uint32_t ranks, tp, pp;
+} layouts[] = {
+    { 4, 1, 1 },  { 4, 2, 1 },  { 4, 1, 2 },  { 8, 1, 1 },  { 8, 2, 1 },
+    { 8, 2, 2 },  { 8, 1, 2 },  { 16, 1, 1 }, { 16, 2, 2 }, { 16, 2, 1 },
+};
+static const double factors[] = { 1.10, 1.25, 2 };
+
+static const struct fault_kind *kind_of(enum fault_id id)
+{
+    size_t count;
+    const struct fault_kind *kind = fault_kinds(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (kind[i].id == id)
+            return &kind[i];
+    }
+    return NULL;
+}
+
+static void case_layout(struct score_case *at, struct rand *rand, bool pipeline, bool plain)
+{
+    size_t which;
+
+    do {
+        which = rand_below(rand, COUNT(layouts));
+    } while ((pipeline && layouts[which].pp < 2) || (plain && layouts[which].pp > 1));
+    at->ranks = layouts[which].ranks;
+    at->tp = layouts[which].tp;
+    at->pp = layouts[which].pp;
+    at->dp = at->ranks / at->tp / at->pp;
+}
+
+static void case_fault(struct score_case *at, struct rand *rand, uint32_t number, enum fault_id id)
+{
+    static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank */
+    struct fault *fault = &at->fault;
+
+    *fault = (struct fault){ .kind = kind_of(id), .set = FAULT_STEP | FAULT_FACTOR };
+    fault->step = id == FAULT_HEAVY_STAGE ? 0 : ONSET;
+    fault->factor = factors[number % COUNT(factors)];
+    at->steps = ONSET + (fault->factor < 1.2 ? 34 : 22);
+    at->nodes = 1;
+    switch (id) {
+    case FAULT_GPU_SLOW:
+    case FAULT_HOST_SLEEP:
+        fault->set |= FAULT_RANK;
+        fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
+        break;
+    case FAULT_CPU_QUOTA:
+    case FAULT_NEIGHBOURS:
+        at->nodes = 2; /* so that one of them can be named */
+        fault->set |= FAULT_NODE;
+        fault->node = rand_below(rand, 2);
+        fault->factor = MAX(fault->factor, 1.25); /* the host is a small part of a step */
+        break;
+    case FAULT_HEAVY_STAGE:
+        fault->set |= FAULT_STAGE;
+        fault->stage = rand_below(rand, at->pp);
+        fault->factor = MAX(fault->factor, 1.25);
+        break;
+    default:
+        fault->factor = MAX(fault->factor, 1.25);
+        break;
+    }
+    fault->set &= fault->kind->params;
+}
+
+static enum fault_id draw_fault(uint32_t number)
+{
+    uint32_t at = number * 7 % 10; /* spreads the kinds evenly over any run of ten cases */
+
+    for (size_t i = 0; i < COUNT(draws); i++) {
+        if (at < draws[i].weight)
+            return draws[i].fault;
+        at -= draws[i].weight;
+    }
+    return FAULT_GPU_SLOW;
+}
+
+uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
+                    struct score_case *ret, uint32_t room)
+{
+    struct rand rand = { seed };
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < faults && count < room; i++) {
+        struct score_case *at = &ret[count];
+        enum fault_id id = draw_fault(i);
+        const struct score_expect *expect = score_expect(id);
+
+        *at = (struct score_case){ .seed = seed * 1000 + i };
+        case_layout(at, &rand, id == FAULT_HEAVY_STAGE, id == FAULT_UNEVEN_DATA);
+        case_fault(at, &rand, i / 3 + i, id);
+        if (!only || strcmp(only, expect->family) == 0)
+            count++;
+    }
+    for (uint32_t i = 0; i < healthy && count < room; i++) {
+        struct score_case *at = &ret[count++];
+
+        *at = (struct score_case){ .seed = seed * 1000 + 500 + i, .nodes = 1, .steps = 60 };
+        at->fault.kind = kind_of(FAULT_NONE);
+        case_layout(at, &rand, false, false);
+    }
+    return count;
+}
+
+void score_case_text(const struct score_case *at, char *out, size_t room)
+{
+    char fault[FAULT_TEXT] = "none";
+
+    if (at->fault.kind->id != FAULT_NONE)
+        fault_format(&at->fault, fault);
+    snprintf(out, room, "%u ranks tp %u pp %u dp %u, %s", at->ranks, at->tp, at->pp, at->dp, fault);
+}
+
+/* ---- comparing ---- */
+
+/* Who is to be named, as flags by rank. */
+static void expected_ranks(const struct score_case *at, const struct score_expect *expect,
+                           uint32_t hurt_rank, bool flag[SCORE_RANKS])
+{
+    memset(flag, 0, SCORE_RANKS * sizeof(*flag));
+    for (uint32_t rank = 0; rank < at->ranks; rank++) {
+        switch (expect->who) {
+        case SCORE_RANK:
+            flag[rank] = rank == hurt_rank;
+            break;
+        case SCORE_NODE:
+            flag[rank] = fault_node_of_rank(rank, at->ranks, at->nodes) == at->fault.node;
+            break;
+        case SCORE_STAGE: /* the trainer numbers ranks tensor first, then data, then stages */
+            flag[rank] = rank / at->tp / at->dp == at->fault.stage;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static const char *text_of(struct json_object *object, const char *key)
+{
+    struct json_object *value;
+
+    return json_object_object_get_ex(object, key, &value) ? json_object_get_string(value) : NULL;
+}
+
+static int64_t number_of(struct json_object *object, const char *key)
+{
+    struct json_object *value;
+
+    return json_object_object_get_ex(object, key, &value) ? json_object_get_int64(value) : 0;
+}
+
+static bool is_expected(struct json_object *verdict, const struct score_expect *expect,
+                        const bool flag[SCORE_RANKS], uint32_t *right, uint32_t *wrong)
+{
+    const char *kind = text_of(verdict, "kind");
+    struct json_object *ranks;
+    size_t count;
+
+    *right = *wrong = 0;
+    if (!kind || strcmp(kind, expect->kind) != 0 ||
+        !json_object_object_get_ex(verdict, "ranks", &ranks))
+        return false;
+    count = json_object_array_length(ranks);
+    for (size_t i = 0; i < count; i++) {
+        int64_t rank = json_object_get_int64(json_object_array_get_idx(ranks, i));
+
+        if (rank >= 0 && rank < SCORE_RANKS && flag[rank])
+            (*right)++;
+        else
+            (*wrong)++;
+    }
+    return expect->who == SCORE_NOBODY ? count == 0 : *right > 0;
+}
+
+/* Notes what was said first and rightly; everything else is extra. */
+static void compare_verdict(struct score_result *result, const struct score_expect *expect,
+                            struct json_object *verdict, const struct score_truth *truth,
+                            const bool flag[SCORE_RANKS])
+{
+    const char *layer = text_of(verdict, "layer");
+    uint32_t right, wrong;
+
+    snprintf(result->said + strlen(result->said), sizeof(result->said) - strlen(result->said),
+             "%s%s/%s ranks %s", result->said[0] ? "; " : "", text_of(verdict, "kind"), layer,
+             text_of(verdict, "ranks"));
+    if (!expect || !is_expected(verdict, expect, flag, &right, &wrong)) {
+        struct json_object *ranks;
+
+        result->extra++;
+        if (json_object_object_get_ex(verdict, "ranks", &ranks))
+            result->wrong += (uint32_t)json_object_array_length(ranks);
+        return;
+    }
+    result->right = MAX(result->right, right);
+    result->wrong += wrong;
+    if (result->found)
+        return;
+    result->found = true;
+    result->layer_exact = !expect->layer || (layer && strcmp(layer, expect->layer) == 0);
+    result->steps = (uint64_t)MAX(1, number_of(verdict, "decided_step") - (int64_t)truth->step + 1);
+    result->seconds = score_seconds_since(truth, text_of(verdict, "decided_time"));
+}
+
+static double ledger_bucket(struct json_object *answer, const char *name)
+{
+    struct json_object *ledger, *buckets, *value;
+
+    if (json_object_object_get_ex(answer, "ledger", &ledger) && ledger &&
+        json_object_object_get_ex(ledger, "buckets", &buckets) &&
+        json_object_object_get_ex(buckets, name, &value))
+        return json_object_get_double(value);
+    return 0;
+}
+
+static double ledger_total(struct json_object *answer)
+{
+    struct json_object *ledger;
+
+    if (!json_object_object_get_ex(answer, "ledger", &ledger) || !ledger)
+        return 0;
+    return (double)number_of(ledger, "ranks") *
+           (json_object_object_get_ex(ledger, "wall_seconds", &ledger)
+                ? json_object_get_double(ledger)
+                : 0);
+}
+
+static void compare(const struct score_case *at, struct json_object *answer,
+                    struct score_result *result)
+{
+    const struct score_expect *expect = score_expect(at->fault.kind->id);
+    struct score_truth truth = { 0 };
+    bool flag[SCORE_RANKS] = { 0 };
+    struct json_object *verdicts;
+    double total = ledger_total(answer);
+
+    if (expect) {
+        score_truth_read(answer, &truth);
+        if (!truth.done) {
+            snprintf(result->why, sizeof(result->why), "%s",
+                     truth.how[0] ? truth.how : "the fault was not made");
+            result->ran = false;
+            return;
+        }
+        expected_ranks(at, expect, truth.rank, flag);
+        for (uint32_t rank = 0; rank < at->ranks; rank++)
+            result->expected += flag[rank];
+    }
+    if (json_object_object_get_ex(answer, "verdicts", &verdicts)) {
+        for (size_t i = 0; i < json_object_array_length(verdicts); i++)
+            compare_verdict(result, expect, json_object_array_get_idx(verdicts, i), &truth, flag);
+    }
+    if (expect && expect->bucket && at->tp * at->pp == 1) { /* all ranks pay for every second */
+        result->ledger_injected = truth.seconds * at->ranks;
+        result->ledger_found = ledger_bucket(answer, expect->bucket);
+    }
+    result->unattributed = total > 0 ? ledger_bucket(answer, "unattributed") / total : 0;
+}
+
+int score_run(const struct score_case *at, const char *state, struct score_result *ret,
+              struct err *err)
+{
+    struct score_result result = { .ran = true };
+    struct json_object *answer = NULL;
+    int status = score_demo(at, state, &answer, &result.run_seconds, err);
+
+    if (status < 0)
+        return status;
+    if (!answer) {
+        result.ran = false;
+        snprintf(result.why, sizeof(result.why), "the demo gave no answer");
+    } else {
+        compare(at, answer, &result);
+    }
+    json_object_put(answer);
+    *ret = result;
+    return 0;
+}

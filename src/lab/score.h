@@ -1,0 +1,67 @@
+/* score.h - real runs, real faults, and an exact score of what was said about them.
+ *
+ * A case is one `lockstep demo` in processes of its own.  What should be said about a fault
+ * stands in one table here, which no judge can see; what was really injected is told by the
+ * trainers themselves.
+ */
+#ifndef LOCKSTEP_LAB_SCORE_H
+#define LOCKSTEP_LAB_SCORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "lab/fault.h"
+
+enum score_who { /* whom the verdict must name */
+    SCORE_RANK,  /* the rank that was hurt */
+    SCORE_NODE,  /* all ranks of its node */
+    SCORE_STAGE, /* all ranks of its pipeline stage */
+    SCORE_NOBODY /* the kind is the answer: no rank is at fault */
+};
+
+struct score_expect {
+    enum fault_id fault;
+    const char *family; /* name in the report */
+    const char *kind, *layer; /* layer NULL: any */
+    enum score_who who;
+    const char *bucket; /* where the ledger must have the injected seconds; NULL: not compared */
+};
+
+const struct score_expect *score_expect(enum fault_id fault); /* NULL: nothing must be said */
+
+#define SCORE_RANKS 64
+
+struct score_case {
+    struct fault fault; /* kind FAULT_NONE: a healthy run */
+    uint32_t ranks, nodes;
+    uint32_t tp, pp, dp;
+    uint64_t steps, seed;
+};
+
+struct score_result {
+    bool ran;         /* else `why` says why not: skipped, never counted */
+    char why[200];
+    bool found, layer_exact;
+    uint32_t right, wrong, expected; /* ranks named rightly, named wrongly, to be named */
+    uint32_t extra;                  /* verdicts that nothing explains */
+    double seconds;                  /* from the injection to the verdict */
+    uint64_t steps;                  /* steps with the fault that it took */
+    double run_seconds;
+    double ledger_injected, ledger_found; /* GPU-seconds; injected 0: not compared */
+    double unattributed;                  /* share of the run's GPU-seconds */
+    char said[240];                       /* what was said, for people */
+};
+
+/* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */
+uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
+                    struct score_case *ret, uint32_t room);
+void score_case_text(const struct score_case *at, char *out, size_t room);
+
+/* Runs one with this program's `demo`; runs are kept below `state`.  -errno only when nothing at all
+ * could be started.
+ */
+int score_run(const struct score_case *at, const char *state, struct score_result *ret,
+              struct err *err);
+
+#endif
