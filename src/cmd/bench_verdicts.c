@@ -1,6 +1,6 @@
 /* bench_verdicts.c - how often, how exactly and how soon faults are named; and false alarms. */
 #include <errno.h>
-#include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,17 +25,34 @@ struct settings {
 };
 
 static const struct opt options[] = {
-    { .name = "cases", .type = OPT_U32, .offset = offsetof(struct settings, cases), .arg = "N",
+    { .name = "cases",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, cases),
+      .arg = "N",
       .help = "runs with a fault, default 30" },
-    { .name = "healthy", .type = OPT_U32, .offset = offsetof(struct settings, healthy), .arg = "N",
+    { .name = "healthy",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, healthy),
+      .arg = "N",
       .help = "runs without, default 30" },
-    { .name = "only", .type = OPT_TEXT, .offset = offsetof(struct settings, only), .arg = "FAMILY",
+    { .name = "only",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, only),
+      .arg = "FAMILY",
       .help = "faults of one family: gpu, user-code, cpu, data or stage" },
-    { .name = "seed", .type = OPT_U64, .offset = offsetof(struct settings, seed), .arg = "N",
+    { .name = "seed",
+      .type = OPT_U64,
+      .offset = offsetof(struct settings, seed),
+      .arg = "N",
       .help = "which cases are drawn, default 1" },
-    { .name = "keep", .type = OPT_TEXT, .offset = offsetof(struct settings, keep), .arg = "DIR",
+    { .name = "keep",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, keep),
+      .arg = "DIR",
       .help = "keep the runs in this directory, for 'lockstep why'" },
-    { .name = "json", .type = OPT_FLAG, .offset = offsetof(struct settings, json),
+    { .name = "json",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct settings, json),
       .help = "one JSON object" },
     { 0 },
 };
@@ -46,10 +63,11 @@ const struct command command_bench_verdicts = {
     .name = "bench verdicts",
     .operands = "",
     .summary = "real runs with real faults: precision, recall and speed of the verdicts",
-    .details = "Every case is a 'lockstep demo' in processes of its own; what must be said about it\n"
-               "is in one table that no judge sees.  Takes about ten minutes; a busy machine is\n"
-               "itself a fault and will be named as one.\n"
-               "Exits 0 when the bars are met: precision and recall 0.98, layer 0.95, no false alarm.",
+    .details =
+        "Every case is a 'lockstep demo' in processes of its own; what must be said about it\n"
+        "is in one table that no judge sees.  Takes about ten minutes; a busy machine is\n"
+        "itself a fault and will be named as one.\n"
+        "Exits 0 when the bars are met: precision and recall 0.98, layer 0.95, no false alarm.",
     .opt = options,
     .run = bench_main,
 };
@@ -147,8 +165,9 @@ static struct json_object *tally_json(struct tally *tally)
     struct json_object *object = json_object_new_object();
 
     json_object_object_add(object, "cases", json_object_new_int64(tally->cases));
-    json_object_object_add(object, "rank_precision",
-                           json_object_new_double(share(tally->right, tally->right + tally->wrong)));
+    json_object_object_add(
+        object, "rank_precision",
+        json_object_new_double(share(tally->right, tally->right + tally->wrong)));
     json_object_object_add(object, "rank_recall",
                            json_object_new_double(share(tally->right, tally->expected)));
     json_object_object_add(object, "layer_exact",
@@ -171,13 +190,15 @@ static void board_json(struct board *board)
         json_object_object_add(families, board->family[i].family, tally_json(&board->family[i]));
     json_object_object_add(object, "families", families);
     json_object_object_add(object, "false_alarms", json_object_new_int64(board->false_alarms));
-    json_object_object_add(object, "healthy_seconds", json_object_new_double(board->healthy_seconds));
+    json_object_object_add(object, "healthy_seconds",
+                           json_object_new_double(board->healthy_seconds));
     json_object_object_add(object, "skipped", json_object_new_int64(board->skipped));
-    json_object_object_add(object, "ledger_error_p50",
-                           json_object_new_double(quantile(board->ledger_error, board->ledgers, 0.5)));
-    json_object_object_add(object, "unattributed_p50",
-                           json_object_new_double(
-                               quantile(board->unattributed, board->healthies, 0.5)));
+    json_object_object_add(
+        object, "ledger_error_p50",
+        json_object_new_double(quantile(board->ledger_error, board->ledgers, 0.5)));
+    json_object_object_add(
+        object, "unattributed_p50",
+        json_object_new_double(quantile(board->unattributed, board->healthies, 0.5)));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
@@ -199,10 +220,11 @@ static void board_text(struct board *board)
     printf("\n%u false alarms in %.0f s of healthy runs; %u cases skipped\n", board->false_alarms,
            board->healthy_seconds, board->skipped);
     if (board->ledgers)
-        printf("injected seconds in the ledger: median error %+.1f %%; unattributed in healthy runs: "
-               "median %.2f %%\n",
-               100 * quantile(board->ledger_error, board->ledgers, 0.5),
-               100 * quantile(board->unattributed, board->healthies, 0.5));
+        printf(
+            "injected seconds in the ledger: median error %+.1f %%; unattributed in healthy runs: "
+            "median %.2f %%\n",
+            100 * quantile(board->ledger_error, board->ledgers, 0.5),
+            100 * quantile(board->unattributed, board->healthies, 0.5));
 }
 
 static bool board_good(const struct board *board)
@@ -230,8 +252,8 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     else if (result->found)
         answer = result->layer_exact ? "right" : "right rank, WRONG LAYER";
     if (result->found)
-        snprintf(times, sizeof(times), " after %llu steps, %.1f s", (unsigned long long)result->steps,
-                 result->seconds);
+        snprintf(times, sizeof(times), " after %llu steps, %.1f s",
+                 (unsigned long long)result->steps, result->seconds);
     fprintf(stderr, "%u/%u %s: %s%s%s%s%s\n", number, count, text, answer, times,
             result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }

@@ -36,28 +36,60 @@ struct settings {
 };
 
 static const struct opt options[] = {
-    { .name = "fault", .letter = 'f', .type = OPT_LIST, .offset = offsetof(struct settings, faults),
-      .arg = "KIND[:name=value,...]", .help = "a fault to make; may be given again; none: no fault" },
-    { .name = "list-faults", .type = OPT_FLAG, .offset = offsetof(struct settings, list_faults),
+    { .name = "fault",
+      .letter = 'f',
+      .type = OPT_LIST,
+      .offset = offsetof(struct settings, faults),
+      .arg = "KIND[:name=value,...]",
+      .help = "a fault to make; may be given again; none: no fault" },
+    { .name = "list-faults",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct settings, list_faults),
       .help = "the kinds of faults and what they take" },
-    { .name = "ranks", .letter = 'n', .type = OPT_U32, .offset = offsetof(struct settings, ranks),
-      .arg = "N", .help = "ranks to train with, default 8" },
-    { .name = "nodes", .type = OPT_U32, .offset = offsetof(struct settings, nodes), .arg = "K",
+    { .name = "ranks",
+      .letter = 'n',
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, ranks),
+      .arg = "N",
+      .help = "ranks to train with, default 8" },
+    { .name = "nodes",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, nodes),
+      .arg = "K",
       .help = "pretend that the ranks are on K nodes, default 1" },
-    { .name = "layout", .type = OPT_TEXT, .offset = offsetof(struct settings, layout),
-      .arg = "tp=A,pp=B,dp=C", .help = "how the ranks are cut, default data parallel only" },
-    { .name = "steps", .type = OPT_U64, .offset = offsetof(struct settings, steps), .arg = "N",
+    { .name = "layout",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, layout),
+      .arg = "tp=A,pp=B,dp=C",
+      .help = "how the ranks are cut, default data parallel only" },
+    { .name = "steps",
+      .type = OPT_U64,
+      .offset = offsetof(struct settings, steps),
+      .arg = "N",
       .help = "steps to train, default 140" },
-    { .name = "step-ms", .type = OPT_F64, .offset = offsetof(struct settings, step_ms), .arg = "MS",
+    { .name = "step-ms",
+      .type = OPT_F64,
+      .offset = offsetof(struct settings, step_ms),
+      .arg = "MS",
       .help = "how long a healthy step takes, default 100" },
-    { .name = "checkpoint-every", .type = OPT_U32,
-      .offset = offsetof(struct settings, checkpoint_every), .arg = "N",
+    { .name = "checkpoint-every",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, checkpoint_every),
+      .arg = "N",
       .help = "steps between the trainer's checkpoints, default 20" },
-    { .name = "seed", .type = OPT_U64, .offset = offsetof(struct settings, seed), .arg = "N",
+    { .name = "seed",
+      .type = OPT_U64,
+      .offset = offsetof(struct settings, seed),
+      .arg = "N",
       .help = "where all random choices come from, default 1" },
-    { .name = "name", .type = OPT_TEXT, .offset = offsetof(struct settings, name), .arg = "RUN",
+    { .name = "name",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, name),
+      .arg = "RUN",
       .help = "name of the run, default date, time and a number" },
-    { .name = "json", .type = OPT_FLAG, .offset = offsetof(struct settings, json),
+    { .name = "json",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct settings, json),
       .help = "one JSON object at the end, nothing before it" },
     { 0 },
 };
@@ -85,10 +117,9 @@ static void on_stop(int signal_number)
 static int faults_read(const struct settings *settings, struct demo_run *demo, struct err *err)
 {
     static const char *const usual[] = { "gpu-slow:factor=1.5,step=30,steps=40", "kill:step=95" };
-    struct fault_shape shape = { .world = settings->ranks,
-                                 .nodes = settings->nodes,
-                                 .stages = 1,
-                                 .seed = settings->seed };
+    struct fault_shape shape = {
+        .world = settings->ranks, .nodes = settings->nodes, .stages = 1, .seed = settings->seed
+    };
     unsigned count = settings->faults.count ? settings->faults.count : COUNT(usual);
 
     if (settings->layout && strstr(settings->layout, "pp="))
@@ -132,9 +163,14 @@ static void line_clear(struct screen *screen)
 static void on_verdict(void *arg, const struct verdict *verdict)
 {
     struct screen *screen = arg;
+    char who[200];
 
     line_clear(screen);
-    verdict_text(verdict, &screen->style, stdout);
+    if (verdict->until_real_ns) /* it was told in full when it was opened */
+        printf("over: the %s %s; it cost %.1f GPU-seconds (%s)\n", verdict_kind_name(verdict->kind),
+               verdict_who(verdict, who, sizeof(who)), verdict->gpu_seconds, verdict->id);
+    else
+        verdict_text(verdict, &screen->style, stdout);
     putchar('\n');
     fflush(stdout);
 }
@@ -178,26 +214,23 @@ static int demo_watch(struct demo_run *demo, struct screen *screen, struct err *
                                       .run = screen->quiet ? NULL : on_run,
                                       .arg = screen };
     struct log_follow *follow = NULL;
-    int result = log_follow_open(demo->run_dir, &follow, err), going = 1;
+    int result = 0, going = 1;
     bool asked = false;
 
     while (result >= 0 && going > 0) {
         struct timespec nap = time_spec(TICK_NS);
 
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
         going = demo_run_tick(demo, err);
-        if (going < 0)
-            result = going;
         if (stopped && !asked) {
             demo_run_stop(demo);
             asked = true;
         }
-        if (result >= 0)
-            result = log_follow_read(follow, &calls, err);
+        if (!follow && log_follow_open(demo->run_dir, &follow, err) == -ENOENT)
+            continue; /* the launcher has not made it yet */
+        result = MIN(going, follow ? log_follow_read(follow, &calls, err) : -EIO);
         progress_show(screen);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
     }
-    if (result >= 0)
-        result = log_follow_read(follow, &calls, err);
     line_clear(screen);
     log_follow_close(follow);
     return MIN(result, 0);
@@ -289,11 +322,13 @@ static void report_json(const struct demo_run *demo, const struct account *accou
     json_object_object_add(object, "directory", json_object_new_string(demo->run_dir));
     json_object_object_add(object, "injected", injected_json(demo));
     json_object_object_add(object, "verdicts", verdicts);
-    json_object_object_add(object, "ledger", account->has_ledger ? ledger_json(&account->ledger) : NULL);
+    json_object_object_add(object, "ledger",
+                           account->has_ledger ? ledger_json(&account->ledger) : NULL);
     json_object_object_add(object, "bytes_per_rank_step", show_number(bytes_per_rank_step(demo)));
     json_object_object_add(object, "exit",
-                           json_object_new_int(WIFEXITED(demo->status) ? WEXITSTATUS(demo->status)
-                                                                       : 128 + WTERMSIG(demo->status)));
+                           json_object_new_int(WIFEXITED(demo->status)
+                                                   ? WEXITSTATUS(demo->status)
+                                                   : 128 + WTERMSIG(demo->status)));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
@@ -354,15 +389,16 @@ static void say_beginning(const struct demo_run *demo, const struct settings *se
     if (demo->plan.count == 0)
         printf("nothing is done to them.\n\n");
     else
-        printf("%u fault%s will be made in them.\nlockstep is not told which.\n\n", demo->plan.count,
-               demo->plan.count == 1 ? "" : "s");
+        printf("%u fault%s will be made in them.\nlockstep is not told which.\n\n",
+               demo->plan.count, demo->plan.count == 1 ? "" : "s");
     fflush(stdout);
 }
 
 static int demo_main(int argc, char **argv)
 {
-    struct settings settings = { .ranks = 8, .nodes = 1, .checkpoint_every = 20, .steps = 140,
-                                 .seed = 1, .step_ms = 100 };
+    struct settings settings = {
+        .ranks = 8, .nodes = 1, .checkpoint_every = 20, .steps = 140, .seed = 1, .step_ms = 100
+    };
     CLEAN(demo_run_fini) struct demo_run demo = { 0 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;
     struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
@@ -376,9 +412,12 @@ static int demo_main(int argc, char **argv)
         return 0;
     }
     paths_name_run(time_real_ns(), (uint64_t)getpid() * 2654435761u, name);
-    demo.config = (struct demo_config){ .ranks = settings.ranks, .nodes = settings.nodes,
-                                        .steps = settings.steps, .seed = settings.seed,
-                                        .step_ms = settings.step_ms, .layout = settings.layout,
+    demo.config = (struct demo_config){ .ranks = settings.ranks,
+                                        .nodes = settings.nodes,
+                                        .steps = settings.steps,
+                                        .seed = settings.seed,
+                                        .step_ms = settings.step_ms,
+                                        .layout = settings.layout,
                                         .checkpoint_every = settings.checkpoint_every,
                                         .run = settings.name ? settings.name : name };
     if (settings.ranks == 0 || settings.nodes == 0 || settings.nodes > settings.ranks) {

@@ -15,6 +15,7 @@
 /* In the order in which people meet them, one a line. */
 /* clang-format off */
 static const struct command *const commands[] = {
+    &command_demo,
     &command_run,
     &command_why,
     &command_ps,
@@ -23,6 +24,7 @@ static const struct command *const commands[] = {
     &command_control,
     &command_bench_probe,
     &command_bench_replay,
+    &command_bench_verdicts,
     &command_version,
     &command_trainer,
     &command_completion,

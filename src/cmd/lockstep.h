@@ -9,7 +9,9 @@
 extern const struct command command_agent;
 extern const struct command command_bench_replay;
 extern const struct command command_completion;
+extern const struct command command_bench_verdicts;
 extern const struct command command_control;
+extern const struct command command_demo;
 extern const struct command command_doctor;
 extern const struct command command_ps;
 extern const struct command command_run;

@@ -197,9 +197,8 @@ static void docket_age(struct court *court, const struct past_step *past)
 void court_end(struct court *court, int64_t mono_ns)
 {
     for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
-
-        entry->changed = true; /* the last cost */
+        if (court->docket.entry[i]->open)
+            court->docket.entry[i]->changed = true; /* its last cost */
     }
     ledger_end(court->book, mono_ns);
 }

@@ -91,8 +91,6 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     court->crash_told = true;
     draft.layer = (uint8_t)layer_of(culprit->status);
     snprintf(draft.cause, sizeof(draft.cause), "%s", culprit->text);
-    /* Two crashes of a rank are two faults: the attempt tells them apart. */
-    snprintf(draft.group, sizeof(draft.group), "attempt %u", culprit->attempt);
     court_add_rank(court, &draft, culprit->rank);
     draft.confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
     draft.since_step = court->history.count ? court->last_step + 1 : 0;

@@ -91,8 +91,8 @@ static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t
 static const char *phase_name(unsigned phase)
 {
     static const char *const names[LOCKSTEP_PHASE_COUNT] = {
-        "outside any phase", "init",      "comm-init",  "compile",    "data", "forward",
-        "backward",          "optimizer", "checkpoint", "evaluation", "gc",   "other",
+        "no phase", "init",      "comm-init",  "compile",    "data", "forward",
+        "backward", "optimizer", "checkpoint", "evaluation", "gc",   "other",
     };
 
     return phase < LOCKSTEP_PHASE_COUNT ? names[phase] : "unknown";
@@ -232,23 +232,45 @@ static uint64_t first_slow_step(const struct court *court, uint32_t rank, double
     return first;
 }
 
-static void accuse(struct court *court, uint32_t rank, const struct rule *rule, double cost_ms)
+static void draft_verdict(struct court *court, uint32_t rank, const struct rule *rule,
+                          double cost_ms, struct verdict *draft)
 {
     double excess = history_excess_ms(&court->history, rank, rule->steps);
-    struct verdict draft = { .kind = VERDICT_STRAGGLER };
-    bool fresh;
 
-    draft.layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
-    snprintf(draft.cause, sizeof(draft.cause), "%s", cause_of(draft.layer));
-    court_add_rank(court, &draft, rank);
-    if (draft.layer == LAYER_GPU)
-        snprintf(draft.device, sizeof(draft.device), "the device of rank %u", rank);
-    draft.confidence = confidence(court, rank, rule, excess);
-    draft.since_step = first_slow_step(court, rank, excess / 3);
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    draft.seconds_per_step = cost_ms / 1e3;
-    say_why(court, &draft, rank, rule->steps, excess, cost_ms);
-    court_find(court, &draft, &fresh);
+    *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
+    draft->layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
+    snprintf(draft->cause, sizeof(draft->cause), "%s", cause_of(draft->layer));
+    court_add_rank(court, draft, rank);
+    if (draft->layer == LAYER_GPU)
+        snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
+    draft->confidence = confidence(court, rank, rule, excess);
+    draft->since_step = first_slow_step(court, rank, excess / 3);
+    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
+    draft->seconds_per_step = cost_ms / 1e3;
+    say_why(court, draft, rank, rule->steps, excess, cost_ms);
+}
+
+/* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
+ * steps gets a chance to correct the layer and the evidence.
+ */
+static void reconsider(struct court *court, struct entry *open, uint32_t rank, double cost_ms)
+{
+    struct verdict *verdict = &open->verdict, draft;
+
+    for (size_t i = 1; i < COUNT(rules); i++) {
+        if (open->steps != rules[i].steps)
+            continue;
+        draft_verdict(court, rank, &rules[i], cost_ms, &draft);
+        open->changed = draft.layer != verdict->layer;
+        verdict->layer = draft.layer;
+        verdict->confidence = draft.confidence;
+        memcpy(verdict->cause, draft.cause, sizeof(draft.cause));
+        memcpy(verdict->device, draft.device, sizeof(draft.device));
+        memcpy(verdict->because, draft.because, sizeof(draft.because));
+        memcpy(verdict->ruled_out, draft.ruled_out, sizeof(draft.ruled_out));
+        verdict->because_count = draft.because_count;
+        verdict->ruled_out_count = draft.ruled_out_count;
+    }
 }
 
 static void straggler_step(struct court *court)
@@ -276,8 +298,13 @@ static void straggler_step(struct court *court)
             if (cost >= 0)
                 open->step_seconds = cost / 1e3;
             open->seen_step = history_back(&court->history, 0)->step;
+            reconsider(court, open, rank, open->step_seconds * 1e3);
         } else if (cost > COST_SHARE * period) {
-            accuse(court, rank, rule, cost);
+            struct verdict draft;
+            bool fresh;
+
+            draft_verdict(court, rank, rule, cost, &draft);
+            court_find(court, &draft, &fresh);
         }
     }
 }

@@ -40,15 +40,15 @@ static const struct draw {
     enum fault_id fault;
     uint32_t weight;
 } draws[] = {
-    { FAULT_GPU_SLOW, 4 },    { FAULT_HOST_SLEEP, 2 },  { FAULT_CPU_QUOTA, 1 },
-    { FAULT_NEIGHBOURS, 1 },  { FAULT_UNEVEN_DATA, 1 }, { FAULT_HEAVY_STAGE, 1 },
+    { FAULT_GPU_SLOW, 4 },   { FAULT_HOST_SLEEP, 2 },  { FAULT_CPU_QUOTA, 1 },
+    { FAULT_NEIGHBOURS, 1 }, { FAULT_UNEVEN_DATA, 1 }, { FAULT_HEAVY_STAGE, 1 },
 };
 
 static const struct {
     uint32_t ranks, tp, pp;
 } layouts[] = {
-    { 4, 1, 1 },  { 4, 2, 1 },  { 4, 1, 2 },  { 8, 1, 1 },  { 8, 2, 1 },
-    { 8, 2, 2 },  { 8, 1, 2 },  { 16, 1, 1 }, { 16, 2, 2 }, { 16, 2, 1 },
+    { 4, 1, 1 }, { 4, 2, 1 }, { 4, 1, 2 },  { 8, 1, 1 },  { 8, 2, 1 },
+    { 8, 2, 2 }, { 8, 1, 2 }, { 16, 1, 1 }, { 16, 2, 2 }, { 16, 2, 1 },
 };
 static const double factors[] = { 1.10, 1.25, 2 };
 

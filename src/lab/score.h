@@ -22,7 +22,7 @@ enum score_who { /* whom the verdict must name */
 
 struct score_expect {
     enum fault_id fault;
-    const char *family; /* name in the report */
+    const char *family;       /* name in the report */
     const char *kind, *layer; /* layer NULL: any */
     enum score_who who;
     const char *bucket; /* where the ledger must have the injected seconds; NULL: not compared */
@@ -40,7 +40,7 @@ struct score_case {
 };
 
 struct score_result {
-    bool ran;         /* else `why` says why not: skipped, never counted */
+    bool ran; /* else `why` says why not: skipped, never counted */
     char why[200];
     bool found, layer_exact;
     uint32_t right, wrong, expected; /* ranks named rightly, named wrongly, to be named */

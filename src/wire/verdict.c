@@ -58,7 +58,8 @@ void verdict_identify(struct verdict *verdict)
 {
     uint64_t id = hash64(verdict->kind, verdict->run, strlen(verdict->run));
 
-    id = hash64_u64(id, verdict->layer);
+    /* A rank that crashes at the same step again, also in another attempt, has the same fault. */
+    id = hash64_u64(id, verdict->kind == VERDICT_CRASH ? verdict->since_step : 0);
     id = hash64_u64(id, verdict->rank_count);
     for (uint32_t i = 0; i < verdict->rank_count && i < VERDICT_RANKS; i++)
         id = hash64_u64(id, verdict->rank[i]);

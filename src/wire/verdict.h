@@ -1,8 +1,9 @@
 /* verdict.h - the one currency between judge, policy and show.
  *
  * A verdict without evidence is a bug: verdict_put() asserts that `because` is not empty.
- * Ids derive from content (run, kind, layer, ranks or group), so that the same fault
- * seen again, also after a restart, is the same verdict.
+ * Ids derive from content (run, kind, ranks or group), so that the same fault seen
+ * again, also after a restart, is the same verdict.  The layer is not part of it: more
+ * steps may show another.
  */
 #ifndef LOCKSTEP_WIRE_VERDICT_H
 #define LOCKSTEP_WIRE_VERDICT_H
