@@ -14,7 +14,8 @@
 #define PENDING_MAX 256  /* steps that wait for ranks */
 #define PATIENCE_STEPS 4 /* so many newer whole steps: the missing ranks will not come */
 #define LEDGER_NS (5 * NS_PER_S)
-#define AFTER_ATTEMPT_NS (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
+#define AFTER_ATTEMPT_NS                                                                           \
+    (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
 
 struct core {
     struct court court;
@@ -24,7 +25,7 @@ struct core {
     uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
     bool run_known;
     int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
-    int64_t end_ns; /* of the run; 0: it goes on */
+    int64_t end_ns;         /* of the run; 0: it goes on */
     int64_t ledger_ns;
 };
 
@@ -171,6 +172,7 @@ static int feed_step(struct core *core, struct cut in)
     whole->step_of[fact.rank] = fact;
     whole->shape_of[fact.rank] = shape;
     whole->have++;
+    whole->torn |= (fact.flags & STEP_TORN) != 0;
     fact.time = NULL; /* given away */
     return 0;
 }
@@ -289,6 +291,8 @@ static void judge_pending(struct core *core)
             if (newer_whole(core) < PATIENCE_STEPS)
                 return;
             core->counts.steps_partial++;
+        } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
+            core->counts.steps_partial++;
         } else {
             core->counts.steps_whole++;
             court_step(&core->court, whole);
@@ -329,9 +333,9 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
 {
     core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
     judge_pending(core);
-    crash_judge(&core->court, now->mono_ns,
-                last || (core->attempt_end_ns &&
-                         now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
+    crash_judge(
+        &core->court, now->mono_ns,
+        last || (core->attempt_end_ns && now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
     if (last) {
         core->counts.steps_partial += core->pendings;
         pending_clear(core);

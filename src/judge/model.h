@@ -93,6 +93,7 @@ struct model_node {
 struct whole {
     uint64_t step;
     uint32_t attempt, have;
+    bool torn;                 /* of some rank only the borders are known */
     struct fact_step *step_of; /* by rank; count 0 and shape 0 where missing */
     struct model_shape **shape_of;
 };
