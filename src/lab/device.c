@@ -26,7 +26,8 @@ struct device {
     void *context;
     int cancel_fd;
     pthread_mutex_t lock;
-    pthread_cond_t idle; /* nothing left, or failed */
+    pthread_cond_t idle;        /* nothing left, or failed, or what the host awaits is done */
+    const struct work *awaited; /* by the host */
     bool stopping;
     int failure; /* of the first stream that failed */
     struct err err;
@@ -76,7 +77,7 @@ static void stream_finish(struct stream *stream, struct work *work)
         if (other->waits && other->first && work_ready(other->first))
             pthread_cond_signal(&other->more);
     }
-    if (--device->pending == 0)
+    if (--device->pending == 0 || work == device->awaited)
         pthread_cond_signal(&device->idle);
     pthread_mutex_unlock(&device->lock);
 }
@@ -252,6 +253,16 @@ int device_launch(struct device *device, struct work *work, struct err *err)
     }
     pthread_mutex_unlock(&device->lock);
     return failure;
+}
+
+void device_await(struct device *device, const struct work *work)
+{
+    pthread_mutex_lock(&device->lock);
+    device->awaited = work;
+    while (!work->done && !device->failure)
+        pthread_cond_wait(&device->idle, &device->lock);
+    device->awaited = NULL;
+    pthread_mutex_unlock(&device->lock);
 }
 
 int device_sync(struct device *device, struct err *err)

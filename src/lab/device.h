@@ -46,6 +46,8 @@ void device_destroy(struct device *device); /* cancels what waits, joins the thr
 
 int device_cancel_fd(const struct device *device); /* readable once the device is being stopped */
 int device_launch(struct device *device, struct work *work, struct err *err); /* sets enqueue_ns */
+/* Waits until this piece of work is done, or a stream has failed (which sync will tell). */
+void device_await(struct device *device, const struct work *work);
 /* Waits until all that was launched is done.  The first error of any stream ends it. */
 int device_sync(struct device *device, struct err *err);
 

@@ -13,7 +13,7 @@
 #define INJECT_WATCH_STEPS 5  /* seen before a fault is made, to know what the hosts use */
 #define INJECT_TUNE_STEPS 8   /* after which its strength is brought nearer to what was asked for */
 #define INJECT_SLICE_NS 4.0e6 /* what one busy process costs a host that wakes up, to begin with */
-#define INJECT_TAIL 0.3       /* of a step: what the device still does after the last launch */
+#define INJECT_TAIL 0.1       /* of a step: what the device still does after the last launch */
 
 struct inject_rank {
     struct ring_reader *ring;

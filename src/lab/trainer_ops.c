@@ -153,8 +153,8 @@ static int link_lost(const struct trainer_link *link, const char *what, int resu
     if (result == -ECANCELED)
         return result;
     errno = -result;
-    return err_set(err, result, "lost rank %u in %s %llu: %m", link->rank, what,
-                   (unsigned long long)link->count);
+    return err_set(err, result, "lost rank %u in %s %llu of %s: %m", link->rank, what,
+                   (unsigned long long)link->count, link->name);
 }
 
 int trainer_run_send(struct work *work, void *context, struct err *err)

@@ -39,6 +39,7 @@ struct trainer_link { /* to the neighbouring stage: one socket for each way, so 
     int fd;
     uint32_t rank, stage;
     uint64_t count;
+    char name[GROUP_NAME]; /* of the pipeline, "pp0" */
 };
 
 struct trainer_times { /* modelled, ns */

@@ -176,13 +176,15 @@ static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_c
 }
 
 static int setup_link(struct trainer *trainer, struct meet *meet, struct trainer_link *link,
-                      uint32_t stage, enum trainer_way way, uint64_t id, struct err *err)
+                      uint32_t stage, enum trainer_way way, const char *name, struct err *err)
 {
     const struct lockstep_layout *place = &trainer->place;
 
+    snprintf(link->name, sizeof(link->name), "%s", name);
     link->stage = stage;
     link->rank = rank_of(&trainer->config->layout, place->tp, stage, place->dp);
-    return meet_connect(meet, link->rank, hash64_u64(id, way), &link->fd, err);
+    return meet_connect(meet, link->rank, hash64_u64(setup_comm_id(trainer, name), way), &link->fd,
+                        err);
 }
 
 /* Activations go up the stages, gradients come down. */
@@ -199,16 +201,17 @@ static int setup_links(struct trainer *trainer, struct meet *meet, struct err *e
         trainer->probe_pp = lockstep_comm_add(trainer->probe, id, place->pp_size, place->pp,
                                               LOCKSTEP_COMM_PP, name);
     if (place->pp > 0) {
-        result = setup_link(trainer, meet, &trainer->in[WAY_UP], place->pp - 1u, WAY_UP, id, err);
+        result = setup_link(trainer, meet, &trainer->in[WAY_UP], place->pp - 1u, WAY_UP, name, err);
         if (result == 0)
             result = setup_link(trainer, meet, &trainer->out[WAY_DOWN], place->pp - 1u, WAY_DOWN,
-                                id, err);
+                                name, err);
     }
     if (result == 0 && place->pp + 1 < place->pp_size) {
-        result = setup_link(trainer, meet, &trainer->out[WAY_UP], place->pp + 1u, WAY_UP, id, err);
+        result =
+            setup_link(trainer, meet, &trainer->out[WAY_UP], place->pp + 1u, WAY_UP, name, err);
         if (result == 0)
-            result = setup_link(trainer, meet, &trainer->in[WAY_DOWN], place->pp + 1u, WAY_DOWN, id,
-                                err);
+            result = setup_link(trainer, meet, &trainer->in[WAY_DOWN], place->pp + 1u, WAY_DOWN,
+                                name, err);
     }
     return result < 0 ? err_wrap(err, result, "%s", name) : 0;
 }
