@@ -37,13 +37,16 @@ is() # NAME GOT EXPECTED
 
 sleepers()
 {
-    grep -lsz "[9]${MARK#9}" /proc/[0-9]*/cmdline
+    grep -lszE "(^|[^0-9])[9]${MARK#9}(\$|[^0-9])" /proc/[0-9]*/cmdline
 }
 
 nobody_sleeps()
 {
     [ -z "$(sleepers)" ]
 }
+
+# Also when something here fails, nothing of this test stays.
+trap 'kill -9 $(sleepers | tr -dc "0-9\n") 2>/dev/null; rm -rf "$TAP"' EXIT
 
 gone() # PID
 {
@@ -131,6 +134,10 @@ has "and says which signal" 'rank 1 killed by signal 9 \(SIGKILL\)' "$TAP/err"
 exits 127 "a command that is not there" run -n 1 -- "$TAP/nothing"
 has "is named" "nothing: No such file" "$TAP/err"
 exits 126 "a command that is no program" run -n 1 -- "$TAP"
+exits 7 "a stopped rank" run --grace 20s -n 2 -- sh -c 'if [ $RANK = 0 ]; then
+    trap "echo woke; exit 0" TERM; : >"$1"; kill -STOP $$; sleep 30; else
+    while [ ! -e "$1" ]; do sleep 0.01; done; exit 7; fi' sh "$TAP/stopped"
+has "is woken to hear that it shall end" '^\[rank 0\] woke$' "$TAP/out"
 ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK'
 exits 2 "no command is bad usage" run -n 2
 exits 2 "more nodes than ranks is bad usage" run -n 2 --nodes 3 -- true
@@ -277,6 +284,15 @@ if "$LOCKSTEP" help agent >/dev/null 2>&1 && "$LOCKSTEP" help control >/dev/null
     check "agent and controller end with the run" test -z "$(agent_pid watched)"
     ok "a very short run is watched, too" "$LOCKSTEP" run --name short -n 2 -- true
     lacks "and agent and controller end well" 'at the end' "$TAP/err"
+    rm -f "$TAP/enough"
+    "$LOCKSTEP" run --name widow --grace 500ms -n 1 -- sleep $MARK >"$TAP/out" 2>"$TAP/err" &
+    launcher=$!
+    check "an agent and a rank are there" another_agent widow none
+    keeper=$(member widow keeper)
+    kill -9 "$launcher"
+    check "kill -9 of the launcher ends agent and controller, too" gone "$keeper"
+    is "all of them" "$(agent_pid widow)" ""
+    ok "and leaves no rings" test ! -e "$(rings_of widow)"
 else
     skip "an agent that was killed is started again" "no agent or controller in this build"
 fi

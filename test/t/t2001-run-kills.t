@@ -13,10 +13,18 @@ random() # LIMIT: sets $r
     r=$((SEED / 65536 % $1))
 }
 
+sleepers()
+{
+    grep -lszE "(^|[^0-9])[8]${MARK#8}(\$|[^0-9])" /proc/[0-9]*/cmdline
+}
+
 nobody_sleeps()
 {
-    [ -z "$(grep -lsz "[8]${MARK#8}" /proc/[0-9]*/cmdline)" ]
+    [ -z "$(sleepers)" ]
 }
+
+# Also when something here fails, nothing of this test stays.
+trap 'kill -9 $(sleepers | tr -dc "0-9\n") 2>/dev/null; rm -rf "$TAP"' EXIT
 
 await() # COMMAND...: until it is true, 20 s at most
 {
