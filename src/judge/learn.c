@@ -11,10 +11,13 @@ struct pass {
     struct model_class *class;
     const struct item_time *time;
     int64_t tolerance_ns;
-    uint32_t ended[MODEL_LINES_MAX];  /* ops of the line, in order, that had ended by `looked_ns` */
-    uint32_t cursor[MODEL_LINES_MAX]; /* the item of the first op of the line that had not */
-    int64_t last_end_ns;              /* latest end of all launched so far */
-    int64_t span_end_ns;              /* end of the last span launched */
+    struct
+        looked { /* by the line that looks, then the line looked at: starts of a line only grow */
+        uint32_t ended; /* ops of that line, in order, that had ended by then */
+        uint32_t at;    /* the item of the first that had not */
+    } looked[MODEL_LINES_MAX][MODEL_LINES_MAX];
+    int64_t last_end_ns; /* latest end of all launched so far */
+    int64_t span_end_ns; /* end of the last span launched */
     bool span_seen;
 };
 
@@ -38,20 +41,20 @@ static void allow(struct model_class *class, uint8_t *flag)
 static uint32_t ended_by(struct pass *pass, uint32_t line, uint32_t before, int64_t by_ns)
 {
     const struct model_class *class = pass->class;
-    uint32_t at = pass->cursor[line];
+    struct looked *looked = &pass->looked[class->line[before]][line];
 
-    for (; at < before; at++) {
-        if (class->line[at] != line)
+    for (; looked->at < before; looked->at++) {
+        if (class->line[looked->at] != line)
             continue;
-        if (pass->time[at].end_ns > by_ns)
+        if (pass->time[looked->at].end_ns > by_ns)
             break;
-        pass->ended[line]++;
+        looked->ended++;
     }
-    pass->cursor[line] = at;
-    return pass->ended[line];
+    return looked->ended;
 }
 
-static void learn_span(struct pass *pass, uint32_t item)
+/* An op starts after what had always ended by then on the other lines. */
+static void learn_after(struct pass *pass, uint32_t item)
 {
     struct model_class *class = pass->class;
     int64_t by_ns = pass->time[item].start_ns + pass->tolerance_ns;
@@ -67,6 +70,10 @@ static void learn_span(struct pass *pass, uint32_t item)
             class->version++;
         }
     }
+}
+
+static void learn_span(struct pass *pass, uint32_t item)
+{
     pass->span_end_ns = pass->time[item].end_ns;
     pass->span_seen = true;
 }
@@ -104,6 +111,7 @@ void learn_step(struct model_class *class, const struct fact_step *step)
             continue;
         if (time->start_ns - time->enqueue_ns < PROMPT_NS)
             allow(class, &class->prompt[i]);
+        learn_after(&pass, i);
         if (class->kind[i] == ITEM_SPAN)
             learn_span(&pass, i);
         else

@@ -1,9 +1,9 @@
 /* learn.h - which ops of a class wait for which, from the steps seen so far.
  *
  * Within a line order is given.  Across lines we only know what programs of this kind do
- * (a communication op follows the compute launched before it, a compute span may wait
- * for communication launched before it, the host sometimes waits for everything) and
- * keep of that what no step has contradicted.
+ * (a communication op follows the compute launched before it and what was sent since, a
+ * compute span may wait for communication launched before it, the host sometimes waits for
+ * everything) and keep of that what no step has contradicted.
  */
 #ifndef LOCKSTEP_JUDGE_LEARN_H
 #define LOCKSTEP_JUDGE_LEARN_H

@@ -29,8 +29,10 @@ static void class_destroy(struct model_class *class)
 {
     if (!class)
         return;
-    for (int i = 0; i < MODEL_LINES_MAX; i++)
+    for (int i = 0; i < MODEL_LINES_MAX; i++) {
         free(class->after[i]);
+        free(class->at[i]);
+    }
     free(class->line);
     free(class->kind);
     free(class->sync);
@@ -66,6 +68,7 @@ void model_fini(struct model *model)
     map_fini(&model->comm_by_id);
     map_fini(&model->shape_by_hash);
     map_fini(&model->class_by_hash);
+    map_fini(&model->index_of);
     *model = (struct model){ 0 };
 }
 
@@ -118,10 +121,13 @@ uint32_t model_node(struct model *model, const char *name)
 
 int model_ring(struct model *model, const struct fact_ring *fact)
 {
-    int result = model_resize(model, MAX(fact->world, fact->rank + 1));
     struct model_rank *rank;
     uint32_t node;
+    int result;
 
+    if (fact->rank >= MODEL_RANKS_MAX) /* also keeps rank + 1 from being 0 */
+        return -E2BIG;
+    result = model_resize(model, MAX(fact->world, fact->rank + 1));
     if (result < 0)
         return result;
     node = model_node(model, fact->node);
@@ -142,21 +148,22 @@ int model_ring(struct model *model, const struct fact_ring *fact)
 
 static uint32_t comm_slot(struct model *model, uint64_t id)
 {
-    uint64_t *slot = map_put(&model->comm_by_id, id, model->comms);
+    uint64_t *slot = map_get(&model->comm_by_id, id);
 
-    if (!slot || model->comms >= MODEL_COMMS_MAX)
+    if (slot)
+        return (uint32_t)*slot;
+    if (model->comms >= MODEL_COMMS_MAX ||
+        !array_grow(&model->comm, model->comms, sizeof(*model->comm)) ||
+        !map_put(&model->comm_by_id, id, model->comms))
         return MODEL_NONE;
-    if (*slot == model->comms) {
-        if (!array_grow(&model->comm, model->comms, sizeof(*model->comm)))
-            return MODEL_NONE;
-        model->comm[model->comms++] = (struct model_comm){ .id = id };
-    }
-    return (uint32_t)*slot;
+    model->comm[model->comms] = (struct model_comm){ .id = id };
+    return model->comms++;
 }
 
 int model_comm(struct model *model, const struct fact_comm *fact)
 {
     uint32_t slot;
+    uint64_t *index;
     struct model_comm *comm;
 
     if (fact->size > MODEL_RANKS_MAX)
@@ -176,8 +183,19 @@ int model_comm(struct model *model, const struct fact_comm *fact)
     }
     if (fact->index >= comm->size)
         return -EPROTO; /* members disagree about the size */
+    index = map_put(&model->index_of, (uint64_t)slot << 32 | fact->rank, 0);
+    if (!index)
+        return -ENOMEM;
+    *index = fact->index;
     comm->member[fact->index] = fact->rank;
     return 0;
+}
+
+uint32_t model_index(const struct model *model, uint32_t comm, uint32_t rank)
+{
+    const uint64_t *index = map_get(&model->index_of, (uint64_t)comm << 32 | rank);
+
+    return index ? (uint32_t)*index : MODEL_NONE;
 }
 
 static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
@@ -190,6 +208,25 @@ static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
         return MODEL_LINES_MAX - 1; /* the rest share the last line */
     stream[*lines] = wanted;
     return (uint8_t)(*lines)++;
+}
+
+/* What is kept by line, once it is known which item is on which. */
+static bool class_lines(struct model_class *class, size_t count)
+{
+    for (uint32_t line = 1; line < class->lines; line++) {
+        class->after[line] = malloc(count * sizeof(uint32_t));
+        class->at[line] = malloc(count * sizeof(uint32_t));
+        if (!class->after[line] || !class->at[line])
+            return false;
+        memset(class->after[line], 0xff, count * sizeof(uint32_t));
+    }
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t line = class->line[i];
+
+        if (line > 0)
+            class->at[line][class->places[line]++] = i;
+    }
+    return true;
 }
 
 static struct model_class *class_create(const struct fact_shape *fact)
@@ -221,31 +258,29 @@ static struct model_class *class_create(const struct fact_shape *fact)
         if (fact->item[i].kind != ITEM_PHASE)
             class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
     }
-    for (uint32_t line = 1; line < class->lines; line++) {
-        class->after[line] = malloc(count * sizeof(uint32_t));
-        if (!class->after[line]) {
-            class_destroy(class);
-            return NULL;
-        }
-        memset(class->after[line], 0xff, count * sizeof(uint32_t));
+    if (!class_lines(class, count)) {
+        class_destroy(class);
+        return NULL;
     }
     return class;
 }
 
 static struct model_class *class_get(struct model *model, const struct fact_shape *fact)
 {
-    uint64_t *slot = map_put(&model->class_by_hash, fact->class, model->classes);
+    uint64_t *slot = map_get(&model->class_by_hash, fact->class);
 
-    if (!slot)
-        return NULL;
-    if (*slot == model->classes) {
+    if (!slot) {
         struct model_class *class;
 
         if (!array_grow(&model->class, model->classes, sizeof(*model->class)))
             return NULL;
         class = class_create(fact);
-        if (!class)
+        if (class)
+            slot = map_put(&model->class_by_hash, fact->class, model->classes);
+        if (!slot) {
+            class_destroy(class);
             return NULL;
+        }
         model->class[model->classes++] = class;
     }
     /* Classes are equal by hash; a sender that lies about it is refused, not believed. */

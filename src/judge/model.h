@@ -40,8 +40,10 @@ const char *rung_name(enum rung rung);
 struct model_class {
     uint64_t class;
     uint32_t count, lines;
-    uint8_t *line;    /* by item; 0: host */
-    uint8_t *kind;    /* by item */
+    uint8_t *line;                 /* by item; 0: host */
+    uint8_t *kind;                 /* by item */
+    uint32_t *at[MODEL_LINES_MAX]; /* by line, then place on it: the item; places[line] of them */
+    uint32_t places[MODEL_LINES_MAX];
     uint32_t learnt;  /* rank-steps seen */
     uint32_t version; /* changes when something below does */
     /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */
@@ -52,8 +54,8 @@ struct model_class {
         *after_span; /* by item: a communication op starts after the last span launched before it */
     uint8_t
         *prompt; /* by item: it was seen to start soon after its launch, so the launch matters */
-    uint32_t *after
-        [MODEL_LINES_MAX]; /* by line, then item: a span starts after so many ops of the line */
+    uint32_t
+        *after[MODEL_LINES_MAX]; /* by line, then item: it starts after so many ops of that line */
 };
 
 struct model_shape {
@@ -68,8 +70,7 @@ struct model_comm {
     uint64_t id;
     uint32_t size, kind;
     char name[FACT_NAME];
-    uint32_t *member;          /* by index: rank, MODEL_NONE when unseen */
-    uint8_t eager, rendezvous; /* learnt of its sends */
+    uint32_t *member; /* by index: rank, MODEL_NONE when unseen */
 };
 
 struct model_rank {
@@ -111,6 +112,7 @@ struct model {
     struct model_class **class;
     uint32_t classes;
     struct map comm_by_id, shape_by_hash, class_by_hash;
+    struct map index_of; /* communicator's slot << 32 | rank → the rank's index in it */
     bool peers_stale;
     uint32_t peer_groups;
 };
@@ -122,6 +124,8 @@ uint32_t model_node(struct model *model,
 int model_ring(struct model *model, const struct fact_ring *fact);
 int model_comm(struct model *model, const struct fact_comm *fact);
 int model_shape(struct model *model, struct fact_shape *fact); /* takes the items */
+/* A rank's index in a communicator; MODEL_NONE: it is no member, as far as was told. */
+uint32_t model_index(const struct model *model, uint32_t comm, uint32_t rank);
 struct model_shape *model_shape_get(const struct model *model, uint64_t hash);
 /* Sets everyone's peers from the layout, or from the classes of `whole` where there is none. */
 void model_peers(struct model *model, const struct whole *whole);

@@ -92,9 +92,11 @@ int program_load(struct program *program, const struct model *model, const struc
     uint64_t key = program_key(model, whole);
     int result = 0;
 
+    program->err.text[0] = 0;
     program->model = model;
     program->world = model->world;
     program->have_replayed = program->have_ideal = program->have_typical = false;
+    program->have_trial = false;
     if (key != program->key) {
         result = program_build(program, model, whole, splitter);
         if (result == 0)
@@ -104,7 +106,16 @@ int program_load(struct program *program, const struct model *model, const struc
         else
             program_clear(program);
     }
-    return result < 0 ? result : program_measure(program, whole, splitter);
+    if (result == 0)
+        result = program_measure(program, whole, splitter);
+    if (result < 0 && !program->err.text[0])
+        err_set(&program->err, result, "%s", strerror(-result));
+    return result;
+}
+
+const char *program_trouble(const struct program *program)
+{
+    return program->err.text;
 }
 
 /* ---- questions ---- */
@@ -143,8 +154,7 @@ bool program_fits(struct program *program)
 
 static bool op_is_local(const struct op_info *info)
 {
-    return info->kind == OP_BEGIN || info->kind == OP_HOST || info->kind == OP_END ||
-           info->kind == OP_SPAN;
+    return info->kind == OP_HOST || info->kind == OP_END || info->kind == OP_SPAN;
 }
 
 #define PEERS_SAMPLED 65
@@ -222,31 +232,54 @@ int64_t program_ideal_ns(struct program *program)
     if (!program->have_ideal) {
         if (!typical_fill(program))
             return program_replayed_ns(program);
-        program->ideal = period_of(program, program->typical);
+        /* Where ranks are fast at different places, all at their median can be slower than that. */
+        program->ideal = MIN(period_of(program, program->typical), program_replayed_ns(program));
         program->have_ideal = true;
     }
     return program->ideal;
 }
 
+/* The trial durations are the measured ones but while a question is asked. */
+static void trial_reset(struct program *program, const uint8_t *flag)
+{
+    for (uint32_t rank = 0; rank < program->world; rank++) {
+        for (size_t i = 0; flag[rank] && i < program->place[rank].count; i++) {
+            const size_t at = op_at(program, rank, i);
+
+            program->trial[at] = program->duration[at];
+        }
+    }
+}
+
+static void trial_fill(struct program *program)
+{
+    if (!program->have_trial)
+        memcpy(program->trial, program->duration, program->ops * sizeof(int64_t));
+    program->have_trial = true;
+}
+
 int64_t program_without_ns(struct program *program, const uint8_t *flag)
 {
+    int64_t period;
+
     if (!typical_fill(program))
         return program_replayed_ns(program);
-    memcpy(program->trial, program->duration, program->ops * sizeof(int64_t));
+    trial_fill(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
-        if (!flag[rank])
-            continue;
-        for (size_t i = 0; i < program->place[rank].count; i++) {
+        for (size_t i = 0; flag[rank] && i < program->place[rank].count; i++) {
             const size_t at = op_at(program, rank, i);
 
             program->trial[at] = MIN(program->duration[at], program->typical[at]);
         }
     }
-    return period_of(program, program->trial);
+    period = period_of(program, program->trial);
+    trial_reset(program, flag);
+    return period;
 }
 
 int64_t program_scaled_ns(struct program *program, const double *scale)
 {
+    program->have_trial = false; /* all of it changes */
     for (uint32_t rank = 0; rank < program->world; rank++) {
         for (size_t i = 0; i < program->place[rank].count; i++) {
             const size_t at = op_at(program, rank, i);

@@ -19,6 +19,8 @@ void program_destroy(struct program *program);
  */
 int program_load(struct program *program, const struct model *model, const struct whole *whole,
                  const struct splitter *splitter);
+const char *program_trouble(
+    const struct program *program); /* why the last load failed; "": it did not */
 
 /* The step's period: from the last rank's begin to the last rank's end. */
 int64_t program_measured_ns(const struct program *program); /* as it was */

@@ -97,12 +97,48 @@ static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
     return 0;
 }
 
+/* What a span waits for on other lines. */
+static uint32_t span_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
+{
+    const struct model_class *class = builder->shape->class;
+    uint32_t line = class->line[item], count = 0;
+
+    for (uint32_t other = 1; other < class->lines; other++) {
+        uint32_t place = other == line ? 0 : class->after[other][item];
+
+        if (place > 0 && place <= builder->count[other])
+            wanted[count++] = builder->at[other][place - 1];
+    }
+    return count;
+}
+
+/* A communication op follows the newest span and the communication launched since: a message that
+ * is sent on after a tensor group's reduction.  What was launched earlier, the span has waited for.
+ */
+static uint32_t comm_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
+{
+    const struct model_class *class = builder->shape->class;
+    bool span = class->after_span[item] && builder->span != REPLAY_NONE;
+    uint32_t line = class->line[item], count = 0;
+
+    for (uint32_t other = 1; span && other < class->lines; other++) {
+        uint32_t place = other == line ? 0 : class->after[other][item];
+
+        if (place > 0 && place <= builder->count[other] &&
+            builder->at[other][place - 1] > builder->span)
+            wanted[count++] = builder->at[other][place - 1];
+    }
+    if (span)
+        wanted[count++] = builder->span;
+    return count;
+}
+
 static int stream_add(struct builder *builder, const struct splitter *splitter,
                       const struct whole *whole, uint32_t item)
 {
     const struct model_class *class = builder->shape->class;
     const struct model *model = builder->program->model;
-    uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 1], count = 0, added;
+    uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 2], count = 0, added;
     struct replay_op op = { .line = line_number(builder, line),
                             .meet = REPLAY_NONE,
                             .role = REPLAY_BOTH };
@@ -111,18 +147,12 @@ static int stream_add(struct builder *builder, const struct splitter *splitter,
     if (builder->keep_launches || class->prompt[item])
         wanted[count++] = builder->host;
     if (class->kind[item] == ITEM_SPAN) {
-        for (uint32_t other = 1; other < class->lines; other++) {
-            uint32_t place = other == line ? 0 : class->after[other][item];
-
-            if (place > 0 && place <= builder->count[other])
-                wanted[count++] = builder->at[other][place - 1];
-        }
+        count += span_wants(builder, item, wanted + count);
     } else {
         const struct shape_item *at = &builder->shape->fact.item[item];
         uint32_t meeting = split_meeting_number(splitter, model, whole, builder->rank, item);
 
-        if (class->after_span[item])
-            wanted[count++] = builder->span;
+        count += comm_wants(builder, item, wanted + count);
         op.meet = meeting == MODEL_NONE ? REPLAY_NONE : meeting;
         if (at->kind == ITEM_P2P && at->what == LOCKSTEP_OP_SEND)
             op.role = REPLAY_GIVES; /* sends are taken to be buffered */
@@ -267,7 +297,7 @@ int program_build(struct program *program, const struct model *model, const stru
     if (result == 0)
         result = ops_side_by_side(program);
     if (result == 0)
-        result = replay_create(program->op, program->ops, &program->replay, NULL);
+        result = replay_create(program->op, program->ops, &program->replay, &program->err);
     if (result < 0)
         return result;
     free(program->op); /* the replay has its own form */

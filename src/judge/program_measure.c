@@ -24,7 +24,7 @@ struct loader { /* of one rank's durations */
     int64_t point_ns;                /* newest host point */
     int64_t end_ns[MODEL_LINES_MAX]; /* newest end on each line */
     int64_t last_end_ns, span_end_ns;
-    int64_t place_end_ns;
+    uint32_t span_item;
 };
 
 static int64_t host_duration(struct loader *loader, const struct op_info *info, int64_t now_ns)
@@ -43,24 +43,36 @@ static int64_t op_gap(const struct loader *loader, uint32_t item, int64_t ready_
     return MAX(0, MIN(loader->time[item].start_ns - ready_ns, loader->cap_ns));
 }
 
-static int64_t span_ready(const struct loader *loader, uint32_t item)
+/* The latest end of what an op waits for on other lines, of items from `from` on; as in the program. */
+static int64_t others_ready(const struct loader *loader, uint32_t item, uint32_t from)
 {
-    int64_t ready = MAX(loader->end_ns[loader->class->line[item]], loader->time[item].enqueue_ns);
+    const struct model_class *class = loader->class;
+    int64_t ready = INT64_MIN / 2;
 
-    for (uint32_t line = 1; line < loader->class->lines; line++) {
-        if (line != loader->class->line[item] && loader->class->after[line][item] > 0)
-            ready = MAX(ready, MIN(loader->end_ns[line], loader->time[item].start_ns));
+    for (uint32_t line = 1; line < class->lines; line++) {
+        uint32_t place = line == class->line[item] ? 0 : class->after[line][item], other;
+
+        if (place == 0 || place > class->places[line])
+            continue;
+        other = class->at[line][place - 1];
+        if (other >= from && other < item)
+            ready = MAX(ready, loader->time[other].end_ns);
     }
     return ready;
 }
 
-static int64_t comm_ready(const struct loader *loader, uint32_t item)
+/* When an op could have started, by what it waits for: not after it did, since that is blurred. */
+static int64_t op_ready(const struct loader *loader, uint32_t item)
 {
-    int64_t ready = MAX(loader->end_ns[loader->class->line[item]], loader->time[item].enqueue_ns);
+    const struct model_class *class = loader->class;
+    const struct item_time *time = &loader->time[item];
+    int64_t ready = MAX(loader->end_ns[class->line[item]], time->enqueue_ns);
 
-    if (loader->class->after_span[item])
-        ready = MAX(ready, MIN(loader->span_end_ns, loader->time[item].start_ns));
-    return ready;
+    if (class->kind[item] == ITEM_SPAN)
+        ready = MAX(ready, others_ready(loader, item, 0));
+    else if (class->after_span[item] && loader->span_end_ns > INT64_MIN / 2)
+        ready = MAX(ready, MAX(loader->span_end_ns, others_ready(loader, item, loader->span_item)));
+    return MIN(ready, time->start_ns);
 }
 
 static void rank_durations(struct program *program, const struct whole *whole,
@@ -101,11 +113,12 @@ static void rank_durations(struct program *program, const struct whole *whole,
         }
         line = loader.class->line[info->item];
         if (info->kind == OP_SPAN) {
-            gap = op_gap(&loader, info->item, span_ready(&loader, info->item));
+            gap = op_gap(&loader, info->item, op_ready(&loader, info->item));
             program->duration[at] = time->end_ns - time->start_ns + gap;
             loader.span_end_ns = time->end_ns;
+            loader.span_item = info->item;
         } else {
-            gap = op_gap(&loader, info->item, comm_ready(&loader, info->item));
+            gap = op_gap(&loader, info->item, op_ready(&loader, info->item));
             meeting = split_meeting(splitter, program->model, whole, rank, info->item);
             arrival = begin + time->start_ns;
             /* The one that comes last moves all: its gap belongs to the transfer of each. */

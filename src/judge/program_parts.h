@@ -41,7 +41,8 @@ struct program {
     int64_t *duration, *typical, *trial, *slack;
     size_t held; /* room of the four above */
     int64_t measured, replayed, ideal;
-    bool have_replayed, have_ideal, have_typical;
+    bool have_replayed, have_ideal, have_typical, have_trial;
+    struct err err; /* why the newest step could not be loaded */
 };
 
 static inline size_t op_at(const struct program *program, uint32_t rank, size_t place)
