@@ -70,12 +70,8 @@ static uint64_t pair_key(const struct model *model, const struct whole *whole, u
     const struct model_shape *shape = whole->shape_of[rank];
     const struct shape_item *at = &shape->fact.item[item];
     const struct model_comm *comm = &model->comm[shape->comm[item]];
-    uint32_t self = MODEL_NONE, from, to;
+    uint32_t self = model_index(model, shape->comm[item], rank), from, to;
 
-    for (uint32_t i = 0; i < comm->size && comm->member; i++) {
-        if (comm->member[i] == rank)
-            self = i;
-    }
     from = at->what == LOCKSTEP_OP_SEND ? self : at->peer;
     to = at->what == LOCKSTEP_OP_SEND ? at->peer : self;
     return hash64_u64(hash64_u64(comm->id, (uint64_t)from << 32 | to), shape->ordinal[item]);
@@ -262,22 +258,36 @@ static uint32_t line_next(const struct sweep *sweep, uint32_t line, uint32_t fro
     return from;
 }
 
-static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t item)
+/* Takes the line's next item into view at `now`: not launched yet, or launched and not begun. */
+static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t item, int64_t now_ns)
 {
     struct cursor *at = &sweep->line[line];
+    const struct item_time *time = &sweep->time[item];
 
     at->item = item;
     at->state = STATE_NONE;
-    at->next_ns = item < sweep->shape->class->count ? sweep->time[item].start_ns : INT64_MAX;
+    if (item >= sweep->shape->class->count) {
+        at->next_ns = INT64_MAX;
+    } else if (line == 0 || time->enqueue_ns > now_ns) {
+        at->next_ns = MAX(time->enqueue_ns, now_ns);
+    } else {
+        at->state = STATE_QUEUED;
+        at->next_ns = MAX(time->start_ns, now_ns); /* items of a line do not overlap */
+    }
 }
 
-/* Passes the border of a stream's line: begins the item, goes from waiting to transfer, ends. */
+/* Passes the border of a stream's line: an item is launched, begins, goes from waiting to
+ * transfer, ends.
+ */
 static void cursor_step(struct sweep *sweep, uint32_t line)
 {
     struct cursor *at = &sweep->line[line];
     const struct item_time *time = &sweep->time[at->item];
 
     if (at->state == STATE_NONE) {
+        at->state = STATE_QUEUED;
+        at->next_ns = MAX(time->start_ns, at->next_ns);
+    } else if (at->state == STATE_QUEUED) {
         at->end_ns = MAX(time->end_ns, at->next_ns);
         at->next_ns = at->end_ns;
         at->state = STATE_COMPUTE;
@@ -291,10 +301,7 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
         at->state = STATE_TRANSFER;
         at->next_ns = at->end_ns;
     } else {
-        int64_t ended = at->end_ns;
-
-        cursor_load(sweep, line, line_next(sweep, line, at->item + 1));
-        at->next_ns = MAX(at->next_ns, ended); /* items of a line do not overlap */
+        cursor_load(sweep, line, line_next(sweep, line, at->item + 1), at->end_ns);
     }
 }
 
@@ -318,27 +325,16 @@ static void phase_step(struct sweep *sweep, int64_t now)
     }
     if (sweep->phases < (int)COUNT(sweep->phase))
         sweep->phase[sweep->phases++] = at->item;
-    cursor_load(sweep, 0, line_next(sweep, 0, at->item + 1));
-    at->next_ns = MAX(at->next_ns, now);
+    cursor_load(sweep, 0, line_next(sweep, 0, at->item + 1), now);
 }
 
-/* Launched by now, but not begun. */
-static bool is_queued(const struct sweep *sweep, const struct cursor *at, int64_t now_ns)
-{
-    return at->state == STATE_NONE && at->item < sweep->shape->class->count &&
-           sweep->time[at->item].enqueue_ns <= now_ns;
-}
-
-static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struct rank_split *split)
+static void account(const struct sweep *sweep, int64_t ns, struct rank_split *split)
 {
     enum state state = STATE_HOST;
     unsigned phase = 0;
 
-    for (uint32_t line = 1; line < sweep->shape->class->lines; line++) {
-        const struct cursor *at = &sweep->line[line];
-
-        state = MAX(state, is_queued(sweep, at, now_ns) ? STATE_QUEUED : at->state);
-    }
+    for (uint32_t line = 1; line < sweep->shape->class->lines; line++)
+        state = MAX(state, sweep->line[line].state);
     switch (state) {
     case STATE_COMPUTE:
         split->compute_ns += ns;
@@ -365,7 +361,7 @@ static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split 
     int64_t now = 0;
 
     for (uint32_t line = 0; line < lines; line++)
-        cursor_load(sweep, line, line_next(sweep, line, 0));
+        cursor_load(sweep, line, line_next(sweep, line, 0), 0);
     while (now < until_ns) {
         int64_t next = phase_border(sweep);
         uint32_t line = 0;
@@ -377,7 +373,7 @@ static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split 
             }
         }
         if (MIN(next, until_ns) > now) {
-            account(sweep, now, MIN(next, until_ns) - now, split);
+            account(sweep, MIN(next, until_ns) - now, split);
             now = MIN(next, until_ns);
         }
         if (next >= until_ns)
