@@ -261,7 +261,7 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
         if (open->steps != rules[i].steps)
             continue;
         draft_verdict(court, rank, &rules[i], cost_ms, &draft);
-        open->changed = draft.layer != verdict->layer;
+        open->changed |= draft.layer != verdict->layer;
         verdict->layer = draft.layer;
         verdict->confidence = draft.confidence;
         memcpy(verdict->cause, draft.cause, sizeof(draft.cause));
@@ -273,39 +273,124 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
     }
 }
 
+/* ---- all of them together ---- */
+
+#define SUSPECTS_MAX 32 /* that are priced by replays of their own */
+
+struct suspect {
+    uint32_t rank;
+    const struct rule *rule; /* NULL: its verdict is open */
+    struct entry *open;
+    double excess_ms;
+};
+
+struct suspects {
+    struct suspect list[SUSPECTS_MAX];
+    uint32_t count;
+    uint8_t *flag; /* by rank: suspected, or covered by its node's verdict */
+};
+
+/* Keeps those with the largest excess. */
+static void suspects_add(struct suspects *suspects, const struct suspect *fresh)
+{
+    uint32_t least = 0;
+
+    if (suspects->count < SUSPECTS_MAX) {
+        suspects->list[suspects->count++] = *fresh;
+        suspects->flag[fresh->rank] = 1;
+        return;
+    }
+    for (uint32_t i = 1; i < suspects->count; i++) {
+        if (suspects->list[i].excess_ms < suspects->list[least].excess_ms)
+            least = i;
+    }
+    if (suspects->list[least].excess_ms >= fresh->excess_ms)
+        return;
+    suspects->flag[suspects->list[least].rank] = 0;
+    suspects->flag[fresh->rank] = 1;
+    suspects->list[least] = *fresh;
+}
+
+static bool suspects_gather(struct court *court, struct suspects *suspects)
+{
+    bool covered = false;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        struct suspect fresh = { .rank = rank };
+
+        fresh.excess_ms = (double)history_back(&court->history, 0)->excess_ms[rank];
+        fresh.open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+        if (fresh.open && fresh.open->verdict.rank_count > 1) {
+            suspects->flag[rank] = 1; /* its node's verdict covers it */
+            covered = true;
+            continue;
+        }
+        if (!fresh.open || !still_slow(court, rank))
+            fresh.rule = broken_rule(court, rank);
+        if (fresh.rule || (fresh.open && still_slow(court, rank)))
+            suspects_add(suspects, &fresh);
+    }
+    return covered;
+}
+
+/* What a suspect costs.  Of two that are equally slow neither costs anything alone, as the other
+ * holds up the step just as much; so each is also taken as the only one left slow, and the
+ * mean of both counts.  Of two that is the fair share, and shares add up to what all cost.
+ */
+static double suspect_cost_ms(struct court *court, struct suspects *suspects, uint32_t i,
+                              double all_ms)
+{
+    uint8_t *flag = suspects->flag;
+    uint32_t rank = suspects->list[i].rank;
+    CLEAN(free_clean) uint8_t *alone = calloc(court->model.world, 1);
+    double own, last;
+
+    if (!alone)
+        return -1;
+    flag[rank] = 0;
+    last = all_ms - court_cost_ms(court, flag);
+    flag[rank] = 1;
+    alone[rank] = 1;
+    own = court_cost_ms(court, alone);
+    return (MAX(0, own) + MAX(0, last)) / 2;
+}
+
+static void suspect_judge(struct court *court, const struct suspect *suspect, double cost_ms,
+                          double least_ms)
+{
+    if (suspect->open) {
+        if (cost_ms >= 0)
+            suspect->open->step_seconds = cost_ms / 1e3;
+        suspect->open->seen_step = history_back(&court->history, 0)->step;
+        reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3);
+    } else if (cost_ms > least_ms) {
+        struct verdict draft;
+        bool fresh;
+
+        draft_verdict(court, suspect->rank, suspect->rule, cost_ms, &draft);
+        court_find(court, &draft, &fresh);
+    }
+}
+
 static void straggler_step(struct court *court)
 {
     CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
-    double period = history_period_ms(&court->history, 5);
+    struct suspects suspects = { .flag = flag };
+    double least = COST_SHARE * history_period_ms(&court->history, 5), all;
+    bool covered;
 
     if (!flag || (court->history.lengths_vary && court->history.count < LEAST_HISTORY + 3))
         return; /* lengths differ and it is not known yet what they explain */
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
-        const struct rule *rule = NULL;
-        double cost;
+    covered = suspects_gather(court, &suspects);
+    if (suspects.count == 0)
+        return;
+    all = court_cost_ms(court, flag);
+    for (uint32_t i = 0; i < suspects.count; i++) {
+        double cost = all;
 
-        if (open && open->verdict.rank_count > 1)
-            continue; /* its node's verdict covers it */
-        if (!open || !still_slow(court, rank))
-            rule = broken_rule(court, rank);
-        if (!rule && !(open && still_slow(court, rank)))
-            continue;
-        flag[rank] = 1;
-        cost = court_cost_ms(court, flag);
-        flag[rank] = 0;
-        if (open) {
-            if (cost >= 0)
-                open->step_seconds = cost / 1e3;
-            open->seen_step = history_back(&court->history, 0)->step;
-            reconsider(court, open, rank, open->step_seconds * 1e3);
-        } else if (cost > COST_SHARE * period) {
-            struct verdict draft;
-            bool fresh;
-
-            draft_verdict(court, rank, rule, cost, &draft);
-            court_find(court, &draft, &fresh);
-        }
+        if (all >= 0 && (suspects.count > 1 || covered))
+            cost = suspect_cost_ms(court, &suspects, i, all);
+        suspect_judge(court, &suspects.list[i], cost, least);
     }
 }
 
