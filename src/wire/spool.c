@@ -85,6 +85,30 @@ static int reader_fill(struct spool_reader *reader, struct err *err)
     return reader->bytes.failed ? -ENOMEM : got > 0;
 }
 
+/* At the end of the file, in bytes that claim to go on.  Nothing whole ever follows a torn tail, since
+ * the next writer cuts it off first; so if something does, this frame's end is lost, and waiting for it
+ * would hide what follows.  Returns how far the next whole frame is, 0 when there is none.
+ */
+static size_t reader_find_whole(const struct spool_reader *reader)
+{
+    const unsigned char *data = reader->bytes.data + reader->at;
+    size_t left = reader->bytes.size - reader->at;
+    struct frame frame;
+
+    for (size_t skip = 0; skip < left;) {
+        skip += frame_resync(data + skip, left - skip);
+        if (skip < left && frame_get(data + skip, left - skip, &frame, NULL) > 0)
+            return skip;
+    }
+    return 0;
+}
+
+static void reader_skip(struct spool_reader *reader, size_t size)
+{
+    reader->damaged += size;
+    reader->at += size;
+}
+
 int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
 {
     for (;;) {
@@ -97,14 +121,17 @@ int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
             return 1;
         }
         if (size < 0) {
-            size_t skip = frame_resync(reader->bytes.data + reader->at, left);
-
-            reader->damaged += skip;
-            reader->at += skip;
+            reader_skip(reader, frame_resync(reader->bytes.data + reader->at, left));
             continue;
         }
         more = reader_fill(reader, err);
         if (more <= 0) {
+            size_t skip = more == 0 ? reader_find_whole(reader) : 0;
+
+            if (skip) {
+                reader_skip(reader, skip);
+                continue;
+            }
             /* A torn tail is read again next time: a new writer may have cut it and put its own
              * frame in that place.
              */

@@ -133,6 +133,36 @@ static void a_flipped_bit_costs_one_frame(void **state)
     }
 }
 
+/* A frame whose end is missing looks like a torn tail when it claims to go on beyond the end of the
+ * file; the whole frames after it say that it is none.
+ */
+static void a_frame_without_an_end_hides_none_after_it(void **state)
+{
+    static const unsigned char zero[1000];
+    const struct frame big = { FRAME_NOTE, FRAME_VERSION, 1, 2, 3, zero, sizeof(zero) };
+    const size_t kept = FRAME_HEADER_BYTES + 10;
+    unsigned char rest[7 * FRAME_SIZE];
+    struct buf torn = { 0 };
+    unsigned missing;
+    uint64_t damaged;
+    int fd;
+
+    (void)state;
+    put_numbers(0, 10);
+    frame_put(&torn, &big);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, rest, sizeof(rest), 3 * FRAME_SIZE), sizeof(rest));
+    assert_int_equal(pwrite(fd, torn.data, kept, 3 * FRAME_SIZE), kept);
+    assert_int_equal(pwrite(fd, rest, sizeof(rest), 3 * FRAME_SIZE + (off_t)kept), sizeof(rest));
+    close(fd);
+    buf_fini(&torn);
+    assert_int_equal(get_numbers(&missing, &damaged), 10);
+    assert_int_equal(missing, 0);
+    assert_int_equal(damaged, kept);
+    put_numbers(10, 1); /* nor does it cost the writer's count */
+    assert_int_equal(get_numbers(&missing, &damaged), 11);
+}
+
 static void a_second_writer_is_refused(void **state)
 {
     struct spool_writer *first, *second;
@@ -177,6 +207,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_torn_tail_is_cut_and_counting_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flipped_bit_costs_one_frame, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_forgets_a_torn_tail, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_frame_without_an_end_hides_none_after_it, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_second_writer_is_refused, setup, teardown),
     };
 
