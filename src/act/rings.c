@@ -35,6 +35,19 @@ static int rings_check(const char *path, struct err *err)
     return 0;
 }
 
+static int rings_make_once(const char *path, const char *parent, int fresh, struct err *err)
+{
+    int r = path_make(parent, err);
+
+    if (r == 0)
+        r = rings_check(parent, err);
+    if (r < 0)
+        return r;
+    if (mkdir(path, 0700) < 0 && (errno != EEXIST || fresh))
+        return err_set(err, -errno, "%s: %m", path);
+    return rings_check(path, err);
+}
+
 int rings_make(const char *path, int fresh, struct err *err)
 {
     struct path parent;
@@ -42,14 +55,11 @@ int rings_make(const char *path, int fresh, struct err *err)
 
     if (r < 0)
         return err_set(err, r, "%s: too long", path);
-    r = path_make(parent.text, err);
-    if (r == 0)
-        r = rings_check(parent.text, err);
-    if (r < 0)
-        return r;
-    if (mkdir(path, 0700) < 0 && (errno != EEXIST || fresh))
-        return err_set(err, -errno, "%s: %m", path);
-    return rings_check(path, err);
+    /* Another run that ends at this moment may remove the directory above: it looked empty. */
+    r = -ENOENT;
+    for (int i = 0; i < 100 && r == -ENOENT; i++)
+        r = rings_make_once(path, parent.text, fresh, err);
+    return r;
 }
 
 void rings_remove(const char *path)

@@ -59,6 +59,12 @@ gone() # PID
     [ ! -d "/proc/$1" ] || grep -qs '^State:.Z' "/proc/$1/status"
 }
 
+# A killed launcher's last wish may still be with the keeper: wait for that one, too.
+nothing_lives()
+{
+    ! "$LOCKSTEP" ps | grep -q '^fire *running'
+}
+
 i=0
 while [ $i -lt 24 ]; do
     rm -f "$TAP"/pid.*
@@ -69,13 +75,18 @@ while [ $i -lt 24 ]; do
     random 120
     sleep "$(printf '0.%03d' "$r")"
     victim_pid $victim
-    # Too early for this one: it is the launcher's turn then.
-    { [ -n "$pid" ] && [ -d "/proc/$pid" ]; } || { victim=launcher pid=$launcher; }
+    # Too early for this one (a keeper's number may be of the start before, and somebody else's by
+    # now): it is the launcher's turn then.
+    grep -qsxz "LOCKSTEP_STATE=$LOCKSTEP_STATE" "/proc/$pid/environ" || { victim=launcher pid=$launcher; }
     kill -9 "$pid" 2>/dev/null
-    await gone "$launcher" || kill "$launcher"
+    await gone "$launcher"
+    tap_result $? "killed $victim after $r ms: the launcher ends"
+    gone "$launcher" || kill "$launcher"
     wait "$launcher" 2>/dev/null
+    await nothing_lives
+    tap_result $? "and so does the rest"
     await nobody_sleeps
-    tap_result $? "killed $victim after $r ms: nobody stays"
+    tap_result $? "and nobody stays"
     nobody_sleeps || break
     i=$((i + 1))
 done
