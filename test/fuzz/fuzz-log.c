@@ -1,0 +1,137 @@
+/* fuzz-log.c - a log as nobody would write it, through the core and into an account.
+ *
+ * The input is a list of frames without envelopes: type, sender, length (u16), payload; so that no
+ * checksum stands in the way.  Twice the same input must give twice the same words: that is what
+ * a replay rests on.  Whatever it is, the account of it must be printable.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/gather.h"
+#include "control/recall.h"
+#include "control/spools.h"
+#include "core/buf.h"
+#include "core/hash.h"
+#include "show/account.h"
+
+#define FRAMES_MAX 400
+#define PEERS 3
+#define RANKS_MAX 64
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Everything that was said, in one number. */
+struct words {
+    uint64_t hash, count;
+};
+
+static void hear(struct recall *recall, struct gather *gather, struct words *words)
+{
+    const struct said_frame *said;
+
+    while ((said = said_first(&recall->said))) {
+        words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
+        words->count++;
+        gather_said(gather, said->type, cut_of(said->payload.data, said->payload.size));
+        said_drop(&recall->said);
+    }
+}
+
+static bool next_frame(struct cut *in, uint64_t number, struct frame *ret)
+{
+    uint8_t type = cut_get_u8(in), sender = cut_get_u8(in);
+    size_t size = cut_get_u16(in);
+
+    if (in->bad)
+        return false;
+    size = size < cut_left(in) ? size : cut_left(in);
+    *ret = (struct frame){
+        .type = (uint16_t)(type % (FRAME_TYPE_COUNT + 1)),
+        .version = FRAME_VERSION,
+        .sender = sender % PEERS ? sender % PEERS : control_sender(),
+        .number = number,
+        .payload = cut_get(in, size),
+        .payload_bytes = size,
+    };
+    return true;
+}
+
+/* A world of millions of ranks is slow, not wrong: it would eat the time of all other inputs. */
+static bool is_small(const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct fact_ring ring;
+    struct fact_comm comm;
+    struct fact_run run;
+
+    if (frame->type == FRAME_RING && fact_ring_get(in, &ring) == 0)
+        return ring.world <= RANKS_MAX && ring.rank < RANKS_MAX;
+    if (frame->type == FRAME_COMM && fact_comm_get(in, &comm) == 0)
+        return comm.size <= RANKS_MAX;
+    if (frame->type == FRAME_RUN && fact_run_get(in, &run) == 0)
+        return run.ranks <= RANKS_MAX;
+    return true;
+}
+
+static struct words tell(const uint8_t *data, size_t size, struct account *ret)
+{
+    struct cut in = cut_of(data, size);
+    struct words words = { 0 };
+    struct recall recall;
+    struct gather gather;
+    struct frame frame;
+
+    recall_init(&recall, "r1");
+    gather_init(&gather, "r1", false);
+    for (uint64_t i = 0; i < FRAMES_MAX && next_frame(&in, i, &frame); i++) {
+        if (!is_small(&frame))
+            continue;
+        recall_frame(&recall, &frame, NULL);
+        gather_frame(&gather, &frame);
+        hear(&recall, &gather, &words);
+    }
+    recall_tick(&recall, &(struct fact_tick){ .mono_ns = recall.tick.mono_ns,
+                                              .real_ns = recall.tick.real_ns,
+                                              .flags = TICK_LAST });
+    hear(&recall, &gather, &words);
+    gather_take(&gather, ret);
+    recall_fini(&recall);
+    gather_fini(&gather);
+    return words;
+}
+
+static void print(const struct account *account)
+{
+    static const struct show_style style = { .bars = true };
+    struct json_object *root = account_json(account);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    account_text(account, &style, out);
+    fclose(out);
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)text[i] < ' ' && text[i] != '\n')
+            abort(); /* nothing in it may steer a terminal */
+    }
+    free(text);
+    if (!json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN))
+        abort();
+    json_object_put(root);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct account account, again;
+    struct words first = tell(data, size, &account), second = tell(data, size, &again);
+
+    if (first.hash != second.hash || first.count != second.count ||
+        account.verdicts != again.verdicts)
+        abort();
+    print(&account);
+    free(account.verdict);
+    free(again.verdict);
+    return 0;
+}
