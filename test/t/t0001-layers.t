@@ -4,6 +4,10 @@
 
 ok "the tree keeps to the table" "$SOURCE/tools/layers" "$SOURCE"
 
+for room in "$SOURCE"/src/*/; do
+    ok "$(basename "$room") says what it is" test -s "$room/README.md"
+done
+
 mkdir -p "$TAP/tree"
 cp -r "$SOURCE/src" "$SOURCE/include" "$SOURCE/test" "$SOURCE/ARCHITECTURE.md" "$TAP/tree"
 
