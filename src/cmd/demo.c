@@ -31,7 +31,7 @@ struct settings {
     bool list_faults, json;
     uint32_t ranks, nodes, checkpoint_every;
     uint64_t steps, seed;
-    double step_ms;
+    double step_ms, host_work_ms;
     const char *layout, *name;
 };
 
@@ -72,6 +72,11 @@ static const struct opt options[] = {
       .offset = offsetof(struct settings, step_ms),
       .arg = "MS",
       .help = "how long a healthy step takes, default 100" },
+    { .name = "host-work-ms",
+      .type = OPT_F64,
+      .offset = offsetof(struct settings, host_work_ms),
+      .arg = "MS",
+      .help = "CPU time of a rank's host in a step, default 2.5" },
     { .name = "checkpoint-every",
       .type = OPT_U32,
       .offset = offsetof(struct settings, checkpoint_every),
@@ -396,9 +401,13 @@ static void say_beginning(const struct demo_run *demo, const struct settings *se
 
 static int demo_main(int argc, char **argv)
 {
-    struct settings settings = {
-        .ranks = 8, .nodes = 1, .checkpoint_every = 20, .steps = 140, .seed = 1, .step_ms = 100
-    };
+    struct settings settings = { .ranks = 8,
+                                 .nodes = 1,
+                                 .checkpoint_every = 20,
+                                 .steps = 140,
+                                 .seed = 1,
+                                 .step_ms = 100,
+                                 .host_work_ms = 2.5 };
     CLEAN(demo_run_fini) struct demo_run demo = { 0 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;
     struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
@@ -417,6 +426,7 @@ static int demo_main(int argc, char **argv)
                                         .steps = settings.steps,
                                         .seed = settings.seed,
                                         .step_ms = settings.step_ms,
+                                        .host_work_ms = settings.host_work_ms,
                                         .layout = settings.layout,
                                         .checkpoint_every = settings.checkpoint_every,
                                         .run = settings.name ? settings.name : name };

@@ -74,6 +74,7 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     word_add(words, "--steps=%llu", (unsigned long long)config->steps);
     word_add(words, "--seed=%llu", (unsigned long long)config->seed);
     word_add(words, "--step-ms=%g", config->step_ms);
+    word_add(words, "--host-work-ms=%g", config->host_work_ms);
     if (config->layout)
         word_add(words, "--layout=%s", config->layout);
     if (config->checkpoint_every) {

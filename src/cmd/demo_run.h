@@ -13,7 +13,7 @@
 struct demo_config {
     uint32_t ranks, nodes, restarts;
     uint64_t steps, seed;
-    double step_ms;
+    double step_ms, host_work_ms;
     uint32_t checkpoint_every;
     const char *layout; /* NULL: data parallel only */
     const char *run;    /* its name */

@@ -78,6 +78,21 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
     court_attempt(&core->court, attempt, mono_ns);
 }
 
+static int feed_hello(struct core *core, struct cut in)
+{
+    struct fact_hello fact;
+    int result = fact_hello_get(in, &fact);
+    uint32_t node;
+
+    if (result < 0 || fact.kind != SENDER_AGENT)
+        return result;
+    node = model_node(&core->court.model, fact.node);
+    if (node == MODEL_NONE)
+        return -ENOMEM;
+    core->court.model.node[node].real_ns = fact.real_ns - fact.mono_ns;
+    return 0;
+}
+
 static int feed_ring(struct core *core, struct cut in)
 {
     struct fact_ring fact;
@@ -237,6 +252,9 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     int result = 0;
 
     switch (frame->type) {
+    case FRAME_HELLO:
+        result = feed_hello(core, in);
+        break;
     case FRAME_RING:
         result = feed_ring(core, in);
         break;
@@ -258,7 +276,7 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     case FRAME_RUN:
         result = feed_run(core, in);
         break;
-    default: /* hello, beats and notes are for people and for judges to come */
+    default: /* beats and notes are for people and for judges to come */
         break;
     }
     core->counts.frames++;

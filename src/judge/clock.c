@@ -60,7 +60,7 @@ static void each_member(struct model *model, const struct whole *whole, struct r
     }
 }
 
-static void node_settle(struct model_node *node)
+static void node_settle(struct model_node *node, const struct model_node *first)
 {
     int64_t low = INT64_MIN / 4, high = INT64_MAX / 4;
 
@@ -79,6 +79,8 @@ static void node_settle(struct model_node *node)
     }
     node->offset_ns = low + (high - low) / 2;
     node->error_ns = (high - low) / 2;
+    if (node->real_ns && first->real_ns)
+        node->offset_ns = MAX(low, MIN(high, node->real_ns - first->real_ns));
     node->aligned = true;
 }
 
@@ -116,5 +118,5 @@ void clock_align(struct model *model, const struct whole *whole)
     each_member(model, whole, reference, slot, visit_known);
     each_member(model, whole, reference, slot, visit_bound);
     for (uint32_t node = 1; node < model->nodes; node++)
-        node_settle(&model->node[node]);
+        node_settle(&model->node[node], &model->node[0]);
 }

@@ -2,7 +2,9 @@
  *
  * Nobody leaves a synchronising collective before the last member enters it.  So each
  * instance bounds the offset between any two members' clocks from both sides, and the
- * intersection over the last steps gives the offset with a known error.
+ * intersection over the last steps gives the offset with a known error.  Within these bounds
+ * the nodes' wall clocks are believed, which somebody usually keeps in step: where one side
+ * always comes last, one of the bounds is far off and their middle means nothing.
  */
 #ifndef LOCKSTEP_JUDGE_CLOCK_H
 #define LOCKSTEP_JUDGE_CLOCK_H

@@ -3,7 +3,8 @@
  * Busy neighbours or a cpu quota slow all ranks of a node a little and at random places, so no rank
  * stands out against its peers.  The scheduler's own account does: time spent ready but not
  * running, and time throttled by the cgroup.  It counts when it is well above what was
- * typical for this node and the steps have become longer.
+ * typical for this node, the steps have become longer, and what has become longer in them is
+ * host time that devices waited for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +16,14 @@
 #define PRESSURE_LEAST 0.04 /* share of time without a cpu, above the typical */
 #define PRESSURE_TIMES 2.0  /* ... and so many times the typical */
 #define SLOWER 1.06         /* period against the typical period */
+#define HOST_SHARE 0.4      /* of the slowdown must be host time that devices waited for */
 #define STAY 0.5            /* an open verdict stays while half of that remains */
 
 static bool node_is_starved(const struct court *court, uint32_t node, double scale,
                             double *pressure)
 {
     const struct history *history = &court->history;
-    double typical = history->pressure[node];
+    double typical = history->typical[node].pressure;
 
     *pressure = history_pressure(history, &court->model, node, STEPS);
     return *pressure - typical > PRESSURE_LEAST * scale &&
@@ -73,8 +75,11 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
     verdict_because(&draft, "schedstat",
                     "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
                     "%.1f ms a step ready but not running, %.1f ms throttled",
-                    court->model.node[node].name, 100 * pressure, 100 * history->pressure[node],
-                    delayed_ms, throttled_ms);
+                    court->model.node[node].name, 100 * pressure,
+                    100 * history->typical[node].pressure, delayed_ms, throttled_ms);
+    verdict_because(
+        &draft, "ring", "devices wait up to %.1f ms a step for the host, %.1f ms before",
+        history_host_ms(history, &court->model, node, STEPS), history->typical[node].host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     history_period_ms(history, STEPS), history->base_period_ms);
     court_find(court, &draft, &fresh);
@@ -108,7 +113,9 @@ static void cpu_step(struct court *court)
         double scale = open ? STAY : 1, pressure;
 
         if (!node_is_starved(court, node, scale, &pressure) ||
-            period < history->base_period_ms * (1 + (SLOWER - 1) * scale))
+            period < history->base_period_ms * (1 + (SLOWER - 1) * scale) ||
+            history_host_ms(history, &court->model, node, STEPS) - history->typical[node].host_ms <
+                HOST_SHARE * scale * excess)
             continue;
         if (open) {
             open->seen_step = history_back(history, 0)->step;

@@ -28,14 +28,14 @@ void history_fini(struct history *history)
 {
     for (int i = 0; i < HISTORY_STEPS; i++)
         past_fini(&history->step[i]);
-    free(history->pressure);
+    free(history->typical);
     *history = (struct history){ 0 };
 }
 
 void history_reset(struct history *history)
 {
     for (uint32_t i = 0; i < history->nodes; i++)
-        history->pressure[i] = -1;
+        history->typical[i] = (struct node_typical){ -1, -1 };
     history->count = 0;
     history->base_period_ms = 0;
     history->explained = 0;
@@ -159,13 +159,13 @@ static int baseline_update(struct history *history, const struct model *model)
     double period;
 
     if (history->nodes < model->nodes) {
-        double *grown = realloc(history->pressure, model->nodes * sizeof(*grown));
+        struct node_typical *grown = realloc(history->typical, model->nodes * sizeof(*grown));
 
         if (!grown)
             return -ENOMEM;
         for (uint32_t i = history->nodes; i < model->nodes; i++)
-            grown[i] = -1;
-        history->pressure = grown;
+            grown[i] = (struct node_typical){ -1, -1 };
+        history->typical = grown;
         history->nodes = model->nodes;
     }
     if (history->count < BASE_FIRST + BASE_STEPS)
@@ -174,10 +174,14 @@ static int baseline_update(struct history *history, const struct model *model)
     if (history->base_period_ms == 0 || period < history->base_period_ms)
         history->base_period_ms = period;
     for (uint32_t node = 0; node < model->nodes; node++) {
+        struct node_typical *typical = &history->typical[node];
         double pressure = history_pressure(history, model, node, BASE_STEPS);
+        double host_ms = history_host_ms(history, model, node, BASE_STEPS);
 
-        if (history->pressure[node] < 0 || pressure < history->pressure[node])
-            history->pressure[node] = pressure;
+        if (typical->pressure < 0 || pressure < typical->pressure)
+            typical->pressure = pressure;
+        if (typical->host_ms < 0 || host_ms < typical->host_ms)
+            typical->host_ms = host_ms;
     }
     return 0;
 }
@@ -285,6 +289,26 @@ double history_pressure(const struct history *history, const struct model *model
             total += (double)past->split[rank].total_ns;
         }
         value[i] = total > 0 ? waited / total : 0;
+    }
+    return median_f64(value, count);
+}
+
+double history_host_ms(const struct history *history, const struct model *model, uint32_t node,
+                       uint32_t steps)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct past_step *past = history_back(history, i);
+
+        value[i] = 0;
+        for (uint32_t rank = 0; rank < history->world; rank++) {
+            const struct rank_split *split = &past->split[rank];
+
+            if (model->rank[rank].node == node && split->present)
+                value[i] = MAX(value[i], (double)(split_host_ns(split) + split->queued_ns) / 1e6);
+        }
     }
     return median_f64(value, count);
 }

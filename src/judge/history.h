@@ -18,6 +18,11 @@ struct past_step {
     float *length_ms;  /* by rank: what its lengths explain, over its peers' mean */
 };
 
+struct node_typical { /* of the steps before anything went wrong; -1: not known yet */
+    double pressure;  /* share of time its ranks waited for a cpu */
+    double host_ms;   /* see history_host_ms() */
+};
+
 struct history {
     struct past_step step[HISTORY_STEPS];
     uint32_t world, count; /* count: steps ever put since the last reset */
@@ -25,9 +30,8 @@ struct history {
     bool host_view;        /* no device times in the newest step: host phases stand for the work */
     double explained;      /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
-    double base_period_ms; /* typical period of the steps before anything went wrong */
-    double *
-        pressure; /* by node: typical share of time its ranks waited for a cpu; -1: not known yet */
+    double base_period_ms;        /* typical period of the steps before anything went wrong */
+    struct node_typical *typical; /* by node */
     uint32_t nodes;
 };
 
@@ -50,6 +54,11 @@ double history_period_ms(const struct history *history, uint32_t steps); /* medi
  */
 double history_pressure(const struct history *history, const struct model *model, uint32_t node,
                         uint32_t steps);
+/* Host time of a node that its devices had to wait for: the worst of its ranks in each step, median
+ * over the last n steps.
+ */
+double history_host_ms(const struct history *history, const struct model *model, uint32_t node,
+                       uint32_t steps);
 /* Median of a part of the split over the last n steps. */
 typedef int64_t split_part(const struct rank_split *split);
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

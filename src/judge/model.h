@@ -85,6 +85,7 @@ struct model_rank {
 struct model_node {
     char name[FACT_NAME];
     int64_t offset_ns, error_ns; /* add the offset to this node's times; known within error */
+    int64_t real_ns; /* its wall clock minus its monotonic clock, as its agent said; 0: not said */
     int64_t low_ns[CLOCK_STEPS],
         high_ns[CLOCK_STEPS]; /* bounds of the offset from the last steps */
     bool aligned;

@@ -28,6 +28,7 @@ static pid_t hog_start(const cpu_set_t *cpu)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, "neighbour");
+    setsid(); /* kernels that group by session would give all of them together one share */
     if (getppid() != parent || sched_setaffinity(0, sizeof(*cpu), cpu) < 0)
         _exit(1);
     signal(SIGTERM, SIG_DFL);

@@ -33,7 +33,9 @@ const struct score_expect *score_expect(enum fault_id fault)
 
 /* ---- cases ---- */
 
-#define ONSET 20 /* the first steps are for warming up and for knowing what is typical */
+#define HOST_WORK_MS 2.5
+#define HOST_WORK_CPU_MS 8 /* a scarce cpu only hurts who needs it */
+#define ONSET 20           /* the first steps are for warming up and for knowing what is typical */
 
 /* How often each fault is drawn, of ten. */
 static const struct draw {
@@ -99,6 +101,7 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         fault->set |= FAULT_NODE;
         fault->node = rand_below(rand, 2);
         fault->factor = MAX(fault->factor, 1.25); /* the host is a small part of a step */
+        at->host_work_ms = HOST_WORK_CPU_MS;
         break;
     case FAULT_HEAVY_STAGE:
         fault->set |= FAULT_STAGE;
@@ -135,7 +138,7 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
         enum fault_id id = draw_fault(i);
         const struct score_expect *expect = score_expect(id);
 
-        *at = (struct score_case){ .seed = seed * 1000 + i };
+        *at = (struct score_case){ .seed = seed * 1000 + i, .host_work_ms = HOST_WORK_MS };
         case_layout(at, &rand, id == FAULT_HEAVY_STAGE, id == FAULT_UNEVEN_DATA);
         case_fault(at, &rand, i / 3 + i, id);
         if (!only || strcmp(only, expect->family) == 0)
@@ -144,7 +147,9 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
     for (uint32_t i = 0; i < healthy && count < room; i++) {
         struct score_case *at = &ret[count++];
 
-        *at = (struct score_case){ .seed = seed * 1000 + 500 + i, .nodes = 1, .steps = 60 };
+        *at = (struct score_case){
+            .seed = seed * 1000 + 500 + i, .nodes = 1, .steps = 60, .host_work_ms = HOST_WORK_MS
+        };
         at->fault.kind = kind_of(FAULT_NONE);
         case_layout(at, &rand, false, false);
     }

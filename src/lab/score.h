@@ -37,6 +37,7 @@ struct score_case {
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;
+    double host_work_ms;
 };
 
 struct score_result {
