@@ -11,8 +11,9 @@
 #include "judge/crash.h"
 #include "judge/ledger.h"
 
-#define PENDING_MAX 256  /* steps that wait for ranks */
-#define PATIENCE_STEPS 4 /* so many newer whole steps: the missing ranks will not come */
+#define PENDING_MAX 256       /* steps that wait for ranks ... */
+#define PENDING_RANKS 4194304 /* ... and ranks in all of them: a huge world stays bounded */
+#define PATIENCE_STEPS 4      /* so many newer whole steps: the missing ranks will not come */
 #define LEDGER_NS (5 * NS_PER_S)
 #define AFTER_ATTEMPT_NS                                                                           \
     (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
@@ -128,6 +129,11 @@ static int feed_shape(struct core *core, struct cut in)
     return result < 0 ? result : model_shape(&core->court.model, &fact);
 }
 
+static uint32_t pending_room(const struct core *core)
+{
+    return MAX(8, MIN(PENDING_MAX, PENDING_RANKS / MAX(1, core->court.model.world)));
+}
+
 /* The waiting step with this number, made where it belongs; NULL: no room or memory. */
 static struct whole *pending_get(struct core *core, uint64_t step)
 {
@@ -137,7 +143,7 @@ static struct whole *pending_get(struct core *core, uint64_t step)
         at--;
     if (at > 0 && core->pending[at - 1].step == step)
         return &core->pending[at - 1];
-    if (core->pendings == PENDING_MAX)
+    if (core->pendings >= pending_room(core))
         return NULL;
     memmove(core->pending + at + 1, core->pending + at,
             (core->pendings - at) * sizeof(*core->pending));
@@ -175,7 +181,7 @@ static int feed_step(struct core *core, struct cut in)
         return -EPROTO;
     if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step)
         return 0; /* too late to matter */
-    if (core->pendings == PENDING_MAX) {
+    if (core->pendings >= pending_room(core)) {
         core->counts.steps_partial++;
         pending_drop_first(core);
     }
