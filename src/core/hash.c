@@ -1,7 +1,13 @@
 /* hash.c - CRC-32C by the processor or by table, and a small mixing hash read as little-endian words. */
 #include "core/hash.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #define CRC32C_POLY UINT32_C(0x82f63b78) /* reflected */
 
@@ -43,10 +49,28 @@ __attribute__((target("sse4.2"))) static uint32_t crc_by_processor(uint32_t crc,
 }
 #endif
 
+#ifdef __x86_64__
+/* Asked once: under a hypervisor the question costs more than a frame.  Not the compiler's
+ * __builtin_cpu_supports(), which brings a constructor into the training process.
+ */
+static bool processor_has_crc(void)
+{
+    static _Atomic int answer; /* 0: not asked yet */
+    unsigned a, b, c = 0, d;
+    int known = atomic_load_explicit(&answer, memory_order_relaxed);
+
+    if (!known) {
+        known = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2) ? 1 : -1;
+        atomic_store_explicit(&answer, known, memory_order_relaxed);
+    }
+    return known > 0;
+}
+#endif
+
 uint32_t crc32c(uint32_t crc, const void *data, size_t size)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("sse4.2"))
+    if (processor_has_crc())
         return ~crc_by_processor(~crc, data, size);
 #endif
     return ~crc_by_table(~crc, data, size);
