@@ -170,7 +170,12 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
     double over = MIN(MAX(0, local - typical_ms / 1e3), parts->excess);
-    double waited = MIN(wait, parts->excess - over), lost = over + waited;
+    double transfer = (double)split->transfer_ns / 1e9;
+    /* The step was `excess` longer for this rank, too: as work, as waiting, or as transfers that
+     * would have been hidden behind work, had everybody come in time.
+     */
+    double waited = MIN(wait, parts->excess - over);
+    double bared = MIN(transfer, parts->excess - over - waited), lost = over + waited + bared;
 
     idle = MIN(idle, local - over);
     seconds[LEDGER_PRODUCTIVE] =
@@ -178,7 +183,7 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     seconds[LEDGER_STRAGGLER_WAIT] = lost * (1 - parts->data);
     seconds[LEDGER_IMBALANCE] = lost * parts->data;
     seconds[parts->fits ? LEDGER_IMBALANCE : LEDGER_UNATTRIBUTED] += wait - waited;
-    seconds[LEDGER_TRANSFER] = (double)split->transfer_ns / 1e9;
+    seconds[LEDGER_TRANSFER] = transfer - bared;
     seconds[LEDGER_INPUT] = (double)split->host_ns[LOCKSTEP_PHASE_DATA] / 1e9;
     seconds[LEDGER_CHECKPOINT] = (double)split->host_ns[LOCKSTEP_PHASE_CHECKPOINT] / 1e9;
     seconds[LEDGER_START_UP] =
