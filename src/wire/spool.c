@@ -91,10 +91,13 @@ static int reader_fill(struct spool_reader *reader, struct err *err)
  */
 static size_t reader_find_whole(const struct spool_reader *reader)
 {
-    const unsigned char *data = reader->bytes.data + reader->at;
+    const unsigned char *data = reader->bytes.data;
     size_t left = reader->bytes.size - reader->at;
     struct frame frame;
 
+    if (!left)
+        return 0;
+    data += reader->at;
     for (size_t skip = 0; skip < left;) {
         skip += frame_resync(data + skip, left - skip);
         if (skip < left && frame_get(data + skip, left - skip, &frame, NULL) > 0)
