@@ -20,12 +20,21 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+struct aide { /* an agent or the controller, as it was started last */
+    struct keeper_request request;
+    pid_t pid; /* 0: it is not there */
+    bool known;
+};
+
 struct serve {
     const struct keeper_plan *plan;
     struct tree *tree;
+    struct aide *aide; /* one for each command of the plan */
+    bool finished;     /* the launcher has ended everything in order */
     int socket, signals;
     bool alone;               /* the launcher is gone */
     enum tree_level level;    /* alone: now being ended */
+    enum tree_level asked;    /* not alone: the level that is being ended */
     uint32_t end_token;       /* of the request that is being ended */
     char env[KEEPER_ENV_MAX]; /* of the request in hand */
 };
@@ -131,8 +140,28 @@ static void serve_spawn(struct serve *serve, const struct keeper_request *reques
     if (pid > 0) {
         setpgid(pid, pid); /* so that it has its group when the launcher hears of it */
         tree_add(serve->tree, pid, request->token, request->level);
+        serve->finished = false;
+        if (request->level != TREE_RANKS)
+            serve->aide[request->command] =
+                (struct aide){ .request = *request, .pid = pid, .known = true };
     }
     serve_report(serve, &report);
+}
+
+/* The ranks have ended with the launcher.  Of those that tell what they did one may have died shortly
+ * before, and nobody else would start it again: its ranks' last steps would be lost with the rings.
+ */
+static void serve_last_words(struct serve *serve)
+{
+    static const int null[2] = { STDOUT_FILENO, STDERR_FILENO };
+
+    for (size_t i = 0; i < serve->plan->commands && !serve->finished; i++) {
+        struct keeper_request request = serve->aide[i].request;
+
+        request.env_bytes = 0; /* they have none of their own */
+        if (serve->aide[i].known && !serve->aide[i].pid)
+            serve_spawn(serve, &request, null);
+    }
 }
 
 static void serve_alone(struct serve *serve, enum tree_level level)
@@ -177,6 +206,7 @@ static void serve_request(struct serve *serve)
     message_fds(&message, fd);
     if (request.ask == KEEPER_END) {
         serve->end_token = request.token;
+        serve->asked = request.level;
         tree_end(serve->tree, request.level, request.grace_ns, time_mono_ns());
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
                request.env_bytes == (size_t)got - sizeof(request)) {
@@ -197,6 +227,9 @@ static void serve_reap(struct serve *serve)
                                               .status = exit.status,
                                               .mono_ns = time_mono_ns() };
 
+        for (size_t i = 0; i < serve->plan->commands; i++)
+            if (serve->aide[i].pid == exit.pid)
+                serve->aide[i].pid = 0;
         serve_report(serve, &report);
     }
 }
@@ -205,10 +238,14 @@ static void serve_end(struct serve *serve)
 {
     struct keeper_report report = { .event = KEEPER_ENDED, .token = serve->end_token };
 
-    while (tree_step(serve->tree, time_mono_ns()) && serve->alone && serve->level < TREE_CONTROL)
+    while (tree_step(serve->tree, time_mono_ns()) && serve->alone && serve->level < TREE_CONTROL) {
+        if (serve->level == TREE_RANKS)
+            serve_last_words(serve);
         serve_alone(serve, serve->level + 1);
+    }
     if (tree_ending(serve->tree))
         return;
+    serve->finished = serve->asked == TREE_CONTROL;
     if (serve->alone) {
         rings_remove(serve->plan->rings);
         _exit(0);
@@ -241,7 +278,8 @@ _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket)
     prctl(PR_SET_NAME, "lockstep-keeper");
     serve_stdio(plan->keep_stdin);
     serve.signals = serve_signals();
-    if (serve.signals < 0 || tree_create(&serve.tree) < 0)
+    serve.aide = calloc(plan->commands, sizeof(*serve.aide));
+    if (serve.signals < 0 || !serve.aide || tree_create(&serve.tree) < 0)
         _exit(1);
     for (;;) {
         serve_wait(&serve);

@@ -315,6 +315,23 @@ static void launch_begin(struct launch *launch)
                    launch->place.file.attempt);
 }
 
+/* The keeper's death ended agents and controller before all was told, and one that was not there at
+ * that moment has told nothing at all.  So they get another keeper, for their last words only.
+ */
+static void launch_renew(struct launch *launch)
+{
+    struct err err = { "" };
+
+    launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
+    keeper_stop(TAKE(launch->keeper));
+    free(TAKE(launch->command));
+    launch->lost_said = false;
+    if (launch_keeper(launch, &err) < 0)
+        output_say(launch->output, "%s; what agents have not told yet is lost", err.text);
+    else
+        launch_write_file(launch); /* agents look there whether their parent is ours */
+}
+
 static void launch_finish(struct launch *launch)
 {
     struct runfile *file = &launch->place.file;
@@ -323,7 +340,9 @@ static void launch_finish(struct launch *launch)
     attempt_why(launch, why, sizeof(why));
     file->exit = attempt_exit_status(launch);
     launch_tell_run(launch, RUN_END, file->exit, why);
-    if (launch->aides) {
+    if (launch->aides && keeper_lost(launch->keeper, NULL))
+        launch_renew(launch);
+    if (launch->aides && launch->keeper) {
         aides_finish(launch->aides, launch->keeper, launch->output);
         launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
         launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);

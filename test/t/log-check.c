@@ -89,9 +89,8 @@ static void check_step_frame(struct check *check, const struct frame *frame, con
     if (i == check->shapes.count)
         WRONG(check, "%s: step %" PRIu64 " of rank %u has a shape that was never told", name,
               fact.step, fact.rank);
-    *(struct span *)list_add(&check->spans, sizeof(struct span)) = (struct span){
-        fact.attempt, fact.rank, fact.ring, fact.step, fact.step, false
-    };
+    *(struct span *)list_add(&check->spans, sizeof(struct span)) =
+        (struct span){ fact.attempt, fact.rank, fact.ring, fact.step, fact.step, false };
     check->told++;
 }
 
@@ -108,9 +107,8 @@ static void check_gap_frame(struct check *check, const struct frame *frame, cons
     if (fact.step_to == UINT64_MAX)
         return;
     check->gap_steps += fact.step_to - fact.step_from + 1;
-    *(struct span *)list_add(&check->spans, sizeof(struct span)) = (struct span){
-        fact.attempt, fact.rank, fact.ring, fact.step_from, fact.step_to, true
-    };
+    *(struct span *)list_add(&check->spans, sizeof(struct span)) =
+        (struct span){ fact.attempt, fact.rank, fact.ring, fact.step_from, fact.step_to, true };
 }
 
 static void check_spool_frame(struct check *check, const struct frame *frame, const char *name)
@@ -202,7 +200,8 @@ static void check_sender(struct check *check, uint64_t sender)
             return;
         if (!spooled || !logged || spooled->number != logged->number ||
             spooled->boot != logged->boot || spooled->hash != logged->hash) {
-            WRONG(check, "sender %" PRIx64 ": frame %" PRId64 " of its spool, %" PRId64 " of the log",
+            WRONG(check,
+                  "sender %" PRIx64 ": frame %" PRId64 " of its spool, %" PRId64 " of the log",
                   sender, spooled ? (int64_t)spooled->number : -1,
                   logged ? (int64_t)logged->number : -1);
             return;
@@ -269,10 +268,11 @@ static void check_rings(struct check *check)
     for (size_t i = 1; i < check->spans.count; i++) {
         if (!span_same_ring(&span[i - 1], &span[i]) || span[i].from == span[i - 1].to + 1)
             continue;
-        WRONG(check, "attempt %u rank %u ring %u: %s %" PRIu64 "-%" PRIu64 " after %s %" PRIu64 "-%" PRIu64,
-              span[i].attempt, span[i].rank, span[i].ring, span[i].gap ? "gap" : "step",
-              span[i].from, span[i].to, span[i - 1].gap ? "gap" : "step", span[i - 1].from,
-              span[i - 1].to);
+        WRONG(
+            check,
+            "attempt %u rank %u ring %u: %s %" PRIu64 "-%" PRIu64 " after %s %" PRIu64 "-%" PRIu64,
+            span[i].attempt, span[i].rank, span[i].ring, span[i].gap ? "gap" : "step", span[i].from,
+            span[i].to, span[i - 1].gap ? "gap" : "step", span[i - 1].from, span[i - 1].to);
     }
 }
 
@@ -311,8 +311,8 @@ static void check_attempt(struct check *check, uint32_t attempt, uint32_t ranks)
             WRONG(check, "attempt %u rank %u: begins at step %" PRIu64 ", others at %" PRIu64,
                   attempt, rank, one.first, all.first);
         if ((one.any ? one.last + 1 : all.first) + SLACK <= all.last)
-            WRONG(check, "attempt %u rank %u: ends at step %" PRId64 ", others at %" PRIu64, attempt,
-                  rank, one.any ? (int64_t)one.last : -1, all.last);
+            WRONG(check, "attempt %u rank %u: ends at step %" PRId64 ", others at %" PRIu64,
+                  attempt, rank, one.any ? (int64_t)one.last : -1, all.last);
     }
 }
 

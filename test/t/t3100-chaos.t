@@ -94,9 +94,12 @@ pick() # PID...: sets $victim_pid to one of them, empty when there is none
     victim_pid=$1
 }
 
+# Chance, but for the first four: an agent's ranks must not be forgotten when whoever would start it again
+# dies, too.
 choose() # sets $victim and $victim_pid
 {
     random 6
+    case $killed in 0 | 2) r=2 ;; 1) r=4 ;; 3) r=5 ;; esac
     case $r in
     0 | 1) victim=rank && pick $(members_of trainer) ;;
     2) victim=agent && pick $(members_of agent) ;;
@@ -129,13 +132,14 @@ again()
 
 killed=0 starts=0 ranks=0 agents=0 controllers=0 launchers=0 keepers=0
 start
-while [ $killed -lt "$KILLS" ] && ! ended_well; do
-    # Those that come last hit the end of the training, and whoever is writing it down.
-    [ $killed -lt $((KILLS - KILLS / 6)) ] || [ -e "$stop" ] || touch "$stop"
+while [ $killed -lt $((KILLS + KILLS / 6)) ] && ! ended_well; do
+    # Some more are for the end of the training, and for whoever is writing it down.
+    [ $killed -lt "$KILLS" ] || [ -e "$stop" ] || touch "$stop"
     random 900
     [ ! -e "$stop" ] || random 300
-    sleep "$(printf '0.%03d' "$r")"
+    case $killed in 0 | 2) r=$((r / 2 + 500)) ;; 1 | 3) r=120 ;; esac
     moment=$r
+    sleep "$(printf '0.%03d' "$r")"
     choose
     if [ -n "$victim_pid" ] && kill -9 "$victim_pid" 2>/dev/null; then
         killed=$((killed + 1))
@@ -153,7 +157,7 @@ ok "the training ends" ended_well
 wait "$launcher"
 echo "# $killed kills: $ranks ranks, $agents agents, $controllers controllers, $launchers launchers," \
     "$keepers keepers; $starts starts, attempt $(member attempt)"
-ok "as many were killed as should be" test "$killed" -ge $((KILLS - KILLS / 6))
+ok "as many were killed as should be" test "$killed" -ge "$KILLS"
 ok "nobody is left" nobody_is_left
 ok "no rings stay" test ! -e "$(sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$dir/run.json")"
 [ -z "${LOCKSTEP_KEEP:-}" ] || cp -r "$dir" "$TAP/run.err" "$LOCKSTEP_KEEP"
