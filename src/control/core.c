@@ -69,9 +69,13 @@ void core_counts(const struct core *core, struct core_counts *ret)
 
 /* ---- facts ---- */
 
+static void judge_pending(struct core *core);
+
 static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
-    if (attempt > core->court.model.attempt) {
+    if (attempt > core->court.model.attempt) { /* a last word on the one before */
+        judge_pending(core);
+        crash_judge(&core->court, mono_ns, true);
         pending_clear(core);
         core->done_step = 0;
         core->attempt_end_ns = 0;
