@@ -35,6 +35,29 @@ static int64_t get_i64(struct cut *in)
     return (int64_t)cut_get_u64(in);
 }
 
+#define YEAR_NS INT64_C(31557600000000000)
+
+/* A moment on a node's own clock, or of the day: ranges so that sums and differences of a few of
+ * them always fit 64 bits.
+ */
+static int64_t get_mono(struct cut *in)
+{
+    int64_t ns = get_i64(in);
+
+    if (ns < -10 * YEAR_NS || ns > 10 * YEAR_NS)
+        in->bad = true;
+    return ns;
+}
+
+static int64_t get_real(struct cut *in)
+{
+    int64_t ns = get_i64(in);
+
+    if (ns < -150 * YEAR_NS || ns > 150 * YEAR_NS)
+        in->bad = true;
+    return ns;
+}
+
 static void put_i64(struct buf *out, int64_t value)
 {
     buf_put_u64(out, (uint64_t)value);
@@ -57,8 +80,8 @@ int fact_hello_get(struct cut in, struct fact_hello *ret)
     cut_get_str(&in, fact.run, sizeof(fact.run));
     cut_get_str(&in, fact.node, sizeof(fact.node));
     cut_get_str(&in, fact.version, sizeof(fact.version));
-    fact.mono_ns = get_i64(&in);
-    fact.real_ns = get_i64(&in);
+    fact.mono_ns = get_mono(&in);
+    fact.real_ns = get_real(&in);
     if (fact.kind < SENDER_AGENT || fact.kind > SENDER_CONTROL)
         in.bad = true;
     *ret = fact;
@@ -88,7 +111,7 @@ int fact_ring_get(struct cut in, struct fact_ring *ret)
     fact.ring = cut_get_u32(&in);
     fact.pid = cut_get_u32(&in);
     cut_get_str(&in, fact.node, sizeof(fact.node));
-    fact.open_ns = get_i64(&in);
+    fact.open_ns = get_mono(&in);
     fact.has_layout = get_bool(&in);
     for (int i = 0; i < LAYOUT_FIELDS; i++)
         fact.layout[i] = cut_get_u16(&in);
@@ -179,7 +202,7 @@ int fact_beat_get(struct cut in, struct fact_beat *ret)
 
     fact.attempt = cut_get_u32(&in);
     fact.ring = cut_get_u32(&in);
-    fact.mono_ns = get_i64(&in);
+    fact.mono_ns = get_mono(&in);
     fact.state = (char)cut_get_u8(&in);
     fact.phase = cut_get_u8(&in);
     fact.phase_age_ns = get_i64(&in);
@@ -215,7 +238,7 @@ int fact_exit_get(struct cut in, struct fact_exit *ret)
     struct fact_exit fact = { .rank = cut_get_u32(&in) };
 
     fact.attempt = cut_get_u32(&in);
-    fact.mono_ns = get_i64(&in);
+    fact.mono_ns = get_mono(&in);
     fact.status = (int32_t)cut_get_u32(&in);
     fact.told = get_bool(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
@@ -263,7 +286,7 @@ int fact_note_get(struct cut in, struct fact_note *ret)
 
     fact.attempt = cut_get_u32(&in);
     fact.step = cut_get_u64(&in);
-    fact.mono_ns = get_i64(&in);
+    fact.mono_ns = get_mono(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
     *ret = fact;
     return done(&in);
@@ -289,8 +312,8 @@ int fact_run_get(struct cut in, struct fact_run *ret)
     fact.ranks = cut_get_u32(&in);
     fact.culprit = (int32_t)cut_get_u32(&in);
     fact.status = (int32_t)cut_get_u32(&in);
-    fact.mono_ns = get_i64(&in);
-    fact.real_ns = get_i64(&in);
+    fact.mono_ns = get_mono(&in);
+    fact.real_ns = get_real(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
     if (fact.event < RUN_BEGIN || fact.event > RUN_END)
         in.bad = true;
@@ -307,9 +330,9 @@ void fact_tick_put(struct buf *out, const struct fact_tick *fact)
 
 int fact_tick_get(struct cut in, struct fact_tick *ret)
 {
-    struct fact_tick fact = { .mono_ns = get_i64(&in) };
+    struct fact_tick fact = { .mono_ns = get_mono(&in) };
 
-    fact.real_ns = get_i64(&in);
+    fact.real_ns = get_real(&in);
     fact.flags = cut_get_u8(&in);
     *ret = fact;
     return done(&in);

@@ -87,16 +87,22 @@ static void times_put(struct buf *out, const struct fact_step *fact, const struc
     }
 }
 
+#define YEAR_NS INT64_C(31557600000000000)
+
+/* Times inside all ops together stay below a year, so that no sum over a step can overflow. */
 static void times_get(struct cut *in, const struct fact_shape *shape, struct item_time *time)
 {
-    int64_t at = 0;
+    int64_t at = 0, inside = 0;
 
-    for (uint32_t i = 0; i < shape->count; i++) {
+    for (uint32_t i = 0; i < shape->count && !in->bad; i++) {
         at += half_to_ns(cut_get_u16(in));
         time[i].enqueue_ns = time[i].start_ns = at;
         if (shape->item[i].kind != ITEM_PHASE)
             time[i].start_ns += half_to_ns(cut_get_u16(in));
         time[i].end_ns = time[i].start_ns + half_to_ns(cut_get_u16(in));
+        inside += time[i].end_ns - at;
+        if (at > YEAR_NS || inside > YEAR_NS)
+            in->bad = true;
     }
 }
 
@@ -164,14 +170,17 @@ static void step_head_get(struct cut *in, struct fact_step *fact)
     fact->count = cut_get_u32(in);
 }
 
-#define YEAR_NS INT64_C(31557600000000000)
-
 static bool step_in_range(const struct fact_step *fact)
 {
-    return fact->metric_set >> FACT_METRICS == 0 && fact->begin_ns > -100 * YEAR_NS &&
-           fact->begin_ns < 100 * YEAR_NS && fact->duration_ns >= 0 &&
-           fact->duration_ns < YEAR_NS && fact->tail_ns >= 0 && fact->tail_ns < YEAR_NS &&
-           fact->cpu_ns >= 0 && fact->run_delay_ns >= 0 && fact->throttled_ns >= 0;
+    const int64_t span[] = { fact->duration_ns, fact->tail_ns, fact->cpu_ns, fact->run_delay_ns,
+                             fact->throttled_ns };
+
+    for (size_t i = 0; i < COUNT(span); i++) {
+        if (span[i] < 0 || span[i] >= YEAR_NS)
+            return false;
+    }
+    return fact->metric_set >> FACT_METRICS == 0 && fact->begin_ns > -10 * YEAR_NS &&
+           fact->begin_ns < 10 * YEAR_NS;
 }
 
 int fact_step_head_get(struct cut in, struct fact_step *ret)
