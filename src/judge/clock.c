@@ -1,122 +1,206 @@
-/* clock.c - bounds per step, kept for some steps (clocks drift), intersected. */
+/* clock.c - bounds per step, kept for some steps (clocks drift), intersected.
+ *
+ * The node of the first rank has the run's clock.  Nodes that share a collective with it are level 1, those
+ * that share one with them level 2, and so on; a node is bounded only by lower levels, and
+ * their errors widen its bounds, so that no estimate ever confirms itself.
+ */
 #include "judge/clock.h"
 
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/split.h"
 
-#define INSTANCES 8 /* of a communicator and step that are looked at */
+#define BOUND_LOW (INT64_MIN / 4)
+#define BOUND_HIGH (INT64_MAX / 4)
+#define LEVELS_MAX 8
+#define WALL_NS                                                                                    \
+    2000000 /* wall clocks further than this from what collectives say are not in step */
 
-struct reference { /* of one meeting: members whose clocks are known, on the common clock */
-    int64_t last_start_ns, first_end_ns;
+struct reference { /* of one meeting: members of lower levels, on the common clock */
+    int64_t last_start_ns, first_end_ns; /* not later, not earlier than the true ones */
+    int64_t end_ns;                      /* mean over members */
+    uint32_t members;
 };
 
-typedef void member_visit(struct model *model, struct reference *reference, uint32_t node,
-                          int64_t start_ns, int64_t end_ns, uint32_t slot);
+struct clock {
+    struct model *model;
+    const struct whole *whole;
+    struct reference *reference;
+    uint32_t slot, level, first;
+};
 
-static void visit_known(struct model *model, struct reference *reference, uint32_t node,
-                        int64_t start_ns, int64_t end_ns, uint32_t slot)
+typedef void member_visit(struct clock *clock, struct reference *reference, uint32_t node,
+                          const struct item_time *time, int64_t begin_ns);
+
+/* Calls `visit` for each member of each collective that tells something. */
+static void each_member(struct clock *clock, member_visit *visit)
 {
-    (void)slot;
-    if (!model->node[node].aligned)
-        return;
-    start_ns += model->node[node].offset_ns;
-    end_ns += model->node[node].offset_ns;
-    reference->last_start_ns = MAX(reference->last_start_ns, start_ns);
-    reference->first_end_ns = MIN(reference->first_end_ns, end_ns);
-}
+    const struct model *model = clock->model;
 
-static void visit_bound(struct model *model, struct reference *reference, uint32_t node,
-                        int64_t start_ns, int64_t end_ns, uint32_t slot)
-{
-    struct model_node *at = &model->node[node];
-
-    if (node == 0 || reference->last_start_ns == INT64_MIN)
-        return;
-    at->low_ns[slot] = MAX(at->low_ns[slot], reference->last_start_ns - end_ns);
-    at->high_ns[slot] = MIN(at->high_ns[slot], reference->first_end_ns - start_ns);
-}
-
-/* Calls `visit` for each member of each synchronising collective, with the meeting's reference. */
-static void each_member(struct model *model, const struct whole *whole, struct reference *reference,
-                        uint32_t slot, member_visit *visit)
-{
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = clock->whole->shape_of[rank];
         uint32_t node = model->rank[rank].node;
 
-        for (uint32_t i = 0; shape && node < model->nodes && i < shape->fact.count; i++) {
-            const struct shape_item *item = &shape->fact.item[i];
-            const struct item_time *time = &whole->step_of[rank].time[i];
-            int64_t begin = whole->step_of[rank].begin_ns;
+        for (uint32_t i = 0; shape && node < model->nodes && i < shape->clocks; i++) {
+            const struct fact_step *step = &clock->whole->step_of[rank];
+            uint32_t item = shape->clock[i];
+            size_t at = (size_t)shape->comm[item] * CLOCK_INSTANCES + shape->ordinal[item];
 
-            if (item->kind != ITEM_COLL || !op_synchronises(item->what) ||
-                shape->ordinal[i] >= INSTANCES || item->count != 1)
-                continue;
-            visit(model, &reference[(size_t)shape->comm[i] * INSTANCES + shape->ordinal[i]], node,
-                  begin + time->start_ns, begin + time->end_ns, slot);
+            visit(clock, &clock->reference[at], node, &step->time[item], step->begin_ns);
         }
     }
 }
 
-static void node_settle(struct model_node *node, const struct model_node *first)
+static bool is_known(const struct clock *clock, uint32_t node)
 {
-    int64_t low = INT64_MIN / 4, high = INT64_MAX / 4;
+    return node == 0 ||
+           (clock->model->node[node].level > 0 && clock->model->node[node].level < clock->level &&
+            clock->model->node[node].aligned);
+}
 
-    for (int i = 0; i < CLOCK_STEPS; i++) {
-        low = MAX(low, node->low_ns[i]);
-        high = MIN(high, node->high_ns[i]);
-    }
-    if (low == INT64_MIN / 4 || high == INT64_MAX / 4)
-        return;       /* nothing bounds it yet */
-    if (low > high) { /* it drifted, or a time was wrong: older bounds go first */
-        for (int i = 0; i < CLOCK_STEPS; i++) {
-            node->low_ns[i] = INT64_MIN / 4;
-            node->high_ns[i] = INT64_MAX / 4;
-        }
+static void visit_known(struct clock *clock, struct reference *reference, uint32_t node,
+                        const struct item_time *time, int64_t begin_ns)
+{
+    const struct model_node *at = &clock->model->node[node];
+    int64_t begin = begin_ns + at->offset_ns;
+
+    if (!is_known(clock, node))
         return;
+    reference->last_start_ns = MAX(reference->last_start_ns, begin + time->start_ns - at->error_ns);
+    reference->first_end_ns = MIN(reference->first_end_ns, begin + time->end_ns + at->error_ns);
+    reference->members++; /* a running mean: the sum would not fit */
+    reference->end_ns += (begin + time->end_ns - reference->end_ns) / reference->members;
+}
+
+static void visit_bound(struct clock *clock, struct reference *reference, uint32_t node,
+                        const struct item_time *time, int64_t begin_ns)
+{
+    struct model_node *at = &clock->model->node[node];
+    struct clock_bound *bound = &at->bound[clock->slot];
+    int64_t start = begin_ns + time->start_ns, end = begin_ns + time->end_ns;
+
+    if (node == clock->first || reference->members == 0)
+        return;
+    if (at->level == 0)
+        at->level = clock->level;
+    if (at->level != clock->level)
+        return;
+    bound->low_ns = MAX(bound->low_ns, reference->last_start_ns - end);
+    bound->high_ns = MIN(bound->high_ns, reference->first_end_ns - start);
+    bound->ends++;
+    bound->end_ns += (reference->end_ns - end - bound->end_ns) / bound->ends;
+}
+
+static void bound_clear(struct clock_bound *bound)
+{
+    *bound = (struct clock_bound){ .low_ns = BOUND_LOW, .high_ns = BOUND_HIGH };
+}
+
+static void bounds_join(const struct model_node *node, struct clock_bound *all)
+{
+    bound_clear(all);
+    for (int i = 0; i < CLOCK_STEPS; i++) {
+        const struct clock_bound *bound = &node->bound[i];
+
+        if (!bound->ends)
+            continue;
+        all->low_ns = MAX(all->low_ns, bound->low_ns);
+        all->high_ns = MIN(all->high_ns, bound->high_ns);
+        all->ends++;
+        all->end_ns += (bound->end_ns - all->end_ns) / all->ends;
     }
-    node->offset_ns = low + (high - low) / 2;
-    node->error_ns = (high - low) / 2;
-    if (node->real_ns && first->real_ns)
-        node->offset_ns = MAX(low, MIN(high, node->real_ns - first->real_ns));
+}
+
+static void node_settle(struct model_node *node, const struct model_node *first, uint32_t slot)
+{
+    struct clock_bound all;
+
+    bounds_join(node, &all);
+    if (all.low_ns > all.high_ns) { /* it drifted or was set: only the newest step counts */
+        for (uint32_t i = 0; i < CLOCK_STEPS; i++) {
+            if (i != slot)
+                bound_clear(&node->bound[i]);
+        }
+        bounds_join(node, &all);
+    }
+    if (!all.ends || all.low_ns > all.high_ns)
+        return; /* nothing bounds it, or the times themselves are wrong */
+    if (node->real_ns && first->real_ns) {
+        int64_t wall = node->real_ns - first->real_ns;
+
+        if (wall - all.end_ns < WALL_NS && all.end_ns - wall < WALL_NS)
+            all.end_ns = wall;
+    }
+    node->offset_ns = MAX(all.low_ns, MIN(all.high_ns, all.end_ns));
+    node->error_ns = MAX(node->offset_ns - all.low_ns, all.high_ns - node->offset_ns);
     node->aligned = true;
 }
 
-static void bounds_clear(struct model *model, uint32_t slot)
+/* One level: what lower ones say about its nodes.  False: no node is that far away. */
+static bool level_align(struct clock *clock, size_t meetings)
 {
-    for (uint32_t i = 0; i < model->nodes; i++) {
-        struct model_node *node = &model->node[i];
+    bool any = false;
 
-        if (!node->aligned && node->high_ns[0] == 0 && node->low_ns[0] == 0) { /* new here */
-            for (int at = 0; at < CLOCK_STEPS; at++) {
-                node->low_ns[at] = INT64_MIN / 4;
-                node->high_ns[at] = INT64_MAX / 4;
-            }
-        }
-        node->low_ns[slot] = INT64_MIN / 4;
-        node->high_ns[slot] = INT64_MAX / 4;
+    for (size_t i = 0; i < meetings; i++)
+        clock->reference[i] =
+            (struct reference){ .last_start_ns = INT64_MIN, .first_end_ns = INT64_MAX };
+    each_member(clock, visit_known);
+    each_member(clock, visit_bound);
+    for (uint32_t node = 0; node < clock->model->nodes; node++) {
+        if (clock->model->node[node].level != clock->level)
+            continue;
+        node_settle(&clock->model->node[node], &clock->model->node[clock->first], clock->slot);
+        any = true;
     }
+    return any;
+}
+
+static bool all_done(const struct clock *clock)
+{
+    for (uint32_t node = 0; node < clock->model->nodes; node++) {
+        uint32_t level = clock->model->node[node].level;
+
+        if (node == clock->first)
+            continue;
+        if (level == 0 || level > clock->level)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t first_node(const struct model *model, const struct whole *whole)
+{
+    uint32_t rank = 0;
+
+    while (rank < model->world && !whole->shape_of[rank])
+        rank++;
+    return rank < model->world ? model->rank[rank].node : MODEL_NONE;
 }
 
 void clock_align(struct model *model, const struct whole *whole)
 {
-    const size_t meetings = (size_t)model->comms * INSTANCES;
+    const size_t meetings = (size_t)model->comms * CLOCK_INSTANCES;
+    struct clock clock = { .model = model, .whole = whole };
     CLEAN(free_clean) struct reference *reference = NULL;
-    uint32_t slot = (uint32_t)(whole->step % CLOCK_STEPS);
+    struct model_node *first;
 
     if (model->nodes < 2 || meetings == 0)
         return;
     reference = malloc(meetings * sizeof(*reference));
     if (!reference)
         return;
-    for (size_t i = 0; i < meetings; i++)
-        reference[i] = (struct reference){ INT64_MIN, INT64_MAX };
-    model->node[0].aligned = true;
-    bounds_clear(model, slot);
-    each_member(model, whole, reference, slot, visit_known);
-    each_member(model, whole, reference, slot, visit_bound);
-    for (uint32_t node = 1; node < model->nodes; node++)
-        node_settle(&model->node[node], &model->node[0]);
+    clock.reference = reference;
+    clock.slot = (uint32_t)(whole->step % CLOCK_STEPS);
+    clock.first = first_node(model, whole);
+    if (clock.first >= model->nodes)
+        return;
+    first = &model->node[clock.first];
+    first->offset_ns = first->error_ns = first->level = 0;
+    first->aligned = true;
+    for (uint32_t node = 0; node < model->nodes; node++)
+        bound_clear(&model->node[node].bound[clock.slot]);
+    for (clock.level = 1; clock.level <= LEVELS_MAX; clock.level++) {
+        if (!level_align(&clock, meetings) || all_done(&clock))
+            break;
+    }
 }

@@ -2,9 +2,10 @@
  *
  * Nobody leaves a synchronising collective before the last member enters it.  So each
  * instance bounds the offset between any two members' clocks from both sides, and the
- * intersection over the last steps gives the offset with a known error.  Within these bounds
- * the nodes' wall clocks are believed, which somebody usually keeps in step: where one side
- * always comes last, one of the bounds is far off and their middle means nothing.
+ * intersection over the last steps holds it for certain.  Within that, members leave at nearly
+ * the same time; where one side always comes last, one of the bounds is far off and their middle
+ * means nothing.  Wall clocks, which somebody usually keeps in step, are believed where they agree
+ * with that.
  */
 #ifndef LOCKSTEP_JUDGE_CLOCK_H
 #define LOCKSTEP_JUDGE_CLOCK_H

@@ -49,6 +49,8 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         court->exits = 0;
         court->crash_told = false;
         history_reset(&court->history);
+        for (uint32_t i = 0; i < court->model.nodes; i++)
+            court->model.node[i].level = 0; /* ranks may be elsewhere now */
     }
     court->model.attempt = MAX(attempt, court->model.attempt);
     ledger_attempt(court->book, attempt, mono_ns);

@@ -22,7 +22,7 @@ struct entry { /* one verdict over its life */
     uint64_t steps;      /* it was open in */
     double step_seconds; /* what the newest step lost to it */
     double cost_seconds; /* ... summed over all its steps */
-    int64_t told_ns;     /* when it was last emitted */
+    uint32_t attempt;    /* of a crash: the one that ended with it */
 };
 
 struct docket {
@@ -43,7 +43,7 @@ struct court {
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
     int64_t mono_to_real_ns;   /* from the newest tick */
-    struct fact_exit exit[64]; /* of this attempt, in the order they came */
+    struct fact_exit exit[64]; /* bad ones of this attempt */
     uint32_t exits;
     bool crash_told;    /* of this attempt */
     uint64_t last_step; /* newest whole step of all attempts */

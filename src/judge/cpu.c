@@ -25,7 +25,7 @@ static bool node_is_starved(const struct court *court, uint32_t node, double sca
     const struct history *history = &court->history;
     double typical = history->typical[node].pressure;
 
-    *pressure = history_pressure(history, &court->model, node, STEPS);
+    *pressure = history_pressure(history, node, STEPS);
     return *pressure - typical > PRESSURE_LEAST * scale &&
            *pressure > typical * (1 + (PRESSURE_TIMES - 1) * scale);
 }
@@ -77,9 +77,9 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
                     "%.1f ms a step ready but not running, %.1f ms throttled",
                     court->model.node[node].name, 100 * pressure,
                     100 * history->typical[node].pressure, delayed_ms, throttled_ms);
-    verdict_because(
-        &draft, "ring", "devices wait up to %.1f ms a step for the host, %.1f ms before",
-        history_host_ms(history, &court->model, node, STEPS), history->typical[node].host_ms);
+    verdict_because(&draft, "ring",
+                    "devices wait up to %.1f ms a step for the host, %.1f ms before",
+                    history_host_ms(history, node, STEPS), history->typical[node].host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     history_period_ms(history, STEPS), history->base_period_ms);
     court_find(court, &draft, &fresh);
@@ -114,7 +114,7 @@ static void cpu_step(struct court *court)
 
         if (!node_is_starved(court, node, scale, &pressure) ||
             period < history->base_period_ms * (1 + (SLOWER - 1) * scale) ||
-            history_host_ms(history, &court->model, node, STEPS) - history->typical[node].host_ms <
+            history_host_ms(history, node, STEPS) - history->typical[node].host_ms <
                 HOST_SHARE * scale * excess)
             continue;
         if (open) {

@@ -11,15 +11,28 @@
 #define SETTLE_NS INT64_C(1000000000) /* exits that belong together come within this */
 #define SAME_NS 50000000              /* seen within this: which was first cannot be told by time */
 
-void crash_exit(struct court *court, const struct fact_exit *fact)
-{
-    if (fact->attempt == court->model.attempt && court->exits < COUNT(court->exit))
-        court->exit[court->exits++] = *fact;
-}
-
 static bool is_bad(const struct fact_exit *fact)
 {
     return !fact->told && fact->status != 0 && fact->status != -1;
+}
+
+/* Keeps those that may be the culprit or an echo; of more than there is room for, the earliest. */
+void crash_exit(struct court *court, const struct fact_exit *fact)
+{
+    uint32_t latest = 0;
+
+    if (fact->attempt != court->model.attempt || !is_bad(fact))
+        return;
+    if (court->exits < COUNT(court->exit)) {
+        court->exit[court->exits++] = *fact;
+        return;
+    }
+    for (uint32_t i = 1; i < court->exits; i++) {
+        if (court->exit[i].mono_ns > court->exit[latest].mono_ns)
+            latest = i;
+    }
+    if (fact->mono_ns < court->exit[latest].mono_ns)
+        court->exit[latest] = *fact;
 }
 
 /* -1 when `a` is the likelier culprit of the two. */
@@ -101,8 +114,10 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     if (draft.layer == LAYER_UNKNOWN)
         verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");
     entry = court_find(court, &draft, &fresh);
-    if (entry)
+    if (entry) {
         entry->seen_step = court->last_step;
+        entry->attempt = court->model.attempt;
+    }
 }
 
 void crash_recovered(struct court *court, const struct past_step *past)
@@ -112,9 +127,12 @@ void crash_recovered(struct court *court, const struct past_step *past)
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
 
-        if (entry->verdict.kind != VERDICT_CRASH || !entry->open || cost <= 0)
+        /* Late steps of the attempt that crashed are no recovery. */
+        if (entry->verdict.kind != VERDICT_CRASH || !entry->open || cost <= 0 ||
+            entry->attempt >= court->model.attempt)
             continue;
-        entry->verdict.gpu_seconds = cost;
+        entry->cost_seconds += cost / court->model.world; /* of all its crashes */
+        entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
         entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
         entry->open = false;
         entry->changed = true;

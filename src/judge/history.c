@@ -21,6 +21,7 @@ static void past_fini(struct past_step *past)
     free(past->typical_ms);
     free(past->compute_ms);
     free(past->length_ms);
+    free(past->node);
     *past = (struct past_step){ 0 };
 }
 
@@ -137,7 +138,7 @@ static int excess_fill(const struct past_step *past, const struct model *model)
     if (!member || !value)
         return -ENOMEM;
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        past->excess_ms[rank] = past->compute_ms[rank] = 0;
+        past->excess_ms[rank] = past->compute_ms[rank] = past->typical_ms[rank] = 0;
         if (past->split[rank].present)
             member[count++] = (struct member){ model->rank[rank].peers, rank };
     }
@@ -148,6 +149,34 @@ static int excess_fill(const struct past_step *past, const struct model *model)
         group_excess(past, member + from, to - from, false, value, value + model->world);
         group_excess(past, member + from, to - from, true, value, value + model->world);
     }
+    return 0;
+}
+
+/* What the nodes' ranks had to wait for in the newest step, in one pass over the ranks. */
+static int nodes_fill(struct past_step *past, const struct model *model)
+{
+    CLEAN(free_clean) double *total = calloc(model->nodes + 1, sizeof(*total));
+    struct node_typical *grown =
+        total ? realloc(past->node, (model->nodes + 1) * sizeof(*grown)) : NULL;
+
+    if (!grown)
+        return -ENOMEM;
+    past->node = grown;
+    past->nodes = model->nodes;
+    memset(grown, 0, model->nodes * sizeof(*grown));
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        const struct rank_split *split = &past->split[rank];
+        uint32_t node = model->rank[rank].node;
+
+        if (node >= model->nodes || !split->present)
+            continue;
+        grown[node].pressure += (double)(split->delay_ns + split->throttled_ns);
+        grown[node].host_ms =
+            MAX(grown[node].host_ms, (double)(split_host_ns(split) + split->queued_ns) / 1e6);
+        total[node] += (double)split->total_ns;
+    }
+    for (uint32_t node = 0; node < model->nodes; node++)
+        grown[node].pressure = total[node] > 0 ? grown[node].pressure / total[node] : 0;
     return 0;
 }
 
@@ -175,8 +204,8 @@ static int baseline_update(struct history *history, const struct model *model)
         history->base_period_ms = period;
     for (uint32_t node = 0; node < model->nodes; node++) {
         struct node_typical *typical = &history->typical[node];
-        double pressure = history_pressure(history, model, node, BASE_STEPS);
-        double host_ms = history_host_ms(history, model, node, BASE_STEPS);
+        double pressure = history_pressure(history, node, BASE_STEPS);
+        double host_ms = history_host_ms(history, node, BASE_STEPS);
 
         if (typical->pressure < 0 || pressure < typical->pressure)
             typical->pressure = pressure;
@@ -205,15 +234,21 @@ static double noise_ms(const struct history *history)
 
 int history_judge(struct history *history, const struct model *model)
 {
-    const struct past_step *past;
+    struct past_step *past = &history->step[history->count % HISTORY_STEPS];
     int result;
 
     history->count++;
-    past = history_back(history, 0);
-    lengths_explain(history);
-    result = excess_fill(past, model);
+    result = lengths_explain(history, model);
+    if (result == 0)
+        result = excess_fill(past, model);
+    if (result == 0)
+        result = nodes_fill(past, model);
+    if (result < 0) {
+        history->count--; /* a step that is half there would mislead all that follow */
+        return result;
+    }
     history->noise_ms = noise_ms(history);
-    return result < 0 ? result : baseline_update(history, model);
+    return baseline_update(history, model);
 }
 
 /* ---- views over the last steps ---- */
@@ -272,45 +307,32 @@ double history_period_ms(const struct history *history, uint32_t steps)
     return median_f64(value, count);
 }
 
-double history_pressure(const struct history *history, const struct model *model, uint32_t node,
-                        uint32_t steps)
+double history_pressure(const struct history *history, uint32_t node, uint32_t steps)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps);
+    uint32_t count = window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct past_step *past = history_back(history, i);
-        double waited = 0, total = 0;
 
-        for (uint32_t rank = 0; rank < history->world; rank++) {
-            if (model->rank[rank].node != node || !past->split[rank].present)
-                continue;
-            waited += (double)(past->split[rank].delay_ns + past->split[rank].throttled_ns);
-            total += (double)past->split[rank].total_ns;
-        }
-        value[i] = total > 0 ? waited / total : 0;
+        if (node < past->nodes)
+            value[used++] = past->node[node].pressure;
     }
-    return median_f64(value, count);
+    return median_f64(value, used);
 }
 
-double history_host_ms(const struct history *history, const struct model *model, uint32_t node,
-                       uint32_t steps)
+double history_host_ms(const struct history *history, uint32_t node, uint32_t steps)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps);
+    uint32_t count = window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct past_step *past = history_back(history, i);
 
-        value[i] = 0;
-        for (uint32_t rank = 0; rank < history->world; rank++) {
-            const struct rank_split *split = &past->split[rank];
-
-            if (model->rank[rank].node == node && split->present)
-                value[i] = MAX(value[i], (double)(split_host_ns(split) + split->queued_ns) / 1e6);
-        }
+        if (node < past->nodes)
+            value[used++] = past->node[node].host_ms;
     }
-    return median_f64(value, count);
+    return median_f64(value, used);
 }
 
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

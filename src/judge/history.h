@@ -7,20 +7,22 @@
 
 #define HISTORY_STEPS 32
 
+struct node_typical { /* of a step, or of the steps before anything went wrong; -1: not known yet */
+    double pressure;  /* share of time its ranks waited for a cpu */
+    double host_ms;   /* see history_host_ms() */
+};
+
 struct past_step {
     uint64_t step;
     int64_t begin_ns;                           /* of the earliest rank, common clock */
     int64_t measured_ns, replayed_ns, ideal_ns; /* replayed and ideal 0: not replayed or no fit */
     struct rank_split *split;                   /* by rank */
     float *excess_ms; /* by rank: local work over the median of its peers, lengths explained away */
-    float *typical_ms; /* by rank: that median of its peers */
-    float *compute_ms; /* by rank: as the excess, of device compute alone */
-    float *length_ms;  /* by rank: what its lengths explain, over its peers' mean */
-};
-
-struct node_typical { /* of the steps before anything went wrong; -1: not known yet */
-    double pressure;  /* share of time its ranks waited for a cpu */
-    double host_ms;   /* see history_host_ms() */
+    float *typical_ms;         /* by rank: that median of its peers */
+    float *compute_ms;         /* by rank: as the excess, of device compute alone */
+    float *length_ms;          /* by rank: what its lengths explain, over its peers' mean */
+    struct node_typical *node; /* by node: of this step */
+    uint32_t nodes;
 };
 
 struct history {
@@ -52,13 +54,11 @@ double history_period_ms(const struct history *history, uint32_t steps); /* medi
 /* Share of the last n steps in which a node's ranks were ready but had no cpu: mean of its ranks,
  * median over the steps.
  */
-double history_pressure(const struct history *history, const struct model *model, uint32_t node,
-                        uint32_t steps);
+double history_pressure(const struct history *history, uint32_t node, uint32_t steps);
 /* Host time of a node that its devices had to wait for: the worst of its ranks in each step, median
  * over the last n steps.
  */
-double history_host_ms(const struct history *history, const struct model *model, uint32_t node,
-                       uint32_t steps);
+double history_host_ms(const struct history *history, uint32_t node, uint32_t steps);
 /* Median of a part of the split over the last n steps. */
 typedef int64_t split_part(const struct rank_split *split);
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

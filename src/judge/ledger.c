@@ -2,8 +2,9 @@
  *
  * Within a step: what the replay says the step was longer than with everybody at their
  * peers' typical work is straggler-wait (imbalance as far as lengths explain it), once for
- * each rank: as excess work on the slow one, as waiting on the others.  Waiting beyond that is
- * structural (pipeline bubbles, uneven stages) and so imbalance.
+ * each rank: as excess work on the slow one, as waiting on the others, and as transfers that
+ * nothing hides any more, since the step is longer for all by the same.  Waiting beyond that
+ * is structural (pipeline bubbles, uneven stages) and so imbalance.
  */
 #include "judge/ledger.h"
 
@@ -95,7 +96,8 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->end_ns = 0;
     book->failed = false;
     book->attempt = attempt;
-    memset(book->stepped, 0, book->ranks * sizeof(*book->stepped));
+    for (uint32_t rank = 0; rank < book->ranks; rank++)
+        book->stepped[rank] = false;
 }
 
 void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well)
@@ -170,11 +172,9 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
     double over = MIN(MAX(0, local - typical_ms / 1e3), parts->excess);
-    double transfer = (double)split->transfer_ns / 1e9;
-    /* The step was `excess` longer for this rank, too: as work, as waiting, or as transfers that
-     * would have been hidden behind work, had everybody come in time.
-     */
     double waited = MIN(wait, parts->excess - over);
+    double transfer = (double)split->transfer_ns / 1e9;
+    /* A late rank also brings to light transfers that are else hidden behind compute. */
     double bared = MIN(transfer, parts->excess - over - waited), lost = over + waited + bared;
 
     idle = MIN(idle, local - over);
@@ -191,6 +191,25 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
                  split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
         1e9;
     seconds[LEDGER_UNATTRIBUTED] += idle;
+}
+
+/* One rank's step.  Where clocks are found to be elsewhere than before, a step may begin before the
+ * last one ended: only what is new of it counts, so that the sum stays ranks × wall time.
+ */
+static void account_step(struct ledger_book *book, uint32_t rank, const struct rank_split *split,
+                         const double seconds[LEDGER_BUCKETS], struct step_account *kept)
+{
+    int64_t end = split->begin_ns + split->total_ns, fresh = end - book->until_ns[rank];
+    double share;
+
+    if (fresh <= 0 || split->total_ns <= 0)
+        return;
+    share = (double)fresh / (double)split->total_ns;
+    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+        book->total.gpu_seconds[bucket] += share * seconds[bucket];
+        kept->seconds[bucket] += share * seconds[bucket];
+    }
+    book->until_ns[rank] = end;
 }
 
 void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past)
@@ -216,11 +235,7 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
             account(book, rank, split->begin_ns, LEDGER_UNATTRIBUTED); /* steps we did not see */
         book->stepped[rank] = true;
         rank_parts(split, (double)past->typical_ms[rank], &parts, seconds);
-        for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
-            book->total.gpu_seconds[bucket] += seconds[bucket];
-            kept->seconds[bucket] += seconds[bucket];
-        }
-        book->until_ns[rank] = MAX(book->until_ns[rank], split->begin_ns + split->total_ns);
+        account_step(book, rank, split, seconds, kept);
     }
     book->total.steps++;
     book->total.unfit_steps = court->unfit_steps;

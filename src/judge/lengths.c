@@ -1,12 +1,15 @@
 /* lengths.c - least squares of device compute on tokens and sum of squared lengths.
  *
  * Attention is quadratic in a sequence's length and the rest linear in tokens, so these two
- * explain what uneven data does to a rank.  Both are divided by their means first: the
- * normal equations then have numbers near one.
+ * explain what uneven data does to a rank.  All are taken relative to the mean of the rank's
+ * peers and about it: a stage with more work than another must not blur what lengths do, and
+ * what they do grows with its work.
  */
 #include "judge/lengths.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -17,13 +20,23 @@
 #define VARY_SHARE 0.01 /* lengths that differ by less than this do not matter */
 
 struct sums {
-    double n, a, b, y, aa, ab, bb, ay, by, yy;
+    double n, aa, ab, bb, ay, by, yy;
+};
+
+struct group { /* of peers: sums, then means, over the samples */
+    double n, tokens, squares, compute_ms;
 };
 
 struct model_fit {
-    double mean_a, mean_b;
-    double at_a, at_b; /* milliseconds per unit of tokens / mean and squares / mean */
+    double at_a, at_b; /* share of the compute, per unit of tokens / mean and squares / mean */
     double explained;
+};
+
+struct window {
+    const struct history *history;
+    const struct model *model;
+    struct group *group;
+    uint32_t steps, stride;
 };
 
 static const struct rank_split *sample(const struct past_step *past, uint32_t rank)
@@ -33,46 +46,62 @@ static const struct rank_split *sample(const struct past_step *past, uint32_t ra
     return split->present && split->has_lengths ? split : NULL;
 }
 
-static void means(const struct history *history, uint32_t steps, uint32_t stride,
-                  struct model_fit *fit, double *count)
+static struct group *group_of(const struct window *window, uint32_t rank)
 {
-    *count = fit->mean_a = fit->mean_b = 0;
-    for (uint32_t back = 0; back < steps; back++) {
-        for (uint32_t rank = 0; rank < history->world; rank += stride) {
-            const struct rank_split *split = sample(history_back(history, back), rank);
-
-            if (!split)
-                continue;
-            fit->mean_a += split->tokens;
-            fit->mean_b += split->squares;
-            (*count)++;
-        }
-    }
-    if (*count > 0) {
-        fit->mean_a /= *count;
-        fit->mean_b /= *count;
-    }
+    return &window->group[window->model->rank[rank].peers];
 }
 
-static void sums_fill(const struct history *history, uint32_t steps, uint32_t stride,
-                      const struct model_fit *fit, struct sums *sums)
+static double means(const struct window *window)
 {
-    for (uint32_t back = 0; back < steps; back++) {
-        const struct past_step *past = history_back(history, back);
+    double count = 0;
 
-        for (uint32_t rank = 0; rank < history->world; rank += stride) {
-            const struct rank_split *split = sample(past, rank);
-            double a, b, y;
+    for (uint32_t back = 0; back < window->steps; back++) {
+        for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
+            const struct rank_split *split = sample(history_back(window->history, back), rank);
+            struct group *group = group_of(window, rank);
 
             if (!split)
                 continue;
-            a = split->tokens / fit->mean_a - 1;
-            b = split->squares / fit->mean_b - 1;
-            y = (double)split->compute_ns / 1e6;
+            group->n++;
+            group->tokens += split->tokens;
+            group->squares += split->squares;
+            group->compute_ms += (double)split->compute_ns / 1e6;
+            count++;
+        }
+    }
+    for (uint32_t i = 0; i < window->model->peer_groups; i++) {
+        struct group *group = &window->group[i];
+
+        if (group->n > 0) {
+            group->tokens /= group->n;
+            group->squares /= group->n;
+            group->compute_ms /= group->n;
+        }
+    }
+    return count;
+}
+
+static bool group_counts(const struct group *group)
+{
+    return group->n > 0 && group->tokens > 0 && group->squares > 0 && group->compute_ms > 0;
+}
+
+static void sums_fill(const struct window *window, struct sums *sums)
+{
+    for (uint32_t back = 0; back < window->steps; back++) {
+        const struct past_step *past = history_back(window->history, back);
+
+        for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
+            const struct rank_split *split = sample(past, rank);
+            const struct group *group = group_of(window, rank);
+            double a, b, y;
+
+            if (!split || !group_counts(group))
+                continue;
+            a = split->tokens / group->tokens - 1;
+            b = split->squares / group->squares - 1;
+            y = (double)split->compute_ns / 1e6 / group->compute_ms - 1;
             sums->n++;
-            sums->a += a;
-            sums->b += b;
-            sums->y += y;
             sums->aa += a * a;
             sums->ab += a * b;
             sums->bb += b * b;
@@ -83,72 +112,78 @@ static void sums_fill(const struct history *history, uint32_t steps, uint32_t st
     }
 }
 
-/* Solves for the two slopes about the means; tokens and squares are nearly the same thing when all
+/* Solves for the two slopes; tokens and squares are nearly the same thing when all
  * sequences are equal, so the smaller pivot falls back to one of them.
  */
-static void solve(struct sums *s, struct model_fit *fit)
+static void solve(const struct sums *s, struct model_fit *fit)
 {
-    double aa = s->aa - s->a * s->a / s->n, bb = s->bb - s->b * s->b / s->n;
-    double ab = s->ab - s->a * s->b / s->n, ay = s->ay - s->a * s->y / s->n;
-    double by = s->by - s->b * s->y / s->n, yy = s->yy - s->y * s->y / s->n;
-    double det = aa * bb - ab * ab;
+    double det = s->aa * s->bb - s->ab * s->ab;
 
-    fit->at_a = fit->at_b = fit->explained = 0;
-    if (det > 1e-6 * aa * bb && det > 0) {
-        fit->at_a = (ay * bb - by * ab) / det;
-        fit->at_b = (by * aa - ay * ab) / det;
-    } else if (bb > 0 && bb >= aa) {
-        fit->at_b = by / bb;
-    } else if (aa > 0) {
-        fit->at_a = ay / aa;
+    *fit = (struct model_fit){ 0 };
+    if (det > 1e-6 * s->aa * s->bb && det > 0) {
+        fit->at_a = (s->ay * s->bb - s->by * s->ab) / det;
+        fit->at_b = (s->by * s->aa - s->ay * s->ab) / det;
+    } else if (s->bb > 0 && s->bb >= s->aa) {
+        fit->at_b = s->by / s->bb;
+    } else if (s->aa > 0) {
+        fit->at_a = s->ay / s->aa;
     }
-    if (yy > 0)
-        fit->explained = MAX(0, MIN(1, (fit->at_a * ay + fit->at_b * by) / yy));
+    if (s->yy > 0)
+        fit->explained = MAX(0, MIN(1, (fit->at_a * s->ay + fit->at_b * s->by) / s->yy));
 }
 
-static void predict(const struct history *history, const struct model_fit *fit,
-                    struct past_step *past)
+/* What the lengths of each rank explain, over the mean of its peers in this step. */
+static int predict(const struct window *window, const struct model_fit *fit, struct past_step *past)
 {
-    double mean = 0, count = 0;
+    CLEAN(free_clean) double *mean = calloc(2 * (size_t)window->model->peer_groups, sizeof(*mean));
+    double *count = mean ? mean + window->model->peer_groups : NULL;
 
-    for (uint32_t rank = 0; rank < history->world; rank++) {
+    if (!mean)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < window->history->world; rank++) {
         const struct rank_split *split = sample(past, rank);
+        const struct group *group = group_of(window, rank);
 
-        if (!split)
+        if (!split || !group_counts(group))
             continue;
-        past->length_ms[rank] = (float)(fit->at_a * (split->tokens / fit->mean_a - 1) +
-                                        fit->at_b * (split->squares / fit->mean_b - 1));
-        mean += (double)past->length_ms[rank];
-        count++;
+        past->length_ms[rank] =
+            (float)(group->compute_ms * (fit->at_a * (split->tokens / group->tokens - 1) +
+                                         fit->at_b * (split->squares / group->squares - 1)));
+        mean[window->model->rank[rank].peers] += (double)past->length_ms[rank];
+        count[window->model->rank[rank].peers]++;
     }
-    for (uint32_t rank = 0; rank < history->world && count > 0; rank++) {
-        if (sample(past, rank))
-            past->length_ms[rank] -= (float)(mean / count);
+    for (uint32_t rank = 0; rank < window->history->world; rank++) {
+        uint32_t group = window->model->rank[rank].peers;
+
+        if (sample(past, rank) && count[group] > 1)
+            past->length_ms[rank] -= (float)(mean[group] / count[group]);
     }
+    return 0;
 }
 
-void lengths_explain(struct history *history)
+int lengths_explain(struct history *history, const struct model *model)
 {
     struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
-    uint32_t steps = MIN(MIN(history->count, FIT_STEPS), HISTORY_STEPS);
-    uint32_t stride = history->world * steps / FIT_SAMPLES + 1;
+    CLEAN(free_clean) struct group *group = calloc(model->peer_groups + 1, sizeof(*group));
+    struct window window = { history, model, group,
+                             MIN(MIN(history->count, FIT_STEPS), HISTORY_STEPS), 0 };
     struct model_fit fit;
     struct sums sums = { 0 };
-    double count, spread;
 
+    if (!group)
+        return -ENOMEM;
+    /* Odd, so that groups of every second, fourth, eighth rank all have samples. */
+    window.stride = (uint32_t)((uint64_t)history->world * window.steps / FIT_SAMPLES) | 1;
     memset(past->length_ms, 0, history->world * sizeof(float));
     history->lengths_vary = false;
     history->explained = 0;
-    means(history, steps, stride, &fit, &count);
-    if (count < 2 || fit.mean_a <= 0 || fit.mean_b <= 0)
-        return;
-    sums_fill(history, steps, stride, &fit, &sums);
-    spread = sqrt(MAX(0, sums.aa - sums.a * sums.a / sums.n) / sums.n);
-    spread = MAX(spread, sqrt(MAX(0, sums.bb - sums.b * sums.b / sums.n) / sums.n));
-    history->lengths_vary = spread > VARY_SHARE;
-    if (!history->lengths_vary || count < FIT_LEAST)
-        return;
+    if (means(&window) < 2)
+        return 0;
+    sums_fill(&window, &sums);
+    history->lengths_vary = sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > VARY_SHARE;
+    if (!history->lengths_vary || sums.n < FIT_LEAST)
+        return 0;
     solve(&sums, &fit);
     history->explained = fit.explained;
-    predict(history, &fit, past);
+    return predict(&window, &fit, past);
 }

@@ -4,7 +4,7 @@
 
 #include "judge/history.h"
 
-/* Sets length_ms of the newest step, and the history's `explained` and `lengths_vary`. */
-void lengths_explain(struct history *history);
+/* Sets length_ms of the newest step, and the history's `explained` and `lengths_vary`.  -ENOMEM. */
+int lengths_explain(struct history *history, const struct model *model);
 
 #endif

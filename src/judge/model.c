@@ -8,6 +8,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "lockstep/probe.h"
 
 #define MODEL_SHAPES_MAX 65536
 #define MODEL_COMMS_MAX (1u << 20)
@@ -49,6 +50,7 @@ static void shape_destroy(struct model_shape *shape)
     fact_shape_fini(&shape->fact);
     free(shape->comm);
     free(shape->ordinal);
+    free(shape->clock);
     free(shape);
 }
 
@@ -70,6 +72,20 @@ void model_fini(struct model *model)
     map_fini(&model->class_by_hash);
     map_fini(&model->index_of);
     *model = (struct model){ 0 };
+}
+
+bool op_synchronises(unsigned op)
+{
+    switch (op) {
+    case LOCKSTEP_OP_ALL_REDUCE:
+    case LOCKSTEP_OP_REDUCE_SCATTER:
+    case LOCKSTEP_OP_ALL_GATHER:
+    case LOCKSTEP_OP_ALL_TO_ALL:
+    case LOCKSTEP_OP_BARRIER:
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* Makes room for one more in an array that grows by doubling; `used` is the count so far. */
@@ -310,6 +326,9 @@ static int shape_resolve(struct model *model, struct model_shape *shape)
         if (!count)
             return -ENOMEM;
         shape->ordinal[i] = (uint32_t)(*count)++;
+        if (item->kind == ITEM_COLL && item->count == 1 && op_synchronises(item->what) &&
+            shape->ordinal[i] < CLOCK_INSTANCES)
+            shape->clock[shape->clocks++] = i;
         structure = hash64_u64(structure, key ^ i);
     }
     shape->structure = structure;
@@ -327,8 +346,9 @@ static int shape_make(struct model *model, struct fact_shape *fact, struct model
     *fact = (struct fact_shape){ 0 };
     shape->comm = malloc((shape->fact.count + 1) * sizeof(*shape->comm));
     shape->ordinal = calloc(shape->fact.count + 1, sizeof(*shape->ordinal));
+    shape->clock = malloc((shape->fact.count + 1) * sizeof(*shape->clock));
     shape->class = class_get(model, &shape->fact);
-    if (shape->comm && shape->ordinal && shape->class)
+    if (shape->comm && shape->ordinal && shape->clock && shape->class)
         result = shape_resolve(model, shape);
     if (result < 0)
         shape_destroy(shape);

@@ -64,6 +64,8 @@ struct model_shape {
     struct model_class *class;
     uint32_t *comm;    /* by item: slot in model.comm, MODEL_NONE */
     uint32_t *ordinal; /* by item: how many of its communicator (and peer, direction) came before */
+    uint32_t *clock;   /* items that tell something about clocks: the first of each communicator */
+    uint32_t clocks;
 };
 
 struct model_comm {
@@ -82,12 +84,17 @@ struct model_rank {
 };
 
 #define CLOCK_STEPS 16
+#define CLOCK_INSTANCES 8 /* of a communicator and step that are looked at */
 struct model_node {
     char name[FACT_NAME];
     int64_t offset_ns, error_ns; /* add the offset to this node's times; known within error */
     int64_t real_ns; /* its wall clock minus its monotonic clock, as its agent said; 0: not said */
-    int64_t low_ns[CLOCK_STEPS],
-        high_ns[CLOCK_STEPS]; /* bounds of the offset from the last steps */
+    struct clock_bound { /* of the offset, from one of the last steps */
+        int64_t low_ns, high_ns;
+        int64_t end_ns; /* by which all members leave a collective at the same time, on average */
+        uint32_t ends;  /* collectives in that */
+    } bound[CLOCK_STEPS];
+    uint32_t level; /* collectives from here to the first rank's node; 0: not known */
     bool aligned;
 };
 
@@ -96,6 +103,7 @@ struct whole {
     uint64_t step;
     uint32_t attempt, have;
     bool torn;                 /* of some rank only the borders are known */
+    int64_t waits_ns;          /* since when it waits for all ranks, by the caller's clock */
     struct fact_step *step_of; /* by rank; count 0 and shape 0 where missing */
     struct model_shape **shape_of;
 };
@@ -117,6 +125,8 @@ struct model {
     bool peers_stale;
     uint32_t peer_groups;
 };
+
+bool op_synchronises(unsigned op); /* nobody leaves before the last member enters */
 
 void model_fini(struct model *model);
 int model_resize(struct model *model, uint32_t world); /* grows only; -ENOMEM, -E2BIG */

@@ -10,7 +10,7 @@
 #include "judge/median.h"
 #include "judge/program_parts.h"
 
-#define FIT_PER_MILLE 20
+#define FIT_SHARE 0.02
 
 int program_create(struct program **ret)
 {
@@ -149,7 +149,7 @@ bool program_fits(struct program *program)
 {
     int64_t off = llabs(program_replayed_ns(program) - program->measured);
 
-    return program->measured > 0 && off * 1000 <= program->measured * FIT_PER_MILLE;
+    return program->measured > 0 && (double)off <= (double)program->measured * FIT_SHARE;
 }
 
 static bool op_is_local(const struct op_info *info)

@@ -38,20 +38,6 @@ void splitter_destroy(struct splitter *splitter)
     free(splitter);
 }
 
-bool op_synchronises(unsigned op)
-{
-    switch (op) {
-    case LOCKSTEP_OP_ALL_REDUCE:
-    case LOCKSTEP_OP_REDUCE_SCATTER:
-    case LOCKSTEP_OP_ALL_GATHER:
-    case LOCKSTEP_OP_ALL_TO_ALL:
-    case LOCKSTEP_OP_BARRIER:
-        return true;
-    default:
-        return false;
-    }
-}
-
 int64_t split_host_ns(const struct rank_split *split)
 {
     return split->host_ns[0] + split->host_ns[LOCKSTEP_PHASE_FORWARD] +

@@ -53,6 +53,4 @@ uint32_t split_meeting_number(const struct splitter *splitter, const struct mode
 uint32_t split_meetings(const struct splitter *splitter);
 const struct meeting *split_meeting_base(const struct splitter *splitter); /* number 0 */
 
-bool op_synchronises(unsigned op); /* nobody leaves before the last member enters */
-
 #endif

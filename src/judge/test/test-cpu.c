@@ -1,0 +1,127 @@
+/* test-cpu.c - a node whose ranks get no cpu. */
+#include "judge/test/bench.h"
+
+#define MS INT64_C(1000000)
+
+static struct bench eight_on_two_nodes(void)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench;
+
+    config.per_node = 4;
+    bench = bench_open(&config);
+    for (uint32_t rank = 0; rank < 8; rank++)
+        bench.lab->fault.delay_ns[rank] = MS / 10;
+    lab_judge_many(bench.lab, &bench.court, 14);
+    return bench;
+}
+
+/* Ranks 4 to 7, on node n1, hang about for a cpu at a place that moves. */
+static void starve(struct bench *bench, bool longer, bool quota, uint32_t steps)
+{
+    struct lab_fault *fault = &bench->lab->fault;
+
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t rank = 4; rank < 8; rank++) {
+            int64_t ns = (rank % 4 == step % 4 ? 22 : 12) * MS;
+
+            fault->delay_ns[rank] = quota ? MS / 10 : ns;
+            fault->throttled_ns[rank] = quota ? ns : 0;
+            fault->sleep_ns[rank] = longer ? ns : 0;
+            fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+        }
+        lab_judge(bench->lab, &bench->court);
+    }
+}
+
+static void a_starved_node_is_named_as_a_whole(void **state)
+{
+    (void)state;
+    for (int quota = 0; quota < 2; quota++) {
+        struct bench bench = eight_on_two_nodes();
+        const struct entry *entry;
+
+        starve(&bench, true, quota, 12);
+        assert_int_equal(lab_open_count(&bench.court, 0), 1);
+        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        assert_non_null(entry);
+        assert_int_equal(entry->verdict.layer, LAYER_CPU);
+        assert_int_equal(entry->verdict.node_count, 1);
+        assert_string_equal(entry->verdict.node[0], "n1");
+        assert_int_equal(entry->verdict.rank_count, 4);
+        assert_non_null(strstr(entry->verdict.cause, quota ? "quota" : "other processes"));
+        bench_close(&bench);
+    }
+}
+
+static void starvation_that_makes_no_step_longer_is_nothing(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+
+    (void)state;
+    starve(&bench, false, false, 40);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void longer_steps_without_starvation_are_not_the_cpus(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+
+    (void)state;
+    bench.lab->fault.all = 0.2;
+    lab_judge_many(bench.lab, &bench.court, 30);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void it_closes_when_the_cpus_come_back(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+
+    (void)state;
+    starve(&bench, true, false, 12);
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    for (uint32_t rank = 4; rank < 8; rank++) {
+        bench.lab->fault.sleep_ns[rank] = 0;
+        bench.lab->fault.delay_ns[rank] = MS / 10;
+    }
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    assert_int_equal(bench.court.docket.count, 1);
+    bench_close(&bench);
+}
+
+static void a_slow_device_beside_a_starved_node_is_still_named(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+    bool named = false;
+
+    (void)state;
+    starve(&bench, true, false, 8);
+    bench.lab->fault.stretch[1] = 0.3;
+    starve(&bench, true, false, 20);
+    for (uint32_t i = 0; lab_open(&bench.court, VERDICT_STRAGGLER, i); i++) {
+        const struct verdict *verdict = &lab_open(&bench.court, VERDICT_STRAGGLER, i)->verdict;
+
+        if (verdict->layer == LAYER_GPU) {
+            assert_int_equal(verdict->rank[0], 1);
+            named = true;
+        }
+    }
+    assert_true(named);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_starved_node_is_named_as_a_whole),
+        cmocka_unit_test(starvation_that_makes_no_step_longer_is_nothing),
+        cmocka_unit_test(longer_steps_without_starvation_are_not_the_cpus),
+        cmocka_unit_test(it_closes_when_the_cpus_come_back),
+        cmocka_unit_test(a_slow_device_beside_a_starved_node_is_still_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

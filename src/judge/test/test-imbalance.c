@@ -1,0 +1,166 @@
+/* test-imbalance.c - work that is split unevenly, and what is not that. */
+#include "judge/test/bench.h"
+
+static const struct entry *only(const struct bench *bench, unsigned kind, unsigned layer)
+{
+    const struct entry *entry = lab_open(&bench->court, kind, 0);
+
+    assert_non_null(entry);
+    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(bench->court.docket.count, 1);
+    assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
+    return entry;
+}
+
+static void uneven_lengths_that_move_are_the_datas(void **state)
+{
+    static const uint32_t layouts[][3] = { { 1, 1, 4 }, { 1, 1, 8 }, { 2, 1, 4 }, { 1, 2, 4 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            struct lab_config config = layout(layouts[i][0], layouts[i][1], layouts[i][2]);
+            struct bench bench;
+
+            config.seed = seed;
+            bench = bench_open(&config);
+            bench.lab->fault.uneven = 0.15;
+            lab_judge_many(bench.lab, &bench.court, 60);
+            only(&bench, VERDICT_IMBALANCE, LAYER_DATA);
+            bench_close(&bench);
+        }
+    }
+}
+
+static void stages_of_unequal_work_do_not_blur_what_lengths_explain(void **state)
+{
+    struct lab_config config = layout(1, 4, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    bench.lab->fault.uneven = 0.1;
+    bench.lab->fault.heavier[0] = 1;
+    bench.lab->fault.heavier[2] = 0.4;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_true(bench.court.history.explained > 0.95);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    bench_close(&bench);
+}
+
+static void lengths_that_are_nearly_equal_are_nothing(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    bench.lab->fault.uneven = 0.0025;
+    lab_judge_many(bench.lab, &bench.court, 200);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void a_straggler_is_found_on_top_of_uneven_lengths(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        struct lab_config config = layout(1, 1, 8);
+        const struct entry *entry;
+        struct bench bench;
+
+        config.seed = seed;
+        bench = bench_open(&config);
+        bench.lab->fault.uneven = 0.1;
+        lab_judge_many(bench.lab, &bench.court, 20);
+        bench.lab->fault.stretch[3] = 0.5;
+        lab_judge_many(bench.lab, &bench.court, 20);
+        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        assert_non_null(entry);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        assert_int_equal(entry->verdict.rank[0], 3);
+        assert_int_equal(entry->verdict.layer, LAYER_GPU);
+        bench_close(&bench);
+    }
+}
+
+static void a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline(void **state)
+{
+    struct lab_config config = layout(1, 2, 4);
+    const struct entry *entry;
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    bench.lab->fault.uneven = 0.1;
+    bench.lab->fault.heavier[1] = 0.5; /* stages differ for reasons of their own */
+    lab_judge_many(bench.lab, &bench.court, 20);
+    bench.lab->fault.stretch[6] = 0.4;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+    assert_non_null(entry);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    assert_int_equal(entry->verdict.rank[0], 6);
+    bench_close(&bench);
+}
+
+static void a_straggler_with_even_lengths_is_not_explained_by_them(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    bench.lab->fault.stretch[2] = 0.3;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 0);
+    only(&bench, VERDICT_STRAGGLER, LAYER_GPU);
+    bench_close(&bench);
+}
+
+static void a_heavy_stage_is_named_with_its_ranks(void **state)
+{
+    static const uint32_t layouts[][3] = { { 1, 2, 2 }, { 1, 4, 2 }, { 2, 2, 2 }, { 1, 4, 1 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        struct lab_config config = layout(layouts[i][0], layouts[i][1], layouts[i][2]);
+
+        for (uint32_t stage = 0; stage < config.pp; stage++) {
+            struct bench bench = bench_open(&config);
+            const struct entry *entry;
+
+            bench.lab->fault.heavier[stage] = 0.5;
+            lab_judge_many(bench.lab, &bench.court, 30);
+            entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+            assert_int_equal(entry->verdict.rank_count, config.tp * config.dp);
+            for (uint32_t k = 0; k < entry->verdict.rank_count; k++)
+                assert_int_equal(bench.lab->rank[entry->verdict.rank[k]].pp, stage);
+            bench_close(&bench);
+        }
+    }
+}
+
+static void equal_stages_are_nothing(void **state)
+{
+    struct lab_config config = layout(1, 4, 2);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 300);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uneven_lengths_that_move_are_the_datas),
+        cmocka_unit_test(stages_of_unequal_work_do_not_blur_what_lengths_explain),
+        cmocka_unit_test(lengths_that_are_nearly_equal_are_nothing),
+        cmocka_unit_test(a_straggler_is_found_on_top_of_uneven_lengths),
+        cmocka_unit_test(a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline),
+        cmocka_unit_test(a_straggler_with_even_lengths_is_not_explained_by_them),
+        cmocka_unit_test(a_heavy_stage_is_named_with_its_ranks),
+        cmocka_unit_test(equal_stages_are_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* test-ledger.c - every GPU-second in one bucket, and the injected ones in theirs. */
+#include "judge/test/bench.h"
+
+#define MS INT64_C(1000000)
+#define STEPS 40
+
+static double bucket(const struct bench *bench, enum ledger_bucket which)
+{
+    struct ledger ledger;
+
+    ledger_read(bench->court.book, &ledger);
+    return ledger.gpu_seconds[which];
+}
+
+static double sum_is_whole(const struct bench *bench)
+{
+    struct ledger ledger;
+    double sum = 0, whole;
+
+    ledger_read(bench->court.book, &ledger);
+    for (int i = 0; i < LEDGER_BUCKETS; i++) {
+        assert_true(ledger.gpu_seconds[i] >= -1e-9);
+        sum += ledger.gpu_seconds[i];
+    }
+    whole = ledger.wall_seconds * ledger.ranks;
+    if (whole < sum - 1e-6 * sum || whole > sum + 1e-6 * sum)
+        fail_msg("buckets hold %.9f s of %.9f s", sum, whole);
+    return sum;
+}
+
+static void near(double value, double wanted, double within)
+{
+    if (value < wanted * (1 - within) || value > wanted * (1 + within))
+        fail_msg("%.6f is not within %.0f %% of %.6f", value, 100 * within, wanted);
+}
+
+static int64_t now_of(const struct lab *lab)
+{
+    int64_t now = 0;
+
+    for (uint32_t rank = 0; rank < lab->world; rank++)
+        now = MAX(now, lab->rank[rank].begin_ns + lab->rank[rank].duration_ns);
+    return now;
+}
+
+static const uint32_t layouts[][3] = {
+    { 1, 1, 4 }, { 1, 1, 8 }, { 2, 1, 2 }, { 1, 2, 2 }, { 2, 2, 2 }, { 1, 4, 2 },
+};
+
+static void a_healthy_run_leaves_next_to_nothing_unattributed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        struct lab_config config = layout(layouts[i][0], layouts[i][1], layouts[i][2]);
+        struct bench bench = bench_open(&config);
+        double sum;
+
+        lab_judge_many(bench.lab, &bench.court, STEPS);
+        court_end(&bench.court, now_of(bench.lab) + 10 * MS);
+        sum = sum_is_whole(&bench);
+        assert_true(bucket(&bench, LEDGER_UNATTRIBUTED) <= 0.01 * sum);
+        assert_true(bucket(&bench, LEDGER_STRAGGLER_WAIT) <= 0.02 * sum);
+        assert_true(bucket(&bench, LEDGER_PRODUCTIVE) > 0.3 * sum);
+        near(bucket(&bench, LEDGER_START_UP), 1.0 * bench.lab->world, 0.001);
+        bench_close(&bench);
+    }
+}
+
+static void a_stretch_is_straggler_wait(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        struct lab_config config = layout(layouts[i][0], layouts[i][1], layouts[i][2]);
+        static const struct lab_fault none;
+        struct bench bench = bench_open(&config);
+        double before, lost = 0;
+
+        lab_judge_many(bench.lab, &bench.court, 12);
+        before = bucket(&bench, LEDGER_STRAGGLER_WAIT);
+        bench.lab->fault.stretch[1] = 0.5;
+        for (int step = 0; step < STEPS; step++) {
+            lab_judge(bench.lab, &bench.court);
+            lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
+        }
+        sum_is_whole(&bench);
+        near(bucket(&bench, LEDGER_STRAGGLER_WAIT) - before, lost * bench.lab->world, 0.05);
+        bench_close(&bench);
+    }
+}
+
+static void a_host_sleep_is_straggler_wait(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    static const struct lab_fault none;
+    struct bench bench = bench_open(&config);
+    double before, lost = 0;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    before = bucket(&bench, LEDGER_STRAGGLER_WAIT);
+    bench.lab->fault.sleep_ns[2] = 30 * MS;
+    bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (int step = 0; step < STEPS; step++) {
+        lab_judge(bench.lab, &bench.court);
+        lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
+    }
+    sum_is_whole(&bench);
+    near(bucket(&bench, LEDGER_STRAGGLER_WAIT) - before, lost * 8, 0.05);
+    bench_close(&bench);
+}
+
+static void uneven_lengths_are_imbalance(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    static const struct lab_fault none;
+    double before, straggler, lost = 0;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    bench.lab->fault.uneven = 0.15;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    before = bucket(&bench, LEDGER_IMBALANCE);
+    straggler = bucket(&bench, LEDGER_STRAGGLER_WAIT);
+    for (int step = 0; step < STEPS; step++) {
+        lab_judge(bench.lab, &bench.court);
+        lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9 * 8;
+    }
+    sum_is_whole(&bench);
+    near(bucket(&bench, LEDGER_IMBALANCE) - before, lost, 0.2); /* even work is not the mean step */
+    assert_true(bucket(&bench, LEDGER_STRAGGLER_WAIT) - straggler < 0.15 * lost);
+    bench_close(&bench);
+}
+
+static void input_and_checkpoint_have_their_buckets(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    double input, saved;
+
+    (void)state;
+    config.data_ns = 5 * MS;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    bench.lab->config.data_ns = 20 * MS; /* a slow store: for all alike */
+    input = bucket(&bench, LEDGER_INPUT);
+    lab_judge_many(bench.lab, &bench.court, 20);
+    near(bucket(&bench, LEDGER_INPUT) - input, 4 * 20 * 0.020, 0.05);
+    bench.lab->config.data_ns = lab_plain.data_ns;
+    saved = bucket(&bench, LEDGER_CHECKPOINT);
+    bench.lab->fault.checkpoint_ns = 80 * MS;
+    lab_judge_many(bench.lab, &bench.court, 3);
+    bench.lab->fault.checkpoint_ns = 0;
+    lab_judge_many(bench.lab, &bench.court, 3);
+    near(bucket(&bench, LEDGER_CHECKPOINT) - saved, 4 * 3 * 0.080, 0.05);
+    sum_is_whole(&bench);
+    bench_close(&bench);
+}
+
+static void a_rollback_is_lost_and_the_pause_is_restart(void **state)
+{
+    struct lab_config config = layout(1, 2, 2);
+    struct bench bench = bench_open(&config);
+    double productive;
+    int64_t at, now;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 20); /* 0 … 19 */
+    productive = bucket(&bench, LEDGER_PRODUCTIVE);
+    at = bench.lab->rank[0].begin_ns;
+    lab_judge_many(bench.lab, &bench.court, 10); /* 20 … 29 */
+    at = now_of(bench.lab) - bench.lab->config.tail_ns - at - bench.lab->rank[0].duration_ns;
+    now = now_of(bench.lab);
+    ledger_attempt_end(bench.court.book, 0, now + 500 * MS, false);
+    lab_restart(bench.lab, 20, 3000 * MS);
+    court_attempt(&bench.court, 1, now + 1000 * MS);
+    lab_judge(bench.lab, &bench.court);
+    near(bucket(&bench, LEDGER_LOST), 4 * ((double)at / 1e9 + 0.5), 0.12);
+    near(bucket(&bench, LEDGER_RESTART), 4 * 2.5, 0.01);
+    near(bucket(&bench, LEDGER_PRODUCTIVE), productive * 21 / 20, 0.05);
+    court_end(&bench.court, now_of(bench.lab) + 20 * MS);
+    sum_is_whole(&bench);
+    bench_close(&bench);
+}
+
+static void the_sum_holds_while_clocks_are_found(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench;
+
+    (void)state;
+    config.per_node = 2;
+    config.noise = 0.01;
+    bench = bench_open(&config);
+    for (uint32_t node = 1; node < 4; node++)
+        bench.lab->fault.skew_ns[node] = (int64_t)node * 3 * MS; /* small: the run began at 0 */
+    for (int step = 0; step < 60; step++) {
+        lab_judge(bench.lab, &bench.court);
+        if (step == 30)
+            bench.lab->fault.skew_ns[2] -= 50 * MS;
+        sum_is_whole(&bench);
+    }
+    bench_close(&bench);
+}
+
+static void steps_that_were_not_seen_are_unattributed(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    double before, missed = 0;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    before = bucket(&bench, LEDGER_UNATTRIBUTED);
+    for (int i = 0; i < 5; i++) {
+        lab_step(bench.lab);
+        missed += 4 * (double)(bench.lab->rank[0].duration_ns + config.tail_ns) / 1e9;
+    }
+    lab_judge_many(bench.lab, &bench.court, 5);
+    near(bucket(&bench, LEDGER_UNATTRIBUTED) - before, missed, 0.03);
+    sum_is_whole(&bench);
+    bench_close(&bench);
+}
+
+static void an_attempt_before_any_run_breaks_nothing(void **state)
+{
+    struct ledger_book *book;
+    struct ledger ledger;
+
+    (void)state;
+    assert_int_equal(ledger_book_create(&book), 0);
+    ledger_attempt(book, 3, 5 * MS);
+    ledger_attempt_end(book, 3, 6 * MS, false);
+    ledger_end(book, 7 * MS);
+    ledger_read(book, &ledger);
+    assert_int_equal(ledger.ranks, 0);
+    ledger_book_destroy(book);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_healthy_run_leaves_next_to_nothing_unattributed),
+        cmocka_unit_test(a_stretch_is_straggler_wait),
+        cmocka_unit_test(a_host_sleep_is_straggler_wait),
+        cmocka_unit_test(uneven_lengths_are_imbalance),
+        cmocka_unit_test(input_and_checkpoint_have_their_buckets),
+        cmocka_unit_test(a_rollback_is_lost_and_the_pause_is_restart),
+        cmocka_unit_test(the_sum_holds_while_clocks_are_found),
+        cmocka_unit_test(steps_that_were_not_seen_are_unattributed),
+        cmocka_unit_test(an_attempt_before_any_run_breaks_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
