@@ -11,9 +11,10 @@
 #include "judge/crash.h"
 #include "judge/ledger.h"
 
-#define PENDING_MAX 256       /* steps that wait for ranks ... */
-#define PENDING_RANKS 4194304 /* ... and ranks in all of them: a huge world stays bounded */
-#define PATIENCE_STEPS 4      /* so many newer whole steps: the missing ranks will not come */
+#define PENDING_MAX 256             /* steps that wait for ranks ... */
+#define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */
+#define PATIENCE_STEPS 4            /* so many newer whole steps: the missing ranks will not come */
+#define PATIENCE_NS (10 * NS_PER_S) /* ... nor after so long, if no step is whole any more */
 #define LEDGER_NS (5 * NS_PER_S)
 #define AFTER_ATTEMPT_NS                                                                           \
     (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
@@ -69,13 +70,15 @@ void core_counts(const struct core *core, struct core_counts *ret)
 
 /* ---- facts ---- */
 
-static void judge_pending(struct core *core);
+static void judge_pending(struct core *core, int64_t now_ns);
 
+/* What is known of the attempt before is judged first: there may have been no tick since. */
 static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
-    if (attempt > core->court.model.attempt) { /* a last word on the one before */
-        judge_pending(core);
+    if (attempt > core->court.model.attempt) {
+        judge_pending(core, mono_ns);
         crash_judge(&core->court, mono_ns, true);
+        core->counts.steps_partial += core->pendings;
         pending_clear(core);
         core->done_step = 0;
         core->attempt_end_ns = 0;
@@ -105,6 +108,8 @@ static int feed_ring(struct core *core, struct cut in)
 
     if (result < 0)
         return result;
+    if (fact.rank >= MODEL_RANKS_MAX || fact.world > MODEL_RANKS_MAX)
+        return -E2BIG;
     if (!core->run_known) { /* nobody launched it through us: the first ring begins the run */
         ledger_run(core->court.book, MAX(fact.world, fact.rank + 1), fact.open_ns);
         core->run_known = true;
@@ -185,11 +190,15 @@ static int feed_step(struct core *core, struct cut in)
         return -EPROTO;
     if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step)
         return 0; /* too late to matter */
-    if (core->pendings >= pending_room(core)) {
-        core->counts.steps_partial++;
-        pending_drop_first(core);
-    }
     whole = pending_get(core, fact.step);
+    if (!whole && core->pendings >= pending_room(core)) {
+        if (fact.step < core->pending[0].step)
+            return 0; /* it would be the next to go */
+        core->counts.steps_partial++;
+        core->done_step = core->pending[0].step + 1;
+        pending_drop_first(core);
+        whole = pending_get(core, fact.step);
+    }
     if (!whole)
         return -ENOMEM;
     if (whole->shape_of[fact.rank])
@@ -232,6 +241,8 @@ static int feed_run(struct core *core, struct cut in)
 
     if (result < 0)
         return result;
+    if (core->court.mono_to_real_ns == 0 && fact.real_ns) /* no tick has come yet */
+        core->court.mono_to_real_ns = fact.real_ns - fact.mono_ns;
     switch (fact.event) {
     case RUN_BEGIN:
         if (fact.ranks > 0 && fact.ranks <= MODEL_RANKS_MAX && !core->run_known) {
@@ -310,13 +321,22 @@ static uint32_t newer_whole(const struct core *core)
     return count;
 }
 
-static void judge_pending(struct core *core)
+static bool is_given_up(const struct core *core, const struct whole *whole, int64_t now_ns)
 {
+    return newer_whole(core) >= PATIENCE_STEPS || now_ns - whole->waits_ns > PATIENCE_NS;
+}
+
+static void judge_pending(struct core *core, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < core->pendings; i++) {
+        if (core->pending[i].waits_ns == 0)
+            core->pending[i].waits_ns = now_ns;
+    }
     while (core->pendings > 0) {
         struct whole *whole = &core->pending[0];
 
         if (whole->have < core->court.model.world) {
-            if (newer_whole(core) < PATIENCE_STEPS)
+            if (!is_given_up(core, whole, now_ns))
                 return;
             core->counts.steps_partial++;
         } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
@@ -360,7 +380,7 @@ static void emit_ledger(struct core *core, core_emit *emit, void *arg)
 void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit, void *arg)
 {
     core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
-    judge_pending(core);
+    judge_pending(core, now->mono_ns);
     crash_judge(
         &core->court, now->mono_ns,
         last || (core->attempt_end_ns && now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));

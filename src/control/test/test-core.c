@@ -1,0 +1,481 @@
+/* test-core.c - frames in, verdicts out. */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "control/core.h"
+#include "control/test/lab_frames.h"
+#include "core/clean.h"
+#include "core/rand.h"
+#include "core/time.h"
+#include "wire/verdict.h"
+
+/* ---- all that a core says ---- */
+
+struct said {
+    struct buf bytes; /* everything, in order */
+    struct verdict verdict[16];
+    uint32_t verdicts;
+    struct ledger ledger;
+};
+
+static void hear(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct said *said = arg;
+    struct verdict verdict;
+
+    buf_put_u16(&said->bytes, type);
+    buf_put(&said->bytes, payload->data, payload->size);
+    if (type == FRAME_LEDGER)
+        assert_int_equal(ledger_get(cut_of(payload->data, payload->size), &said->ledger), 0);
+    if (type != FRAME_VERDICT)
+        return;
+    assert_int_equal(verdict_get(cut_of(payload->data, payload->size), &verdict), 0);
+    for (uint32_t i = 0; i < said->verdicts; i++) {
+        if (strcmp(said->verdict[i].id, verdict.id) == 0) {
+            said->verdict[i] = verdict;
+            return;
+        }
+    }
+    assert_true(said->verdicts < COUNT(said->verdict));
+    said->verdict[said->verdicts++] = verdict;
+}
+
+static int feed(struct core *core, const struct lab_frame *frame)
+{
+    const struct frame fact = { .type = frame->type,
+                                .version = FRAME_VERSION,
+                                .payload = frame->payload,
+                                .payload_bytes = frame->bytes };
+
+    return core_feed(core, &fact, NULL);
+}
+
+static void tick(struct core *core, int64_t ms, bool last, struct said *said)
+{
+    const struct fact_tick now = { .mono_ns = ms * NS_PER_MS,
+                                   .real_ns = ms * NS_PER_MS + 1700000000 * NS_PER_S };
+
+    core_tick(core, &now, last, hear, said);
+}
+
+/* Feeds all with a tick after every `batch` frames. */
+static void play(const struct lab_frames *frames, size_t batch, struct said *said,
+                 struct core_counts *counts)
+{
+    struct core *core;
+    int64_t ms = 1000;
+
+    *said = (struct said){ 0 };
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < frames->count; i++) {
+        feed(core, &frames->frame[i]);
+        if (i % batch == batch - 1)
+            tick(core, ms += 50, false, said);
+    }
+    tick(core, ms + 50, true, said);
+    core_counts(core, counts);
+    core_destroy(core);
+}
+
+static struct lab_config on_nodes(void)
+{
+    struct lab_config config = lab_plain;
+
+    config.dp = 8;
+    config.per_node = 2;
+    return config;
+}
+
+/* Healthy, a slow rank, a killed one, a restart. */
+static void record(struct lab_frames *frames, bool skew)
+{
+    struct lab_config config = on_nodes();
+    struct lab *lab = lab_create(&config);
+    int64_t now;
+
+    for (uint32_t node = 0; skew && node < lab->nodes; node++)
+        lab->fault.skew_ns[node] = node * INT64_C(777777777);
+    lab_frames_begin(frames, lab);
+    for (int i = 0; i < 40; i++) {
+        lab->fault.stretch[5] = i >= 15 ? 0.3 : 0;
+        lab_step(lab);
+        lab_frames_step(frames, lab);
+    }
+    now = lab->rank[0].begin_ns + lab->rank[0].duration_ns;
+    lab_frames_exit(frames, lab, 3, now, 9, false);
+    lab_frames_exit(frames, lab, 4, now + 90000000, 256, false);
+    lab_frames_run(frames, lab, RUN_ATTEMPT_END, now + 100000000, 1);
+    lab_restart(lab, 30, 2 * NS_PER_S);
+    lab_frames_begin(frames, lab);
+    for (int i = 0; i < 20; i++) {
+        lab_step(lab);
+        lab_frames_step(frames, lab);
+    }
+    now = lab->rank[0].begin_ns + lab->rank[0].duration_ns;
+    lab_frames_run(frames, lab, RUN_ATTEMPT_END, now, 0);
+    lab_frames_run(frames, lab, RUN_END, now, 0);
+    lab_destroy(lab);
+}
+
+static const struct verdict *said_of(const struct said *said, unsigned kind)
+{
+    for (uint32_t i = 0; i < said->verdicts; i++) {
+        if (said->verdict[i].kind == kind)
+            return &said->verdict[i];
+    }
+    return NULL;
+}
+
+static void a_run_with_a_slow_and_a_killed_rank_is_explained(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct core_counts counts;
+    struct said said;
+    double sum = 0;
+
+    (void)state;
+    record(&frames, false);
+    play(&frames, 8, &said, &counts);
+    assert_int_equal(counts.malformed, 0);
+    assert_int_equal(counts.steps_whole, 60);
+    assert_int_equal(counts.steps_partial, 0);
+    assert_int_equal(said.verdicts, 2);
+    assert_int_equal(said_of(&said, VERDICT_STRAGGLER)->rank[0], 5);
+    assert_int_equal(said_of(&said, VERDICT_CRASH)->rank[0], 3);
+    assert_true(said_of(&said, VERDICT_CRASH)->until_real_ns > 0);
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        sum += said.ledger.gpu_seconds[i];
+    assert_true(sum > 0.999999 * 8 * said.ledger.wall_seconds);
+    assert_true(sum < 1.000001 * 8 * said.ledger.wall_seconds);
+    assert_true(said.ledger.gpu_seconds[LEDGER_RESTART] > 8 * 1.5);
+    assert_true(said.ledger.gpu_seconds[LEDGER_LOST] > 0.5);
+    buf_fini(&said.bytes);
+}
+
+/* Another order in which each sender's frames keep theirs, and nobody runs ahead of a marker that
+ * the launcher's attempts are.
+ */
+static void shuffle(const struct lab_frames *from, struct rand *rand, struct lab_frames *to)
+{
+    CLEAN(free_clean) bool *taken = calloc(from->count, sizeof(*taken));
+
+    assert_non_null(taken);
+    to->frame = calloc(from->count, sizeof(*to->frame));
+    assert_non_null(to->frame);
+    for (size_t begin = 0, end; begin < from->count; begin = end) {
+        for (end = begin + 1; end < from->count && from->frame[end].type != FRAME_RUN;)
+            end++;
+        while (to->count < end) {
+            size_t at = begin + rand_below(rand, (uint32_t)(end - begin)), first = begin;
+
+            while (taken[at])
+                at = at + 1 < end ? at + 1 : begin;
+            if (from->frame[begin].type == FRAME_RUN && !taken[begin])
+                at = begin;
+            /* The oldest of this sender that is left. */
+            while (taken[first] || from->frame[first].sender != from->frame[at].sender)
+                first++;
+            taken[first] = true;
+            to->frame[to->count++] = from->frame[first];
+        }
+    }
+}
+
+static void any_interleaving_of_senders_gives_the_same_verdicts(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct rand rand = { 5 };
+    struct core_counts counts;
+    struct said plain;
+
+    (void)state;
+    record(&frames, true);
+    play(&frames, 8, &plain, &counts);
+    assert_int_equal(plain.verdicts, 2);
+    for (int try = 0; try < 8; try++) {
+        struct lab_frames other = { 0 };
+        struct said said;
+
+        shuffle(&frames, &rand, &other);
+        play(&other, 1 + rand_below(&rand, 40), &said, &counts);
+        assert_int_equal(counts.steps_whole, 60);
+        assert_int_equal(said.verdicts, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct verdict *expected = said_of(&plain, said.verdict[i].kind);
+
+            assert_non_null(expected);
+            assert_string_equal(said.verdict[i].id, expected->id);
+            assert_int_equal(said.verdict[i].since_step, expected->since_step);
+            assert_int_equal(said.verdict[i].decided_step, expected->decided_step);
+            assert_true(said.verdict[i].gpu_seconds > 0.9 * expected->gpu_seconds);
+            assert_true(said.verdict[i].gpu_seconds < 1.1 * expected->gpu_seconds);
+        }
+        free(other.frame); /* the payloads are the first one's */
+        buf_fini(&said.bytes);
+    }
+    buf_fini(&plain.bytes);
+}
+
+static void the_same_frames_and_ticks_give_the_same_bytes(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct core_counts counts;
+    struct said first, second;
+
+    (void)state;
+    record(&frames, true);
+    play(&frames, 7, &first, &counts);
+    play(&frames, 7, &second, &counts);
+    assert_int_equal(first.bytes.size, second.bytes.size);
+    assert_memory_equal(first.bytes.data, second.bytes.data, first.bytes.size);
+    buf_fini(&first.bytes);
+    buf_fini(&second.bytes);
+}
+
+static void frames_that_come_twice_change_nothing(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct core_counts counts;
+    struct said said;
+    struct core *core;
+
+    (void)state;
+    record(&frames, false);
+    said = (struct said){ 0 };
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < frames.count; i++) {
+        feed(core, &frames.frame[i]);
+        if (frames.frame[i].type == FRAME_STEP)
+            feed(core, &frames.frame[i]);
+        tick(core, 1000 + (int64_t)i, false, &said);
+    }
+    core_counts(core, &counts);
+    assert_int_equal(counts.steps_whole, 60);
+    assert_int_equal(counts.malformed, 0);
+    core_destroy(core);
+    buf_fini(&said.bytes);
+}
+
+static void steps_of_a_missing_rank_are_partial_and_block_nothing(void **state)
+{
+    struct lab_config config = on_nodes();
+    struct lab *lab = lab_create(&config);
+    struct core_counts counts;
+    struct said said = { 0 };
+    struct core *core;
+    int64_t ms = 1000;
+    CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
+
+    (void)state;
+    assert_int_equal(core_create("test", &core), 0);
+    lab_frames_begin(&begin, lab);
+    for (size_t i = 0; i < begin.count; i++)
+        assert_int_equal(feed(core, &begin.frame[i]), 0);
+    for (int step = 0; step < 60; step++) {
+        CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+
+        lab->fault.stretch[2] = step >= 15 ? 0.3 : 0;
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+        for (size_t i = 0; i < frames.count; i++) {
+            if (!(step % 10 == 3 && i == 6)) /* rank 6 loses every tenth step */
+                feed(core, &frames.frame[i]);
+        }
+        tick(core, ms += 100, false, &said);
+    }
+    core_counts(core, &counts);
+    assert_int_equal(counts.steps_partial, 6);
+    assert_int_equal(counts.steps_whole, 54);
+    assert_int_equal(said.verdicts, 1);
+    assert_int_equal(said.verdict[0].rank[0], 2);
+    core_destroy(core);
+    buf_fini(&said.bytes);
+    lab_destroy(lab);
+}
+
+static void a_rank_that_never_comes_holds_up_no_memory(void **state)
+{
+    struct lab_config config = on_nodes();
+    struct lab *lab = lab_create(&config);
+    struct core_counts counts;
+    struct said said = { 0 };
+    struct core *core;
+    int64_t ms = 1000;
+    CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
+
+    (void)state;
+    assert_int_equal(core_create("test", &core), 0);
+    lab_frames_begin(&begin, lab);
+    for (size_t i = 0; i < begin.count; i++)
+        feed(core, &begin.frame[i]);
+    for (int step = 0; step < 400; step++) {
+        CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+        for (size_t i = 0; i + 1 < frames.count; i++)
+            feed(core, &frames.frame[i]);
+        tick(core, ms += 100, false, &said);
+    }
+    core_counts(core, &counts);
+    assert_int_equal(counts.steps_whole, 0);
+    assert_true(counts.steps_partial >= 400 - 120); /* ten seconds of patience are 100 steps */
+    assert_int_equal(said.verdicts, 0);
+    core_destroy(core);
+    buf_fini(&said.bytes);
+    lab_destroy(lab);
+}
+
+static void malformed_frames_are_counted_and_change_nothing(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct core_counts counts;
+    struct said said = { 0 };
+    struct core *core;
+    uint64_t bad = 0;
+
+    (void)state;
+    record(&frames, false);
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < frames.count; i++) {
+        struct lab_frame cut = frames.frame[i];
+
+        cut.bytes = cut.bytes / 2;
+        bad += feed(core, &cut) < 0;
+        assert_int_equal(feed(core, &frames.frame[i]), 0);
+        tick(core, 1000 + (int64_t)i, false, &said);
+    }
+    tick(core, 1000 + (int64_t)frames.count, true, &said);
+    core_counts(core, &counts);
+    assert_int_equal(bad, frames.count);
+    assert_int_equal(counts.malformed, bad);
+    assert_int_equal(counts.steps_whole, 60);
+    assert_int_equal(said.verdicts, 2);
+    core_destroy(core);
+    buf_fini(&said.bytes);
+}
+
+static void a_ring_of_a_rank_that_cannot_be_is_refused(void **state)
+{
+    static const uint32_t wrong[][2] = { { UINT32_MAX, 0 }, { 5, UINT32_MAX }, { 1u << 30, 0 } };
+    struct core *core;
+
+    (void)state;
+    assert_int_equal(core_create("test", &core), 0);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const struct fact_ring ring = { .rank = wrong[i][0], .world = wrong[i][1], .node = "n" };
+        CLEAN(buf_fini) struct buf payload = { 0 };
+        struct lab_frame frame = { .type = FRAME_RING };
+
+        fact_ring_put(&payload, &ring);
+        frame.payload = payload.data;
+        frame.bytes = payload.size;
+        assert_true(feed(core, &frame) < 0);
+    }
+    core_destroy(core);
+}
+
+/* Bent payloads reach everything behind the checksums. */
+static void hostile_payloads_never_break_it(void **state)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct rand rand = { 11 };
+
+    (void)state;
+    record(&frames, true);
+    for (int try = 0; try < 60; try++) {
+        struct said said = { 0 };
+        struct core *core;
+
+        assert_int_equal(core_create("test", &core), 0);
+        for (size_t i = 0; i < frames.count; i++) {
+            const struct lab_frame *frame = &frames.frame[i];
+            CLEAN(free_clean) unsigned char *bent = malloc(frame->bytes + 1);
+            struct lab_frame hostile = *frame;
+
+            assert_non_null(bent);
+            memcpy(bent, frame->payload, frame->bytes);
+            for (uint32_t k = rand_below(&rand, 8); k > 4 && frame->bytes; k--)
+                bent[rand_below(&rand, (uint32_t)frame->bytes)] ^=
+                    (unsigned char)(1u << rand_below(&rand, 8));
+            hostile.payload = bent;
+            if (rand_below(&rand, 50) == 0)
+                hostile.type = (uint16_t)rand_below(&rand, FRAME_TYPE_COUNT + 2);
+            if (rand_below(&rand, 30))
+                feed(core, &hostile);
+            if (rand_below(&rand, 8) == 0)
+                tick(core, 1000 + 10 * (int64_t)i, false, &said);
+            if (said.verdicts > COUNT(said.verdict) - 2)
+                said.verdicts = 0;
+        }
+        tick(core, 100000, true, &said);
+        core_destroy(core);
+        buf_fini(&said.bytes);
+    }
+}
+
+static void memory_does_not_grow_with_the_run(void **state)
+{
+    struct lab_config config = lab_plain;
+    CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
+    struct said said = { 0 };
+    struct core_counts counts;
+    struct core *core;
+    struct lab *lab;
+    size_t before = 0, after;
+
+    (void)state;
+    config.dp = 8;
+    config.blocks = 1;
+    config.micros = 1;
+    config.buckets = 1;
+    lab = lab_create(&config);
+    assert_int_equal(core_create("test", &core), 0);
+    lab_frames_begin(&begin, lab);
+    for (size_t i = 0; i < begin.count; i++)
+        feed(core, &begin.frame[i]);
+    for (int step = 0; step < 50000; step++) {
+        struct lab_frames frames = { 0 };
+
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+        for (size_t i = 0; i < frames.count; i++)
+            feed(core, &frames.frame[i]);
+        lab_frames_fini(&frames);
+        tick(core, 1000 + step, false, &said);
+        buf_fini(&said.bytes);
+        if (step == 1000)
+            before = mallinfo2().uordblks;
+    }
+    after = mallinfo2().uordblks;
+    core_counts(core, &counts);
+    assert_int_equal(counts.steps_whole, 50000);
+    assert_true(after <= before + 65536);
+    core_destroy(core);
+    lab_destroy(lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_with_a_slow_and_a_killed_rank_is_explained),
+        cmocka_unit_test(any_interleaving_of_senders_gives_the_same_verdicts),
+        cmocka_unit_test(the_same_frames_and_ticks_give_the_same_bytes),
+        cmocka_unit_test(frames_that_come_twice_change_nothing),
+        cmocka_unit_test(steps_of_a_missing_rank_are_partial_and_block_nothing),
+        cmocka_unit_test(a_rank_that_never_comes_holds_up_no_memory),
+        cmocka_unit_test(malformed_frames_are_counted_and_change_nothing),
+        cmocka_unit_test(a_ring_of_a_rank_that_cannot_be_is_refused),
+        cmocka_unit_test(hostile_payloads_never_break_it),
+        cmocka_unit_test(memory_does_not_grow_with_the_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

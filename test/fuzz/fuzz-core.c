@@ -1,0 +1,50 @@
+/* fuzz-core.c - payloads of any kind in any order into the controller's core.
+ *
+ * The input is one fact after the other: type (u8; the high bit asks for a tick first), length
+ * (u16), payload.  Frames and their checksums have a target of their own; here everything behind
+ * them is reached at once.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "control/core.h"
+#include "core/buf.h"
+#include "core/time.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void hear(void *arg, uint16_t type, const struct buf *payload)
+{
+    size_t *said = arg;
+
+    *said += payload->size + type;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct cut in = cut_of(data, size);
+    struct fact_tick now = { .mono_ns = NS_PER_S, .real_ns = 1700000000 * NS_PER_S };
+    struct core *core;
+    size_t said = 0;
+
+    if (core_create("fuzz", &core) < 0)
+        return 0;
+    while (cut_left(&in) >= 3) {
+        uint8_t type = cut_get_u8(&in);
+        size_t bytes = cut_get_u16(&in);
+        struct frame frame = { .type = type & 0x7f, .version = FRAME_VERSION };
+
+        if (type & 0x80) {
+            now.mono_ns += 100 * NS_PER_MS;
+            now.real_ns += 100 * NS_PER_MS;
+            core_tick(core, &now, 0, hear, &said);
+        }
+        bytes = bytes < cut_left(&in) ? bytes : cut_left(&in);
+        frame.payload = cut_get(&in, bytes);
+        frame.payload_bytes = bytes;
+        core_feed(core, &frame, NULL);
+    }
+    core_tick(core, &now, 1, hear, &said);
+    core_destroy(core);
+    return 0;
+}
