@@ -12,22 +12,37 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define STEPS 4             /* that must agree */
+#define STEPS 4 /* looked at ... */
+#define ABOVE 1 /* ... of which two must be bad: scarce cpus do not hurt every step alike */
 #define PRESSURE_LEAST 0.04 /* share of time without a cpu, above the typical */
 #define PRESSURE_TIMES 2.0  /* ... and so many times the typical */
 #define SLOWER 1.06         /* period against the typical period */
 #define HOST_SHARE 0.4      /* of the slowdown must be host time that devices waited for */
+#define WORST_SHARE 0.5     /* of the worst node's pressure: where all suffer, the worst is named */
 #define STAY 0.5            /* an open verdict stays while half of that remains */
 
 static bool node_is_starved(const struct court *court, uint32_t node, double scale,
-                            double *pressure)
+                            double excess_ms)
 {
-    const struct history *history = &court->history;
-    double typical = history->typical[node].pressure;
+    const struct node_typical *typical = &court->history.typical[node];
+    struct node_typical now = history_node(&court->history, node, STEPS, ABOVE);
 
-    *pressure = history_pressure(history, node, STEPS);
-    return *pressure - typical > PRESSURE_LEAST * scale &&
-           *pressure > typical * (1 + (PRESSURE_TIMES - 1) * scale);
+    return (now.pressure - typical->pressure) > PRESSURE_LEAST * scale &&
+           now.pressure > typical->pressure * (1 + (PRESSURE_TIMES - 1) * scale) &&
+           (now.host_ms - typical->host_ms) > HOST_SHARE * scale * excess_ms;
+}
+
+/* The highest pressure of all nodes, above its typical. */
+static double worst_pressure(const struct court *court)
+{
+    double worst = 0;
+
+    for (uint32_t node = 0; node < court->model.nodes; node++) {
+        struct node_typical now = history_node(&court->history, node, STEPS, ABOVE);
+
+        worst = MAX(worst, (now.pressure - court->history.typical[node].pressure));
+    }
+    return worst;
 }
 
 static int64_t throttled(const struct rank_split *split)
@@ -47,16 +62,18 @@ static double node_part_ms(const struct court *court, uint32_t node, split_part 
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (court->model.rank[rank].node == node) {
-            sum += history_part_ms(&court->history, rank, STEPS, part);
+            sum += history_part_ms(&court->history, rank, ABOVE + 1, part); /* the newest are bad */
             count++;
         }
     }
     return count ? sum / count : 0;
 }
 
-static void accuse_node(struct court *court, uint32_t node, double pressure, double excess_ms)
+static void accuse_node(struct court *court, uint32_t node, double excess_ms)
 {
     const struct history *history = &court->history;
+    const struct node_typical *typical = &history->typical[node];
+    struct node_typical now = history_node(history, node, STEPS, ABOVE);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
     double throttled_ms = node_part_ms(court, node, throttled);
     double delayed_ms = node_part_ms(court, node, delayed);
@@ -75,11 +92,11 @@ static void accuse_node(struct court *court, uint32_t node, double pressure, dou
     verdict_because(&draft, "schedstat",
                     "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
                     "%.1f ms a step ready but not running, %.1f ms throttled",
-                    court->model.node[node].name, 100 * pressure,
-                    100 * history->typical[node].pressure, delayed_ms, throttled_ms);
+                    court->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
+                    delayed_ms, throttled_ms);
     verdict_because(&draft, "ring",
-                    "devices wait up to %.1f ms a step for the host, %.1f ms before",
-                    history_host_ms(history, node, STEPS), history->typical[node].host_ms);
+                    "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
+                    typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     history_period_ms(history, STEPS), history->base_period_ms);
     court_find(court, &draft, &fresh);
@@ -102,26 +119,32 @@ static struct entry *node_entry(struct court *court, uint32_t node)
 static void cpu_step(struct court *court)
 {
     const struct history *history = &court->history;
-    double period, excess;
+    double period, excess, worst;
 
     if (history->base_period_ms == 0)
         return;
-    period = history_period_ms(history, STEPS);
+    period = history_period_above_ms(history, STEPS, ABOVE);
     excess = MAX(0, period - history->base_period_ms);
+    if (excess < history->base_period_ms * (SLOWER - 1) * STAY)
+        return;
+    worst = worst_pressure(court);
     for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct entry *open = node_entry(court, node);
-        double scale = open ? STAY : 1, pressure;
+        struct node_typical now = history_node(history, node, STEPS, ABOVE);
+        double above = (now.pressure - history->typical[node].pressure), scale;
+        struct entry *open;
 
-        if (!node_is_starved(court, node, scale, &pressure) ||
-            period < history->base_period_ms * (1 + (SLOWER - 1) * scale) ||
-            history_host_ms(history, node, STEPS) - history->typical[node].host_ms <
-                HOST_SHARE * scale * excess)
+        if (above < PRESSURE_LEAST * STAY)
+            continue;
+        open = node_entry(court, node);
+        scale = open ? STAY : 1;
+        if (above < WORST_SHARE * worst || !node_is_starved(court, node, scale, excess) ||
+            excess < history->base_period_ms * (SLOWER - 1) * scale)
             continue;
         if (open) {
             open->seen_step = history_back(history, 0)->step;
             open->step_seconds = excess / 1e3;
         } else {
-            accuse_node(court, node, pressure, excess);
+            accuse_node(court, node, excess);
         }
     }
 }

@@ -204,13 +204,12 @@ static int baseline_update(struct history *history, const struct model *model)
         history->base_period_ms = period;
     for (uint32_t node = 0; node < model->nodes; node++) {
         struct node_typical *typical = &history->typical[node];
-        double pressure = history_pressure(history, node, BASE_STEPS);
-        double host_ms = history_host_ms(history, node, BASE_STEPS);
+        struct node_typical now = history_node(history, node, BASE_STEPS, BASE_STEPS / 2);
 
-        if (typical->pressure < 0 || pressure < typical->pressure)
-            typical->pressure = pressure;
-        if (typical->host_ms < 0 || host_ms < typical->host_ms)
-            typical->host_ms = host_ms;
+        if (typical->pressure < 0 || now.pressure < typical->pressure)
+            typical->pressure = now.pressure;
+        if (typical->host_ms < 0 || now.host_ms < typical->host_ms)
+            typical->host_ms = now.host_ms;
     }
     return 0;
 }
@@ -307,32 +306,46 @@ double history_period_ms(const struct history *history, uint32_t steps)
     return median_f64(value, count);
 }
 
-double history_pressure(const struct history *history, uint32_t node, uint32_t steps)
+static int above_compare(const void *a, const void *b)
 {
-    double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps), used = 0;
+    const double *left = a, *right = b;
 
-    for (uint32_t i = 0; i < count; i++) {
-        const struct past_step *past = history_back(history, i);
-
-        if (node < past->nodes)
-            value[used++] = past->node[node].pressure;
-    }
-    return median_f64(value, used);
+    return *left > *right ? -1 : *left < *right;
 }
 
-double history_host_ms(const struct history *history, uint32_t node, uint32_t steps)
+/* The value that `above` others exceed. */
+static double above_value(double *value, uint32_t count, uint32_t above)
 {
-    double value[HISTORY_STEPS];
+    qsort(value, count, sizeof(*value), above_compare);
+    return count ? value[MIN(above, count - 1)] : 0;
+}
+
+struct node_typical history_node(const struct history *history, uint32_t node, uint32_t steps,
+                                 uint32_t above)
+{
+    double pressure[HISTORY_STEPS], host_ms[HISTORY_STEPS];
     uint32_t count = window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct past_step *past = history_back(history, i);
 
-        if (node < past->nodes)
-            value[used++] = past->node[node].host_ms;
+        if (node >= past->nodes)
+            continue;
+        pressure[used] = past->node[node].pressure;
+        host_ms[used++] = past->node[node].host_ms;
     }
-    return median_f64(value, used);
+    return (struct node_typical){ above_value(pressure, used, above),
+                                  above_value(host_ms, used, above) };
+}
+
+double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)
+{
+    double value[HISTORY_STEPS];
+    uint32_t count = window(history, steps);
+
+    for (uint32_t i = 0; i < count; i++)
+        value[i] = (double)history_back(history, i)->measured_ns / 1e6;
+    return above_value(value, count, above);
 }
 
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

@@ -9,7 +9,7 @@
 
 struct node_typical { /* of a step, or of the steps before anything went wrong; -1: not known yet */
     double pressure;  /* share of time its ranks waited for a cpu */
-    double host_ms;   /* see history_host_ms() */
+    double host_ms;   /* host time that a device had to wait for: the worst of its ranks */
 };
 
 struct past_step {
@@ -51,14 +51,12 @@ double history_least_ms(const struct history *history, uint32_t rank, uint32_t s
 double history_compute_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_period_ms(const struct history *history, uint32_t steps); /* median */
-/* Share of the last n steps in which a node's ranks were ready but had no cpu: mean of its ranks,
- * median over the steps.
+double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above);
+/* A node in the last n steps: the values that `above` of them exceed, so n / 2 gives the median and 1
+ * the second largest.
  */
-double history_pressure(const struct history *history, uint32_t node, uint32_t steps);
-/* Host time of a node that its devices had to wait for: the worst of its ranks in each step, median
- * over the last n steps.
- */
-double history_host_ms(const struct history *history, uint32_t node, uint32_t steps);
+struct node_typical history_node(const struct history *history, uint32_t node, uint32_t steps,
+                                 uint32_t above);
 /* Median of a part of the split over the last n steps. */
 typedef int64_t split_part(const struct rank_split *split);
 double history_part_ms(const struct history *history, uint32_t rank, uint32_t steps,

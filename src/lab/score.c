@@ -66,13 +66,28 @@ static const struct fault_kind *kind_of(enum fault_id id)
     return NULL;
 }
 
-static void case_layout(struct score_case *at, struct rand *rand, bool pipeline, bool plain)
+static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t stages)
+{
+    switch (id) {
+    case FAULT_HEAVY_STAGE:
+        return stages > 1;
+    case FAULT_UNEVEN_DATA:
+        return stages == 1;
+    case FAULT_CPU_QUOTA:
+    case FAULT_NEIGHBOURS: /* pretended nodes share the cpus: with many ranks all would be starved */
+        return ranks <= 8;
+    default:
+        return true;
+    }
+}
+
+static void case_layout(struct score_case *at, struct rand *rand, enum fault_id id)
 {
     size_t which;
 
     do {
         which = rand_below(rand, COUNT(layouts));
-    } while ((pipeline && layouts[which].pp < 2) || (plain && layouts[which].pp > 1));
+    } while (!layout_suits(id, layouts[which].ranks, layouts[which].pp));
     at->ranks = layouts[which].ranks;
     at->tp = layouts[which].tp;
     at->pp = layouts[which].pp;
@@ -139,7 +154,7 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
         const struct score_expect *expect = score_expect(id);
 
         *at = (struct score_case){ .seed = seed * 1000 + i, .host_work_ms = HOST_WORK_MS };
-        case_layout(at, &rand, id == FAULT_HEAVY_STAGE, id == FAULT_UNEVEN_DATA);
+        case_layout(at, &rand, id);
         case_fault(at, &rand, i / 3 + i, id);
         if (!only || strcmp(only, expect->family) == 0)
             count++;
@@ -151,7 +166,7 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
             .seed = seed * 1000 + 500 + i, .nodes = 1, .steps = 60, .host_work_ms = HOST_WORK_MS
         };
         at->fault.kind = kind_of(FAULT_NONE);
-        case_layout(at, &rand, false, false);
+        case_layout(at, &rand, FAULT_NONE);
     }
     return count;
 }
