@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "core/time.h"
 
+#define TROUBLE_NS NS_PER_S
+
 bool shape_cache_has(struct shape_cache *cache, uint64_t hash)
 {
     uint64_t *way = cache->hash[hash % SHAPE_SETS];
@@ -31,8 +33,31 @@ void shape_cache_add(struct shape_cache *cache, uint64_t hash)
     way[0] = hash;
 }
 
+static void trouble_begin(struct outbox *outbox, const struct err *err, int64_t now_ns)
+{
+    outbox->failed_ns = now_ns;
+    if (outbox->since_ns)
+        return;
+    outbox->since_ns = now_ns;
+    outbox->why = *err;
+    if (now_ns < outbox->say_at_ns)
+        return;
+    log_error("the spool takes nothing now: %s; will try again", err->text);
+    outbox->say_at_ns = now_ns + 60 * NS_PER_S;
+}
+
+/* Says the cause again: our own words may go to the very disk that was full. */
+static void trouble_end(struct outbox *outbox)
+{
+    log_info("the spool takes frames again, after %.1f s: %s",
+             (double)(outbox->failed_ns - outbox->since_ns) / 1e9, outbox->why.text);
+    outbox->since_ns = 0;
+}
+
 void outbox_fini(struct outbox *outbox)
 {
+    if (outbox->since_ns && !outbox->blocked)
+        trouble_end(outbox);
     spool_writer_close(outbox->writer);
     outbox->writer = NULL;
     buf_fini(&outbox->payload);
@@ -50,16 +75,13 @@ static int payload_send(struct outbox *outbox, uint16_t type)
 {
     struct err err = { 0 };
     int result = spool_put(outbox->writer, type, &outbox->payload, &err);
+    int64_t now_ns = result < 0 || outbox->since_ns ? time_mono_ns() : 0;
 
-    if (result < 0 && !outbox->said && time_mono_ns() >= outbox->say_at_ns) {
-        log_error("the spool takes nothing now: %s; will try again", err.text);
-        outbox->say_at_ns = time_mono_ns() + 60 * NS_PER_S;
-        outbox->said = true;
-    }
-    if (result == 0 && outbox->said) {
-        log_info("the spool takes frames again");
-        outbox->said = false;
-    }
+    /* Small frames fit where larger ones do not: it is over when none has failed for a while. */
+    if (result < 0)
+        trouble_begin(outbox, &err, now_ns);
+    else if (outbox->since_ns && now_ns - outbox->failed_ns > TROUBLE_NS)
+        trouble_end(outbox);
     outbox->blocked = result < 0;
     return result;
 }

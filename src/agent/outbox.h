@@ -30,8 +30,10 @@ struct outbox {
     struct spool_writer *writer;
     struct buf payload;
     int64_t skew_ns;
-    bool blocked, said; /* it takes nothing; that was said */
-    int64_t say_at_ns;  /* not sooner: a disk that is almost full takes some frames */
+    bool blocked;                /* it did not take the latest frame */
+    int64_t since_ns, failed_ns; /* trouble: since when, 0: none; and when last */
+    int64_t say_at_ns;           /* not sooner: a disk that is almost full takes some frames */
+    struct err why;
     struct shape_cache shapes;
 };
 

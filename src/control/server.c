@@ -43,7 +43,8 @@ struct server {
     bool dirty;         /* written since the last sync */
     bool told;          /* to stop */
     bool facts_waiting; /* fed since the last tick */
-    bool in_trouble;    /* the log could not be written: said once */
+    int64_t trouble_ns; /* the log cannot be written, since then; 0: it can.  Said once */
+    struct err trouble;
     bool told_malformed;
 };
 
@@ -252,16 +253,19 @@ static void server_look_up(struct server *server)
 static int server_bear(struct server *server, int result, const struct err *err)
 {
     if (result >= 0) {
-        if (server->in_trouble)
-            log_info("%s: can be written again", server->dir.log.text);
-        server->in_trouble = false;
+        if (server->trouble_ns) /* and why: our words may have gone to the same full disk */
+            log_info("%s: can be written again, after %.1f s: %s", server->dir.log.text,
+                     (double)(time_mono_ns() - server->trouble_ns) / 1e9, server->trouble.text);
+        server->trouble_ns = 0;
         return 0;
     }
     if (result == -ENOMEM)
         return result;
-    if (!server->in_trouble)
-        log_error("%s: %s; facts wait in the spools", server->dir.log.text, err->text);
-    server->in_trouble = true;
+    if (server->trouble_ns)
+        return 0;
+    log_error("%s: %s; facts wait in the spools", server->dir.log.text, err->text);
+    server->trouble_ns = time_mono_ns();
+    server->trouble = *err;
     return 0;
 }
 

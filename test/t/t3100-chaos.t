@@ -42,7 +42,7 @@ members()
 members_of() # WORDS: those whose command line has them
 {
     for member in $(members); do
-        case $(tr '\0' ' ' <"/proc/$member/cmdline" 2>/dev/null) in
+        case $(cat "/proc/$member/cmdline" 2>/dev/null | tr "\0" " ") in
         *"lockstep $1 "*) echo "$member" ;;
         esac
     done
