@@ -75,7 +75,7 @@ cat "$dir"/*.log "$TAP/run.err" >"$TAP/said"
 sed 's/^/# /' "$TAP/said"
 has "the agent says that the disk was full" '^lockstep agent: the spool takes frames again, after .*No space left on device' \
     "$TAP/said"
-has "so does the controller" '^lockstep control: .*can be written again, after .*No space left on device' "$TAP/said"
+# The controller says so as well, but only if the little that comes to it did not fit into its last page.
 ok "every step is told once, or counted as lost" "$BUILD/test/log-check" "$dir" $STEPS
 sed 's/^/# /' "$TAP/out"
 has "some were lost" ' [1-9][0-9]* gaps with [1-9]' "$TAP/out"
