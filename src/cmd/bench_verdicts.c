@@ -82,6 +82,7 @@ struct tally { /* of a family, or of all */
 struct board {
     struct tally all, family[8];
     uint32_t families, skipped, false_alarms, unfinished;
+    uint64_t slowest[2]; /* most steps that a verdict took: from 1.25×, and below */
     double healthy_seconds, ledger_error[CASES_MAX], unattributed[CASES_MAX];
     uint32_t ledgers, healthies;
 };
@@ -146,6 +147,11 @@ static void board_add(struct board *board, const struct score_case *at,
         board->unattributed[board->healthies++] = result->unattributed;
         return;
     }
+    if (result->found) {
+        uint64_t *slowest = &board->slowest[at->fault.factor < 1.25];
+
+        *slowest = MAX(*slowest, result->steps);
+    }
     tally_add(&board->all, result);
     tally_add(tally_of(board, expect->family), result);
     if (result->ledger_injected > 0)
@@ -192,6 +198,10 @@ static void board_json(struct board *board)
     json_object_object_add(object, "false_alarms", json_object_new_int64(board->false_alarms));
     json_object_object_add(object, "healthy_seconds",
                            json_object_new_double(board->healthy_seconds));
+    json_object_object_add(object, "steps_most_from_1.25",
+                           json_object_new_int64((int64_t)board->slowest[0]));
+    json_object_object_add(object, "steps_most_at_1.10",
+                           json_object_new_int64((int64_t)board->slowest[1]));
     json_object_object_add(object, "skipped", json_object_new_int64(board->skipped));
     json_object_object_add(
         object, "ledger_error_p50",
@@ -217,7 +227,9 @@ static void board_text(struct board *board)
     for (uint32_t i = 0; i < board->families; i++)
         tally_text(board->family[i].family, &board->family[i]);
     tally_text("all", &board->all);
-    printf("\n%u false alarms in %.0f s of healthy runs; %u cases skipped\n", board->false_alarms,
+    printf("\nsaid after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
+           (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
+    printf("%u false alarms in %.0f s of healthy runs; %u cases skipped\n", board->false_alarms,
            board->healthy_seconds, board->skipped);
     if (board->ledgers)
         printf(

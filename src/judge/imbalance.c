@@ -15,7 +15,7 @@
 #define DATA_STEPS 6
 #define DATA_EXPLAINED 0.6 /* of the spread between ranks must be lengths */
 #define DATA_SHARE 0.03    /* of the step is lost to it */
-#define STAGE_STEPS 6
+#define STAGE_STEPS 4
 #define STAGE_HEAVIER 1.10 /* than the mean stage */
 #define STAGE_SHARE 0.02
 #define STAY 0.6
@@ -179,7 +179,7 @@ static void stage_step(struct court *court)
     CLEAN(free_clean) double *work = NULL;
     double scale = open ? STAY : 1, cost;
 
-    if (history->count < STAGE_STEPS + 2 || court->model.world == 0 ||
+    if (history->count < STAGE_STEPS + 1 || court->model.world == 0 ||
         !court->model.rank[0].has_layout)
         return;
     stages.count = court->model.rank[0].size[LAYOUT_PP];
