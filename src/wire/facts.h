@@ -76,6 +76,10 @@ struct fact_shape {
 struct item_time {
     /* Of a merged item: its first op's; end = start + time inside all its ops. */
     int64_t enqueue_ns, start_ns, end_ns;
+    /* Of a merged op in a step with STEP_SPLIT: how much of that time was waiting for the others;
+     * -1: not known.  Elsewhere it says nothing.
+     */
+    int64_t wait_ns;
 };
 
 enum step_flag {
@@ -83,6 +87,7 @@ enum step_flag {
     STEP_UNFINISHED = 2, /* some op had not ended when the step was sent */
     STEP_TORN = 4,       /* records of this step were overwritten before they were read */
     STEP_LAST = 8,       /* no later step will come from this ring */
+    STEP_SPLIT = 16,     /* merged ops have the sum of their waiting, as the node's agent saw it */
 };
 
 struct fact_step {
@@ -211,7 +216,10 @@ uint16_t half_from_ns(int64_t ns); /* negative: 0 */
 int64_t half_to_ns(uint16_t half);
 uint64_t bytes_round(uint64_t bytes); /* to an eighth of an octave */
 
-/* Merges ops until a step fits FACT_STEP_BYTES_MAX: consecutive ops of the same kind,
+bool op_synchronises(unsigned op); /* enum lockstep_op: nobody leaves before the last enters */
+bool item_has_wait(const struct shape_item *item); /* in a step with STEP_SPLIT */
+
+/* Merges ops until a step fits FACT_STEP_BYTES_MAX, split or not: consecutive ops of the same kind,
  * communicator, peer and stream, 2^n at a time.  A pure function of the items, so all members
  * merge alike; factors are powers of two, so that finer merges fold into coarser ones.  `group`
  * gets for each of the n ops the merged item it went into.  Returns the merged count.

@@ -5,11 +5,26 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"
+#include "lockstep/probe.h"
 #include "wire/facts.h"
 
 #define STEP_HEAD_BYTES 224 /* fixed fields of a step and its metrics, rounded up */
 #define STEP_ITEM_BYTES 6
-#define MERGED_MAX ((FACT_STEP_BYTES_MAX - STEP_HEAD_BYTES) / STEP_ITEM_BYTES)
+#define STEP_WAIT_BYTES 2 /* of a merged op, if the step is split: that the merging cannot know */
+
+bool op_synchronises(unsigned op)
+{
+    switch (op) {
+    case LOCKSTEP_OP_ALL_REDUCE:
+    case LOCKSTEP_OP_REDUCE_SCATTER:
+    case LOCKSTEP_OP_ALL_GATHER:
+    case LOCKSTEP_OP_ALL_TO_ALL:
+    case LOCKSTEP_OP_BARRIER:
+        return true;
+    default:
+        return false;
+    }
+}
 
 static uint64_t item_key(const struct shape_item *item) /* ops that may merge have the same */
 {
@@ -45,6 +60,15 @@ static size_t merge_by(const struct shape_item *item, size_t count, unsigned shi
     return used;
 }
 
+static bool step_fits(const struct shape_item *item, size_t count)
+{
+    size_t bytes = STEP_HEAD_BYTES + count * STEP_ITEM_BYTES;
+
+    for (size_t i = 0; i < count && bytes <= FACT_STEP_BYTES_MAX; i++)
+        bytes += item_has_wait(&item[i]) ? STEP_WAIT_BYTES : 0;
+    return bytes <= FACT_STEP_BYTES_MAX;
+}
+
 size_t shape_merge(const struct shape_item *item, size_t count, struct shape_item *merged,
                    uint32_t *group)
 {
@@ -54,7 +78,7 @@ size_t shape_merge(const struct shape_item *item, size_t count, struct shape_ite
         used = merge_by(item, count, shift, merged, group);
         if (used == SIZE_MAX)
             return 0;
-        if (used <= MERGED_MAX)
+        if (step_fits(merged, used))
             break;
     }
     for (size_t i = 0; i < used; i++)

@@ -63,6 +63,27 @@ void fact_shape_fini(struct fact_shape *fact)
     fact->count = 0;
 }
 
+#define WAIT_UNKNOWN UINT16_MAX
+
+bool item_has_wait(const struct shape_item *item)
+{
+    return item->count > 1 && (item->kind == ITEM_COLL || item->kind == ITEM_P2P);
+}
+
+static void wait_put(struct buf *out, int64_t wait_ns)
+{
+    uint16_t wait = half_from_ns(wait_ns);
+
+    buf_put_u16(out, wait_ns < 0 ? WAIT_UNKNOWN : MIN(wait, WAIT_UNKNOWN - 1));
+}
+
+static int64_t wait_get(struct cut *in)
+{
+    uint16_t wait = cut_get_u16(in);
+
+    return wait == WAIT_UNKNOWN ? -1 : half_to_ns(wait);
+}
+
 /* Each time is put as the difference to what the reader has decoded so far, so that rounding
  * does not add up along the step.
  */
@@ -84,13 +105,16 @@ static void times_put(struct buf *out, const struct fact_step *fact, const struc
             buf_put_u16(out, wait);
             buf_put_u16(out, half_from_ns(time->end_ns - at - half_to_ns(wait)));
         }
+        if (fact->flags & STEP_SPLIT && item_has_wait(&shape->item[i]))
+            wait_put(out, time->wait_ns);
     }
 }
 
 #define YEAR_NS INT64_C(31557600000000000)
 
 /* Times inside all ops together stay below a year, so that no sum over a step can overflow. */
-static void times_get(struct cut *in, const struct fact_shape *shape, struct item_time *time)
+static void times_get(struct cut *in, const struct fact_shape *shape, bool split,
+                      struct item_time *time)
 {
     int64_t at = 0, inside = 0;
 
@@ -100,6 +124,7 @@ static void times_get(struct cut *in, const struct fact_shape *shape, struct ite
         if (shape->item[i].kind != ITEM_PHASE)
             time[i].start_ns += half_to_ns(cut_get_u16(in));
         time[i].end_ns = time[i].start_ns + half_to_ns(cut_get_u16(in));
+        time[i].wait_ns = split && item_has_wait(&shape->item[i]) ? wait_get(in) : -1;
         inside += time[i].end_ns - at;
         if (at > YEAR_NS || inside > YEAR_NS)
             in->bad = true;
@@ -204,7 +229,7 @@ int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_ste
     fact.time = calloc(fact.count + 1, sizeof(*fact.time));
     if (!fact.time)
         return -ENOMEM;
-    times_get(&in, shape, fact.time);
+    times_get(&in, shape, fact.flags & STEP_SPLIT, fact.time);
     if (in.bad) {
         free(fact.time);
         return -EPROTO;

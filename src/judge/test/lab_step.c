@@ -362,9 +362,9 @@ static int64_t host_run(struct lab *lab, uint32_t rank)
         at->done[i] = false;
         if (item->shape.kind != ITEM_PHASE) {
             now += lab->config.launch_ns;
-            *time = (struct item_time){ now, now, now };
+            *time = (struct item_time){ now, now, now, -1 };
         } else {
-            *time = (struct item_time){ now, now, now };
+            *time = (struct item_time){ now, now, now, -1 };
             at->done[i] = true;
             if (item->shape.what == LOCKSTEP_PHASE_DATA)
                 now += lab->config.data_ns;
@@ -481,7 +481,7 @@ static void rank_end(struct lab *lab, uint32_t rank, int64_t now)
     for (uint32_t i = 0; i < at->items; i++) {
         if (at->item[i].shape.kind == ITEM_PHASE &&
             at->item[i].shape.what == LOCKSTEP_PHASE_CHECKPOINT) {
-            at->time[i] = (struct item_time){ now, now, now + lab->fault.checkpoint_ns };
+            at->time[i] = (struct item_time){ now, now, now + lab->fault.checkpoint_ns, -1 };
             now += lab->fault.checkpoint_ns;
         }
     }

@@ -127,6 +127,77 @@ static void a_step_keeps_its_times(void **state)
     buf_fini(&bytes);
 }
 
+static void only_merged_ops_of_a_split_step_carry_their_waiting(void **state)
+{
+    struct rand rand = { 8 };
+    struct fact_shape shape = make_shape(&rand, 500);
+    struct fact_step step = make_step(&rand, &shape), back;
+    struct buf bytes = { 0 }, split = { 0 };
+    size_t merged = 0;
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        shape.item[i].count = 1 + rand_below(&rand, 3);
+        step.time[i].wait_ns = (int64_t)rand_below(&rand, 5000000) - 2500000;
+        merged += item_has_wait(&shape.item[i]);
+    }
+    step.time[0].wait_ns = INT64_MAX; /* cut, and not taken for unknown */
+    shape.item[0].kind = ITEM_COLL;
+    merged += !item_has_wait(&shape.item[0]);
+    shape.item[0].count = 2;
+    shape_hash(&shape);
+    step.shape = shape.hash;
+    fact_step_put(&bytes, &step, &shape);
+    step.flags |= STEP_SPLIT;
+    fact_step_put(&split, &step, &shape);
+    assert_true(merged > 0);
+    assert_int_equal(split.size, bytes.size + 2 * merged);
+    assert_int_equal(fact_step_get(cut_of(split.data, split.size), &shape, &back), 0);
+    assert_true(back.time[0].wait_ns > 0);
+    for (int i = 1; i < 500; i++) {
+        if (!item_has_wait(&shape.item[i]) || step.time[i].wait_ns < 0)
+            assert_int_equal(back.time[i].wait_ns, -1);
+        else
+            assert_true(llabs(back.time[i].wait_ns - step.time[i].wait_ns) < 1300);
+    }
+    fact_step_fini(&back);
+    assert_int_equal(fact_step_get(cut_of(split.data, split.size - 1), &shape, &back), -EPROTO);
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &back), 0);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(back.time[i].wait_ns, -1);
+    fact_step_fini(&back);
+    fact_step_fini(&step);
+    fact_shape_fini(&shape);
+    buf_fini(&bytes);
+    buf_fini(&split);
+}
+
+/* The bound holds whatever the mix of phases and ops, with and without the split. */
+static void a_merged_step_fits_also_when_it_is_split(void **state)
+{
+    static struct shape_item merged[20000];
+    static uint32_t group[20000];
+    struct rand rand = { 10 };
+
+    (void)state;
+    for (uint32_t count = 1000; count < 20000; count += 331) {
+        struct fact_shape shape = make_shape(&rand, count), small = { .item = merged };
+        struct fact_step step;
+        struct buf bytes = { 0 };
+
+        small.count = (uint32_t)shape_merge(shape.item, count, merged, group);
+        shape_hash(&small);
+        step = make_step(&rand, &small);
+        step.flags = STEP_SPLIT;
+        step.metric_set = (1u << FACT_METRICS) - 1;
+        fact_step_put(&bytes, &step, &small);
+        assert_in_range(bytes.size, 1, FACT_STEP_BYTES_MAX);
+        buf_fini(&bytes);
+        fact_step_fini(&step);
+        fact_shape_fini(&shape);
+    }
+}
+
 static void merging_bounds_a_step(void **state)
 {
     struct rand rand = { 9 };
@@ -189,7 +260,9 @@ int main(void)
         cmocka_unit_test(halves_are_close_and_ordered),
         cmocka_unit_test(sizes_round_to_an_eighth_of_an_octave),
         cmocka_unit_test(a_step_keeps_its_times),
+        cmocka_unit_test(only_merged_ops_of_a_split_step_carry_their_waiting),
         cmocka_unit_test(merging_bounds_a_step),
+        cmocka_unit_test(a_merged_step_fits_also_when_it_is_split),
         cmocka_unit_test(a_verdict_comes_back_whole),
     };
 

@@ -51,10 +51,10 @@ static struct shape_item items[] = {
     { .kind = ITEM_P2P, .what = 9, .stream = 3, .peer = 6, .count = 1, .comm = 10, .bytes = 960 },
 };
 static struct item_time times[] = {
-    { 1000, 1000, 250000 },
-    { 2000, 30000, 45000000 },
-    { 50000, 46000000, 99000000 },
-    { 60000, 47000000, 48000000 },
+    { 1000, 1000, 250000, -1 },
+    { 2000, 30000, 45000000, -1 },
+    { 50000, 46000000, 99000000, 12000000 },
+    { 60000, 47000000, 48000000, -1 },
 };
 static const struct fact_beat beat = {
     .rank = 5,
@@ -129,7 +129,7 @@ static struct fact_step make_step(const struct fact_shape *shape)
         .begin_ns = MONO,
         .duration_ns = 100000000,
         .tail_ns = 1000000,
-        .flags = STEP_UNFINISHED,
+        .flags = STEP_UNFINISHED | STEP_SPLIT,
         .cpu_ns = 90000000,
         .run_delay_ns = 1000,
         .throttled_ns = 2000,
@@ -265,7 +265,9 @@ static bool same_step(struct cut in, const struct fact_shape *shape)
     for (uint32_t i = 0; i < step.count; i++) { /* sixteen bits keep one part in 4096 */
         if (llabs(back.time[i].enqueue_ns - times[i].enqueue_ns) > 300 ||
             llabs(back.time[i].start_ns - times[i].start_ns) > times[i].start_ns / 4000 + 300 ||
-            llabs(back.time[i].end_ns - times[i].end_ns) > times[i].end_ns / 4000 + 300)
+            llabs(back.time[i].end_ns - times[i].end_ns) > times[i].end_ns / 4000 + 300 ||
+            llabs(back.time[i].wait_ns - times[i].wait_ns) > times[i].wait_ns / 4000 + 300 ||
+            (back.time[i].wait_ns < 0) != (times[i].wait_ns < 0))
             return false;
     }
     good = back.rank == step.rank && back.attempt == step.attempt && back.ring == step.ring &&
