@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/nodesplit.h"
 #include "agent/outbox.h"
 #include "agent/resume.h"
 #include "agent/runinfo.h"
@@ -46,6 +47,7 @@ struct agent {
     char node[64];
     struct resume resume;
     struct outbox outbox;
+    struct nodesplit *split;
     struct watch_place place;
     struct entry *entry;
     size_t entries, room;
@@ -161,6 +163,15 @@ static void scan(struct agent *agent, int64_t now_ns)
 
 /* ---- the tick ---- */
 
+static void settle(struct agent *agent, int64_t now_ns)
+{
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (agent->entry[i].watch)
+            watch_settle(agent->entry[i].watch, now_ns);
+    }
+    nodesplit_turn(agent->split, now_ns);
+}
+
 static void tick(struct agent *agent, int64_t now_ns)
 {
     if (!agent->hello_told)
@@ -173,6 +184,7 @@ static void tick(struct agent *agent, int64_t now_ns)
             entry->watch = NULL;
         }
     }
+    settle(agent, now_ns);
     scan(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].making)
@@ -212,6 +224,10 @@ int agent_run(struct agent *agent, struct err *err)
     tick(agent, time_mono_ns()); /* rings born since the last one */
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].watch)
+            watch_read_all(agent->entry[i].watch, time_mono_ns());
+    }
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (agent->entry[i].watch)
             watch_end(agent->entry[i].watch, time_mono_ns());
     }
     if (agent->outbox.blocked)
@@ -228,6 +244,7 @@ void agent_close(struct agent *agent)
     for (size_t i = 0; i < agent->entries; i++)
         watch_close(agent->entry[i].watch);
     free(agent->entry);
+    nodesplit_destroy(agent->split);
     outbox_fini(&agent->outbox);
     resume_fini(&agent->resume);
     runinfo_fini(&agent->run);
@@ -321,6 +338,9 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     if (!agent)
         return err_set(err, -ENOMEM, "out of memory");
     agent->signal_fd = -1;
+    agent->split = nodesplit_create();
+    if (!agent->split)
+        return err_set(err, -ENOMEM, "out of memory");
     if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
         return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
     if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||
@@ -339,6 +359,7 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
         return result;
     agent->place = (struct watch_place){ .outbox = &agent->outbox,
                                          .resume = &agent->resume,
+                                         .split = agent->split,
                                          .run = agent->run.id,
                                          .node = agent->node,
                                          .tell_exits = agent->run.ranks == 0 };

@@ -62,6 +62,11 @@ bool assemble_knows_comm(const struct assemble *assemble, int32_t index)
     return index < 0 || index >= RING_COMMS || assemble->comm_known[index];
 }
 
+void assemble_keep_ops(struct assemble *assemble, bool keep)
+{
+    assemble->keep_ops = keep;
+}
+
 int64_t assemble_last_ns(const struct assemble *assemble)
 {
     return assemble->last_ns;
@@ -343,6 +348,7 @@ static void on_enqueue(struct assemble *assemble, const struct ring_event *event
         item->stream = event->stream;
         item->comm = event->comm;
         item->bytes = event->b;
+        item->key = event->a;
         item->peer = op->p2p ? (uint32_t)event->c : 0;
         build->open_ops++;
         op->build = build->serial;

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/nodesplit.h"
 #include "agent/sample.h"
 #include "wire/facts.h"
 #include "wire/ring.h"
@@ -49,6 +50,8 @@ struct assembled { /* a zeroed one is empty; release with assembled_fini() */
     struct fact_step step;
     struct fact_gap gap;
     struct fact_note note;
+    struct split_op *op; /* the step's single ops, where they were merged or asked for */
+    uint32_t ops;
 };
 void assembled_fini(struct assembled *out);
 
@@ -58,6 +61,8 @@ void assemble_destroy(struct assemble *assemble);
 void assemble_resume(struct assemble *assemble, const struct assemble_done *done);
 void assemble_comm(struct assemble *assemble, uint32_t index, uint64_t id);
 bool assemble_knows_comm(const struct assemble *assemble, int32_t index);
+/* Steps come with their single ops also when none was merged. */
+void assemble_keep_ops(struct assemble *assemble, bool keep);
 void assemble_event(struct assemble *assemble, const struct ring_event *event);
 /* All lanes have been read as far as they went. */
 void assemble_round(struct assemble *assemble);

@@ -18,7 +18,7 @@ struct item {
     bool ended;
     int32_t comm; /* index in the ring's table, -1: none */
     uint32_t peer, seq;
-    uint64_t bytes;
+    uint64_t bytes, key;
     int64_t enqueue_ns, start_ns, end_ns; /* absolute */
 };
 
@@ -87,7 +87,7 @@ struct assemble {
     struct open_phase phase[PHASE_DEPTH];
     unsigned phases;
     struct samples samples;
-    bool sampling, final;
+    bool sampling, final, keep_ops;
     int64_t last_ns, gone_ns;
 
     struct assemble_done done;

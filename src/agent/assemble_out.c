@@ -13,6 +13,9 @@ void assembled_fini(struct assembled *out)
 {
     fact_shape_fini(&out->shape);
     fact_step_fini(&out->step);
+    free(out->op);
+    out->op = NULL;
+    out->ops = 0;
     out->kind = ASSEMBLED_NONE;
 }
 
@@ -168,7 +171,13 @@ static struct item_time item_time_of(const struct build *build, const struct ite
 
     return (struct item_time){ .enqueue_ns = MAX(item->enqueue_ns - begin, 0),
                                .start_ns = MAX(item->start_ns - begin, 0),
-                               .end_ns = MAX(end - begin, 0) };
+                               .end_ns = MAX(end - begin, 0),
+                               .wait_ns = -1 };
+}
+
+static uint64_t comm_of(const struct assemble *assemble, const struct item *item)
+{
+    return item->comm >= 0 && item->comm < RING_COMMS ? assemble->comm_id[item->comm] : 0;
 }
 
 /* The times of merged ops: the first one's begin, then the time inside all of them. */
@@ -188,6 +197,35 @@ static void times_merge(const struct build *build, const uint32_t *group, int64_
     }
 }
 
+/* The single ops, for those who can still see what merging hides. */
+static int ops_out(const struct assemble *assemble, const struct build *build,
+                   const uint32_t *group, int64_t until_ns, struct assembled *out)
+{
+    out->op = calloc(build->count + 1, sizeof(*out->op));
+    if (!out->op)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < build->count; i++) {
+        const struct item *item = &build->item[i];
+        struct item_time time = item_time_of(build, item, until_ns);
+
+        if (item->kind != ITEM_COLL && item->kind != ITEM_P2P)
+            continue;
+        out->op[out->ops++] = (struct split_op){
+            .kind = item->kind,
+            .what = item->what,
+            .ended = item->ended,
+            .merged = item_has_wait(&out->shape.item[group[i]]),
+            .peer = item->peer,
+            .item = group[i],
+            .comm = comm_of(assemble, item),
+            .key = item->key,
+            .start_ns = build->begin_ns + time.start_ns,
+            .end_ns = build->begin_ns + MAX(time.end_ns, time.start_ns),
+        };
+    }
+    return 0;
+}
+
 static int items_out(const struct assemble *assemble, struct build *build, int64_t until_ns,
                      struct assembled *out)
 {
@@ -200,14 +238,13 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     items_sort(build);
     for (uint32_t i = 0; i < build->count; i++) {
         const struct item *from = &build->item[i];
-        bool known = from->comm >= 0 && from->comm < RING_COMMS;
 
         item[i] = (struct shape_item){ .kind = from->kind,
                                        .what = from->what,
                                        .stream = from->stream,
                                        .peer = from->peer,
                                        .count = 1,
-                                       .comm = known ? assemble->comm_id[from->comm] : 0,
+                                       .comm = comm_of(assemble, from),
                                        .bytes = bytes_round(from->bytes) };
     }
     out->shape.count =
@@ -218,6 +255,8 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     if (!out->step.time)
         return -ENOMEM;
     times_merge(build, group, until_ns, &out->shape, out->step.time);
+    if (assemble->keep_ops || out->shape.count < build->count)
+        return ops_out(assemble, build, group, until_ns, out);
     return 0;
 }
 

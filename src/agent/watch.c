@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/assemble.h"
+#include "agent/hold.h"
 #include "agent/proc.h"
 #include "base/log.h"
 #include "core/clean.h"
@@ -21,6 +22,8 @@ struct watch {
     uint32_t ring;
     struct assemble *assemble;
     struct assembled pending; /* could not be sent yet */
+    struct hold hold;         /* and what comes before all that is still to be assembled */
+    int64_t now_ns;           /* of this tick */
     struct ring_event batch[BATCH];
     int batch_at, batch_count;
     uint64_t lost, lost_marked;
@@ -73,22 +76,30 @@ static void tell_ring(struct watch *watch)
     ring->pid = fact.pid;
 }
 
-static void tell_comm(struct watch *watch, uint32_t index)
+static bool learn_comm(const struct watch *watch, uint32_t index, struct fact_comm *ret)
 {
     struct ring_comm_info info;
-    struct fact_comm fact;
 
-    if (index >= RING_COMMS || watch->comm_told[index] ||
-        ring_reader_comm(watch->reader, index, &info) <= 0)
-        return;
-    assemble_comm(watch->assemble, index, info.id);
-    fact = (struct fact_comm){ .rank = watch->info.rank,
+    if (index >= RING_COMMS || ring_reader_comm(watch->reader, index, &info) <= 0)
+        return false;
+    *ret = (struct fact_comm){ .rank = watch->info.rank,
                                .attempt = watch->info.attempt,
                                .id = info.id,
                                .size = info.size,
                                .index = info.index,
                                .kind = info.kind };
-    snprintf(fact.name, sizeof(fact.name), "%s", info.name);
+    snprintf(ret->name, sizeof(ret->name), "%s", info.name);
+    nodesplit_comm(watch->place->split, ret);
+    return true;
+}
+
+static void tell_comm(struct watch *watch, uint32_t index)
+{
+    struct fact_comm fact;
+
+    if (index >= RING_COMMS || watch->comm_told[index] || !learn_comm(watch, index, &fact))
+        return;
+    assemble_comm(watch->assemble, index, fact.id);
     if (!resume_has_comm(watch->place->resume, &fact)) {
         if (outbox_comm(watch->place->outbox, &fact) < 0)
             return;
@@ -122,9 +133,21 @@ static bool drain(struct watch *watch)
     for (;;) {
         if (send_pending(watch) < 0)
             return false;
+        if (hold_is_full(&watch->hold)) {
+            hold_take(&watch->hold, watch->place->split, INT64_MAX, &watch->pending);
+            continue;
+        }
         if (assemble_take(watch->assemble, &watch->pending) <= 0)
             return true; /* without memory: again on the next tick */
+        hold_put(&watch->hold, watch->place->split, &watch->pending, watch->now_ns);
     }
+}
+
+void watch_settle(struct watch *watch, int64_t now_ns)
+{
+    while (send_pending(watch) == 0 &&
+           hold_take(&watch->hold, watch->place->split, now_ns, &watch->pending))
+        ;
 }
 
 static void give(struct watch *watch, const struct ring_event *event)
@@ -191,7 +214,7 @@ static bool finish_ring(struct watch *watch)
         assemble_finish(watch->assemble, watch->alive_ns);
         watch->finished = true;
     }
-    return drain(watch) && watch->pending.kind == ASSEMBLED_NONE;
+    return drain(watch) && watch->hold.count == 0;
 }
 
 /* ---- the process ---- */
@@ -327,6 +350,8 @@ static bool last_words(struct watch *watch, int64_t now_ns)
 
 bool watch_tick(struct watch *watch, int64_t now_ns)
 {
+    watch->now_ns = now_ns;
+    assemble_keep_ops(watch->assemble, nodesplit_busy(watch->place->split));
     look_slowly(watch, now_ns);
     read_ring(watch);
     look_at_process(watch, time_mono_ns());
@@ -338,15 +363,22 @@ bool watch_tick(struct watch *watch, int64_t now_ns)
     return true;
 }
 
-void watch_end(struct watch *watch, int64_t now_ns)
+void watch_read_all(struct watch *watch, int64_t now_ns)
 {
     watch->second_at_ns = watch->sample_at_ns = 0;
     if (!watch_tick(watch, now_ns))
         return;
     /* A second pass: the first has seen all that the lanes had before it began. */
     read_ring(watch);
-    if (!is_gone(watch->state))
-        tell_beat(watch, time_mono_ns(), false);
+}
+
+void watch_end(struct watch *watch, int64_t now_ns)
+{
+    watch_settle(watch, INT64_MAX);
+    if (is_gone(watch->state))
+        last_words(watch, now_ns);
+    else
+        tell_beat(watch, now_ns, false);
 }
 
 /* ---- birth and death ---- */
@@ -356,6 +388,7 @@ void watch_close(struct watch *watch)
     if (!watch)
         return;
     assembled_fini(&watch->pending);
+    hold_fini(&watch->hold);
     assemble_destroy(watch->assemble);
     ring_reader_close(watch->reader);
     proc_close(watch->proc);
@@ -383,6 +416,7 @@ int watch_open(const struct watch_place *place, const char *path, uint32_t rank,
 {
     CLEAN(watch_clean) struct watch *watch = calloc(1, sizeof(*watch));
     const struct resume_ring *done;
+    struct fact_comm comm;
     int result;
 
     if (!watch)
@@ -402,6 +436,8 @@ int watch_open(const struct watch_place *place, const char *path, uint32_t rank,
     if (!watch->assemble || !done)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     assemble_resume(watch->assemble, &done->done);
+    for (uint32_t i = 0; i < watch->info.comms_used; i++)
+        learn_comm(watch, i, &comm); /* before any ring is read: who is on this node? */
     watch->state = '?';
     *ret = TAKE(watch);
     return 0;

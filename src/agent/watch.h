@@ -22,6 +22,7 @@ struct watch;
 struct watch_place { /* what all watches of an agent share */
     struct outbox *outbox;
     struct resume *resume;
+    struct nodesplit *split;
     const char *run, *node;
     bool tell_exits; /* nobody else does */
 };
@@ -32,9 +33,12 @@ int watch_open(const struct watch_place *place, const char *path, uint32_t rank,
 void watch_close(struct watch *watch);
 /* Reads, looks, tells.  Returns false when all has been told and the watch can be closed. */
 bool watch_tick(struct watch *watch, int64_t now_ns);
-/* The agent is about to end: reads everything, tells what is whole, and a last beat.  A step that a
- * living rank is still in stays in its ring for the next agent.
+/* All watches have had their tick: tells what waited for the steps of other ranks. */
+void watch_settle(struct watch *watch, int64_t now_ns);
+/* The agent is about to end: first all watches read everything, then each tells what is whole, and a
+ * last beat.  A step that a living rank is still in stays in its ring for the next agent.
  */
+void watch_read_all(struct watch *watch, int64_t now_ns);
 void watch_end(struct watch *watch, int64_t now_ns);
 
 #endif

@@ -347,6 +347,171 @@ static void a_rank_in_another_pid_namespace_is_found(void **state)
     assert_null(strchr(account.states, '?'));
 }
 
+/* ---- steps whose ops are merged ---- */
+
+#define BIG_RANKS 4
+#define BIG_OPS 2500
+#define BIG_OP_NS (20 * NS_PER_US)
+#define BIG_NODE "\"ranks\": 4, \"nodes\": [{\"name\": \"n0\", \"ranks\": [0, 1, 2, 3]}]"
+
+/* All leave together; the ranks take turns in being last.  Every third op is a broadcast. */
+static int64_t big_stay_ns(uint32_t rank, uint32_t op)
+{
+    return (int64_t)(1 + (rank + op) % BIG_RANKS) * 3 * NS_PER_US + op;
+}
+
+static int64_t big_wait_ns(uint32_t rank, uint32_t op)
+{
+    int64_t shortest = INT64_MAX; /* they leave together, so for both kinds it is the same */
+
+    for (uint32_t i = 0; i < BIG_RANKS; i++)
+        shortest = MIN(shortest, big_stay_ns(i, op));
+    return big_stay_ns(rank, op) - shortest;
+}
+
+static void big_step(struct lockstep_probe *probe, int comm, uint32_t rank, uint64_t step,
+                     int64_t at_ns)
+{
+    lockstep_step_begin(probe, step);
+    lockstep_metric_put(probe, LOCKSTEP_METRIC_LOSS, (double)step);
+    for (uint32_t i = 0; i < BIG_OPS; i++) {
+        enum lockstep_op what = i % 3 ? LOCKSTEP_OP_ALL_REDUCE : LOCKSTEP_OP_BROADCAST;
+        uint64_t key = lockstep_coll_enqueue(probe, comm, what, 4096, 1);
+        int64_t end = at_ns + (int64_t)(i + 1) * BIG_OP_NS;
+
+        lockstep_coll_start(probe, comm, key, (uint64_t)(end - big_stay_ns(rank, i)));
+        lockstep_coll_end(probe, comm, key, (uint64_t)end);
+    }
+    lockstep_step_end(probe, step);
+}
+
+static pid_t big_rank(uint32_t rank, uint64_t steps, int64_t at_ns, int64_t pause_ns)
+{
+    struct lockstep_probe *probe;
+    pid_t pid = fork();
+    int comm;
+
+    if (pid != 0)
+        return pid;
+    if (lockstep_probe_open(rank, BIG_RANKS, &probe) < 0)
+        _exit(9);
+    comm = lockstep_comm_add(probe, 42, BIG_RANKS, rank, LOCKSTEP_COMM_TP, "tp");
+    for (uint64_t step = 0; step < steps; step++) {
+        big_step(probe, comm, rank, step, at_ns);
+        stage_sleep(pause_ns);
+    }
+    lockstep_probe_close(probe);
+    _exit(0);
+}
+
+/* Ops merge by kind, in their order: the sums that one step of a rank must have. */
+static void big_check(uint32_t rank, const struct fact_shape *shape, const struct fact_step *step)
+{
+    uint32_t next[LOCKSTEP_OP_COUNT] = { [LOCKSTEP_OP_ALL_REDUCE] = 1 };
+    int64_t total = 0, wanted_total = 0;
+
+    assert_true(step->flags & STEP_SPLIT);
+    for (uint32_t i = 0; i < shape->count; i++) {
+        const struct shape_item *item = &shape->item[i];
+        int64_t wanted = 0;
+
+        assert_true(item->count > 1 || i + 2 >= shape->count); /* the last of a kind may be alone */
+        for (uint32_t op = 0; op < item->count; op++) {
+            wanted += big_wait_ns(rank, next[item->what]);
+            next[item->what] += item->what == LOCKSTEP_OP_BROADCAST ? 3 : 1;
+            if (item->what != LOCKSTEP_OP_BROADCAST && next[item->what] % 3 == 0)
+                next[item->what]++;
+        }
+        if (item->count == 1)
+            continue;
+        total += step->time[i].wait_ns;
+        wanted_total += wanted;
+        assert_in_range(step->time[i].wait_ns + 1000, wanted + 1000 - wanted / 4000 - 70,
+                        wanted + 1000 + wanted / 4000 + 70);
+    }
+    assert_in_range(total, wanted_total - wanted_total / 2000, wanted_total + wanted_total / 2000);
+    assert_true(total > BIG_OPS * NS_PER_US);
+}
+
+static uint64_t big_check_spool(const struct stage *stage)
+{
+    CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
+    struct spool_reader *reader;
+    struct frame frame;
+    uint64_t steps = 0;
+
+    assert_int_equal(spool_reader_open(stage->spool, &reader, NULL), 0);
+    while (spool_next(reader, &frame, NULL) > 0) {
+        struct cut in = cut_of(frame.payload, frame.payload_bytes);
+        struct fact_step step;
+
+        if (frame.type == FRAME_SHAPE) { /* all do the same, so there is one */
+            assert_null(shape.item);
+            assert_int_equal(fact_shape_get(in, &shape), 0);
+        } else if (frame.type == FRAME_STEP) {
+            assert_in_range(frame.payload_bytes, 1, FACT_STEP_BYTES_MAX);
+            assert_int_equal(fact_step_get(in, &shape, &step), 0);
+            big_check(step.rank, &shape, &step);
+            fact_step_fini(&step);
+            steps++;
+        }
+    }
+    spool_reader_close(reader);
+    return steps;
+}
+
+/* Rings that are all there when the agent comes are read in one tick, whatever the machine does. */
+static void merged_ops_have_the_waiting_of_each(void **state)
+{
+    const struct stage *stage = *state;
+    struct account account;
+    int64_t at = time_mono_ns() + 600 * NS_PER_S; /* no step may begin later than its ops */
+    pid_t agent;
+
+    stage_run_json(stage, BIG_NODE);
+    setenv("LOCKSTEP_RING_RECORDS", "32768", 1);
+    setenv("LOCKSTEP_RING_LANES", "1", 1);
+    for (uint32_t rank = 0; rank < BIG_RANKS; rank++)
+        assert_int_equal(stage_wait(big_rank(rank, 3, at, 0)), 0);
+    agent = stage_agent(stage);
+    for (uint32_t rank = 0; rank < BIG_RANKS; rank++) {
+        stage_await(stage, rank, has_final, &account);
+        account_check(&account, 3);
+    }
+    stage_end(agent);
+    assert_int_equal(big_check_spool(stage), 3 * BIG_RANKS);
+}
+
+static void held_steps_of_a_killed_agent_are_told_once(void **state)
+{
+    const struct stage *stage = *state;
+    struct rand rand = { 5 };
+    struct account account;
+    pid_t ranks[BIG_RANKS], agent;
+    int64_t at = time_mono_ns();
+
+    stage_run_json(stage, BIG_NODE);
+    setenv("LOCKSTEP_RING_RECORDS", "524288", 1); /* nothing is overwritten */
+    setenv("LOCKSTEP_RING_LANES", "1", 1);
+    for (uint32_t rank = 0; rank < BIG_RANKS; rank++)
+        ranks[rank] = big_rank(rank, 40, at, (20 + 3 * rank) * NS_PER_MS);
+    for (int i = 0; i < 12; i++) {
+        agent = stage_agent(stage);
+        stage_sleep((int64_t)rand_below(&rand, 120) * NS_PER_MS);
+        stage_kill(agent);
+    }
+    agent = stage_agent(stage);
+    for (uint32_t rank = 0; rank < BIG_RANKS; rank++)
+        assert_int_equal(stage_wait(ranks[rank]), 0);
+    stage_end(agent);
+    for (uint32_t rank = 0; rank < BIG_RANKS; rank++) {
+        stage_account(stage, rank, &account);
+        account_check(&account, 40);
+        assert_int_equal(account.steps, 40);
+        assert_int_equal(account.finals, 1);
+    }
+}
+
 #define ON_STAGE(test) cmocka_unit_test_setup_teardown(test, stage_setup, stage_teardown)
 
 int main(void)
@@ -367,6 +532,8 @@ int main(void)
         ON_STAGE(a_node_has_one_agent),
         ON_STAGE(a_rank_in_another_pid_namespace_is_found),
         ON_STAGE(a_pretended_clock_shifts_every_time),
+        ON_STAGE(merged_ops_have_the_waiting_of_each),
+        ON_STAGE(held_steps_of_a_killed_agent_are_told_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
