@@ -50,7 +50,7 @@ static void bench_replay_print(const struct bench_report *report)
     for (size_t i = 0; i < report->count; i++) {
         const struct bench_figure *figure = &report->figure[i];
 
-        printf("%-15s %-8s %12.*f  %s", figure->name, figure->key ? figure->key : "",
+        printf("%-28s %-8s %12.*f  %s", figure->name, figure->key ? figure->key : "",
                figure->value < 1000 ? 3 : 0, figure->value, figure->text ? figure->text : "");
         if (figure->at_least > 0)
             printf(" (bar: at least %.0f)", figure->at_least);
@@ -100,7 +100,8 @@ const struct command command_bench_replay = {
     .operands = "",
     .summary = "how fast steps are replayed and judged, on one core",
     .details = "Replays a step of up to 131072 GPUs (tp 8, pp 16, 64 micro-batches) and says what\n"
-               "part of the memory's speed it reaches.  Exits 1 when a bar is missed.",
+               "part of the memory's speed it reaches; judges a step of 16384 ranks with a\n"
+               "straggler; counts the bytes of a step.  Exits 1 when a bar is missed.",
     .opt = bench_replay_opts,
     .run = bench_replay_run,
 };

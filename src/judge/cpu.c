@@ -103,15 +103,16 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
 }
 
 /* The verdict on a whole node, if there is one open. */
-static struct entry *node_entry(struct court *court, uint32_t node)
+static struct entry *node_entry(const struct court *court, uint32_t node)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct entry *entry;
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
 
-        if (court->model.rank[rank].node != node)
-            continue;
-        entry = court_open_entry(court, VERDICT_STRAGGLER, LAYER_CPU, rank);
-        return entry && entry->verdict.rank_count > 1 ? entry : NULL;
+        if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&
+            verdict->rank_count > 1 && verdict->rank[0] < court->model.world &&
+            court->model.rank[verdict->rank[0]].node == node)
+            return entry;
     }
     return NULL;
 }

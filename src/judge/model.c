@@ -36,6 +36,7 @@ static void class_destroy(struct model_class *class)
     }
     free(class->line);
     free(class->kind);
+    free(class->what);
     free(class->sync);
     free(class->waited);
     free(class->after_span);
@@ -71,6 +72,7 @@ void model_fini(struct model *model)
     map_fini(&model->shape_by_hash);
     map_fini(&model->class_by_hash);
     map_fini(&model->index_of);
+    map_fini(&model->node_by_name);
     *model = (struct model){ 0 };
 }
 
@@ -110,11 +112,13 @@ int model_resize(struct model *model, uint32_t world)
 
 uint32_t model_node(struct model *model, const char *name)
 {
-    for (uint32_t i = 0; i < model->nodes; i++) {
-        if (strcmp(model->node[i].name, name) == 0)
-            return i;
-    }
-    if (!array_grow(&model->node, model->nodes, sizeof(*model->node)))
+    uint64_t key = hash64(7, name, strlen(name));
+    const uint64_t *at = map_get(&model->node_by_name, key);
+
+    if (at)
+        return (uint32_t)*at;
+    if (!array_grow(&model->node, model->nodes, sizeof(*model->node)) ||
+        !map_put(&model->node_by_name, key, model->nodes))
         return MODEL_NONE;
     model->node[model->nodes] = (struct model_node){ 0 };
     snprintf(model->node[model->nodes].name, FACT_NAME, "%s", name);
@@ -185,9 +189,10 @@ int model_comm(struct model *model, const struct fact_comm *fact)
     }
     if (fact->index >= comm->size)
         return -EPROTO; /* members disagree about the size */
-    index = map_put(&model->index_of, (uint64_t)slot << 32 | fact->rank, 0);
+    index = map_put(&model->index_of, (uint64_t)slot << 32 | fact->rank, MODEL_NONE);
     if (!index)
         return -ENOMEM;
+    model->members_version += *index != fact->index;
     *index = fact->index;
     comm->member[fact->index] = fact->rank;
     return 0;
@@ -215,7 +220,7 @@ static uint8_t line_of(uint16_t *stream, uint32_t *lines, uint16_t wanted)
 /* What is kept by line, once it is known which item is on which. */
 static bool class_lines(struct model_class *class, size_t count)
 {
-    for (uint32_t line = 1; line < class->lines; line++) {
+    for (uint32_t line = 0; line < class->lines; line++) {
         class->after[line] = malloc(count * sizeof(uint32_t));
         class->at[line] = malloc(count * sizeof(uint32_t));
         if (!class->after[line] || !class->at[line])
@@ -225,8 +230,7 @@ static bool class_lines(struct model_class *class, size_t count)
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t line = class->line[i];
 
-        if (line > 0)
-            class->at[line][class->places[line]++] = i;
+        class->at[line][class->places[line]++] = i;
     }
     return true;
 }
@@ -244,12 +248,13 @@ static struct model_class *class_create(const struct fact_shape *fact)
     class->lines = 1;
     class->line = calloc(count, 1);
     class->kind = calloc(count, 1);
+    class->what = calloc(count, 1);
     class->sync = malloc(count);
     class->waited = calloc(count, 1);
     class->after_span = malloc(count);
     class->prompt = calloc(count, 1);
-    if (!class->line || !class->kind || !class->sync || !class->waited || !class->after_span ||
-        !class->prompt) {
+    if (!class->line || !class->kind || !class->what || !class->sync || !class->waited ||
+        !class->after_span || !class->prompt) {
         class_destroy(class);
         return NULL;
     }
@@ -257,6 +262,7 @@ static struct model_class *class_create(const struct fact_shape *fact)
     memset(class->after_span, 1, count);
     for (uint32_t i = 0; i < fact->count; i++) {
         class->kind[i] = fact->item[i].kind;
+        class->what[i] = fact->item[i].what;
         if (fact->item[i].kind != ITEM_PHASE)
             class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
     }
@@ -355,7 +361,8 @@ int model_shape(struct model *model, struct fact_shape *fact)
         return -EPROTO;
     if (map_get(&model->shape_by_hash, fact->hash))
         return 0;
-    if (model->shapes >= MODEL_SHAPES_MAX)
+    /* In a large job each rank has shapes of its own: with and without a checkpoint, and the like. */
+    if (model->shapes >= MODEL_SHAPES_MAX + 8 * model->world)
         return -ENOSPC;
     if (!array_grow(&model->shape, model->shapes, sizeof(*model->shape)))
         return -ENOMEM;

@@ -41,7 +41,7 @@ struct model_class {
     uint64_t class;
     uint32_t count, lines;
     uint8_t *line;                 /* by item; 0: host */
-    uint8_t *kind;                 /* by item */
+    uint8_t *kind, *what;          /* by item */
     uint32_t *at[MODEL_LINES_MAX]; /* by line, then place on it: the item; places[line] of them */
     uint32_t places[MODEL_LINES_MAX];
     uint32_t learnt;  /* rank-steps seen */
@@ -120,8 +120,9 @@ struct model {
     uint32_t shapes;
     struct model_class **class;
     uint32_t classes;
-    struct map comm_by_id, shape_by_hash, class_by_hash;
-    struct map index_of; /* communicator's slot << 32 | rank → the rank's index in it */
+    struct map comm_by_id, shape_by_hash, class_by_hash, node_by_name;
+    uint32_t members_version; /* changes when somebody's index in a communicator does */
+    struct map index_of;      /* communicator's slot << 32 | rank → the rank's index in it */
     bool peers_stale;
     uint32_t peer_groups;
 };

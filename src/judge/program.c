@@ -11,6 +11,7 @@
 #include "judge/program_parts.h"
 
 #define FIT_SHARE 0.02
+#define LARGE_OPS 1000000 /* from here on a program is built anew only when it must be */
 
 int program_create(struct program **ret)
 {
@@ -26,18 +27,17 @@ void program_clear(struct program *program)
 {
     replay_destroy(program->replay);
     free(program->scratch);
-    free(program->op);
-    free(program->info);
+    for (uint32_t i = 0; i < program->forms; i++)
+        free(program->form[i].op);
+    free(program->form);
     free(program->place);
-    free(program->class_of);
     program->replay = NULL;
     program->scratch = NULL;
-    program->op = NULL;
-    program->info = NULL;
+    program->form = NULL;
     program->place = NULL;
-    program->class_of = NULL;
-    program->ops = program->room = 0;
-    program->key = 0;
+    program->forms = 0;
+    program->ops = 0;
+    program->key = program->structure = 0;
 }
 
 void program_destroy(struct program *program)
@@ -57,14 +57,14 @@ size_t program_ops(const struct program *program)
     return program->ops;
 }
 
-static uint64_t program_key(const struct model *model, const struct whole *whole)
+static uint64_t program_key(const struct model *model, const struct whole *whole, bool learnt)
 {
-    uint64_t key = hash64_u64(1, model->world);
+    uint64_t key = hash64_u64(1, hash64_u64(model->world, model->members_version));
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
         const struct model_shape *shape = whole->shape_of[rank];
 
-        key = hash64_u64(key, shape ? shape->structure ^ shape->class->version : 0);
+        key = hash64_u64(key, shape ? shape->structure ^ (learnt ? shape->class->version : 0) : 0);
     }
     return key ? key : 1;
 }
@@ -86,28 +86,56 @@ static int program_room(struct program *program)
     return 0;
 }
 
+static void answers_forget(struct program *program)
+{
+    program->have_replayed = program->have_ideal = program->have_typical = false;
+    program->have_trial = false;
+}
+
+/* To build a program of millions of ops anew takes as long as many steps.  What is learnt later only
+ * takes edges away that one step has contradicted; if the program as it is still reproduces
+ * the step, they do no harm in it.
+ */
+static bool program_still_good(struct program *program, uint64_t structure,
+                               const struct whole *whole, const struct splitter *splitter)
+{
+    return structure == program->structure && program->ops > LARGE_OPS &&
+           program_measure(program, whole, splitter) == 0 && program_fits(program);
+}
+
+static int program_renew(struct program *program, const struct model *model,
+                         const struct whole *whole, const struct splitter *splitter, uint64_t key)
+{
+    int result = program_build(program, model, whole, splitter);
+
+    if (result == 0)
+        result = program_room(program);
+    if (result < 0) {
+        program_clear(program);
+        return result;
+    }
+    program->key = key;
+    program->structure = program_key(model, whole, false);
+    return program_measure(program, whole, splitter);
+}
+
 int program_load(struct program *program, const struct model *model, const struct whole *whole,
                  const struct splitter *splitter)
 {
-    uint64_t key = program_key(model, whole);
-    int result = 0;
+    uint64_t key = program_key(model, whole, true);
+    int result;
 
     program->err.text[0] = 0;
     program->model = model;
     program->world = model->world;
-    program->have_replayed = program->have_ideal = program->have_typical = false;
-    program->have_trial = false;
-    if (key != program->key) {
-        result = program_build(program, model, whole, splitter);
-        if (result == 0)
-            result = program_room(program);
-        if (result == 0)
-            program->key = key;
-        else
-            program_clear(program);
-    }
-    if (result == 0)
+    answers_forget(program);
+    if (key == program->key)
         result = program_measure(program, whole, splitter);
+    else if (program_still_good(program, program_key(model, whole, false), whole, splitter))
+        return 0;
+    else
+        result = program_renew(program, model, whole, splitter, key);
+    answers_forget(program);
     if (result < 0 && !program->err.text[0])
         err_set(&program->err, result, "%s", strerror(-result));
     return result;
@@ -152,9 +180,9 @@ bool program_fits(struct program *program)
     return program->measured > 0 && (double)off <= (double)program->measured * FIT_SHARE;
 }
 
-static bool op_is_local(const struct op_info *info)
+static bool op_is_local(const struct op_form *op)
 {
-    return info->kind == OP_HOST || info->kind == OP_END || info->kind == OP_SPAN;
+    return op->kind == OP_HOST || op->kind == OP_END || op->kind == OP_SPAN;
 }
 
 #define PEERS_SAMPLED 65
@@ -173,7 +201,7 @@ static void group_typical(struct program *program, const uint32_t *member, uint3
         size_t used = 0;
         int64_t typical;
 
-        if (!op_is_local(&program->info[op_at(program, member[0], place)])) {
+        if (!op_is_local(&program->place[member[0]].form->op[place])) {
             for (uint32_t i = 0; i < count; i++)
                 program->typical[op_at(program, member[i], place)] =
                     program->duration[op_at(program, member[i], place)];
@@ -212,7 +240,7 @@ static bool typical_fill(struct program *program)
         if (program->place[rank].count == 0)
             continue;
         key[count][0] = program->model->rank[rank].peers;
-        key[count][1] = program->class_of[rank];
+        key[count][1] = program->place[rank].form->class;
         key[count++][2] = rank;
     }
     qsort(key, count, sizeof(*key), compare_members);
@@ -285,7 +313,7 @@ int64_t program_scaled_ns(struct program *program, const double *scale)
             const size_t at = op_at(program, rank, i);
 
             program->trial[at] = program->duration[at];
-            if (program->info[at].kind == OP_SPAN)
+            if (program->place[rank].form->op[i].kind == OP_SPAN)
                 program->trial[at] = (int64_t)((double)program->duration[at] * scale[rank]);
         }
     }
@@ -304,7 +332,7 @@ void program_costs_ns(struct program *program, int64_t *cost_ns)
         for (size_t i = 0; i < program->place[rank].count; i++) {
             const size_t at = op_at(program, rank, i);
 
-            if (program->slack[at] == 0 && op_is_local(&program->info[at]))
+            if (program->slack[at] == 0 && op_is_local(&program->place[rank].form->op[i]))
                 cost_ns[rank] += MAX(0, program->duration[at] - program->typical[at]);
         }
     }

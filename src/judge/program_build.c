@@ -1,4 +1,8 @@
-/* program_build.c - the ops of a step, from classes and what is learnt of them. */
+/* program_build.c - the ops of a step, from classes and what is learnt of them.
+ *
+ * Ranks of one class do the same, so their ops are made once, as a form, and then written out
+ * for each of them with its own meetings.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +12,9 @@
 
 #define SMALL_OPS 2000000 /* up to here every launch is an op, above only those that matter */
 
-struct builder { /* of one rank's ops */
-    struct program *program;
-    const struct model_shape *shape;
-    uint32_t rank;
+struct builder { /* of one form */
+    struct form *form;
+    const struct model_class *class;
     uint32_t host;                    /* newest host op */
     uint32_t newest[MODEL_LINES_MAX]; /* newest op of each stream's line */
     uint32_t *at[MODEL_LINES_MAX];    /* ops of each stream's line, by place */
@@ -20,31 +23,19 @@ struct builder { /* of one rank's ops */
     bool keep_launches;
 };
 
-static uint32_t op_add(struct program *program, enum op_kind kind, uint32_t item,
-                       struct replay_op op)
+static uint32_t op_add(struct form *form, struct op_form op)
 {
-    if (program->ops == program->room) {
-        size_t room = program->room ? program->room * 2 : 4096;
-        struct replay_op *ops = realloc(program->op, room * sizeof(*ops));
-        struct op_info *info;
+    if (form->ops == form->room) {
+        uint32_t room = form->room ? form->room * 2 : 256;
+        struct op_form *grown = realloc(form->op, room * sizeof(*grown));
 
-        if (ops)
-            program->op = ops;
-        info = realloc(program->info, room * sizeof(*info));
-        if (info)
-            program->info = info;
-        if (!ops || !info)
+        if (!grown)
             return REPLAY_NONE;
-        program->room = room;
+        form->op = grown;
+        form->room = room;
     }
-    program->op[program->ops] = op;
-    program->info[program->ops] = (struct op_info){ .item = item, .kind = (uint8_t)kind };
-    return (uint32_t)program->ops++;
-}
-
-static uint32_t line_number(const struct builder *builder, uint32_t line)
-{
-    return builder->rank * MODEL_LINES_MAX + line;
+    form->op[form->ops] = op;
+    return form->ops++;
 }
 
 /* Everything in `wanted` must have ended: at most two fit an op, more need joins. */
@@ -57,12 +48,9 @@ static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t cou
         if (wanted[i] == REPLAY_NONE)
             continue;
         if (used == 2) {
-            struct program *program = builder->program;
-            uint32_t join = op_add(
-                program, OP_JOIN, 0,
-                (struct replay_op){ .line = program->world * MODEL_LINES_MAX + program->lines++,
-                                    .meet = REPLAY_NONE,
-                                    .dep = { have[0], have[1] } });
+            uint32_t join = op_add(builder->form, (struct op_form){ .kind = OP_JOIN,
+                                                                    .join = builder->form->joins++,
+                                                                    .dep = { have[0], have[1] } });
 
             if (join == REPLAY_NONE)
                 return -ENOMEM;
@@ -78,29 +66,26 @@ static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t cou
 
 static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
 {
-    const struct model_class *class = builder->shape->class;
-    struct replay_op op = { .line = line_number(builder, 0),
-                            .meet = REPLAY_NONE,
-                            .dep = { REPLAY_NONE, REPLAY_NONE } };
-    bool sync = class->sync[point] && class->waited[point];
+    const struct model_class *class = builder->class;
+    struct op_form op = { .item = point,
+                          .kind = (uint8_t)kind,
+                          .sync = class->sync[point] && class->waited[point],
+                          .dep = { REPLAY_NONE, REPLAY_NONE } };
 
-    if (sync) {
+    if (op.sync) {
         int result = deps_fold(builder, builder->newest + 1, class->lines - 1, op.dep);
 
         if (result < 0)
             return result;
     }
-    builder->host = op_add(builder->program, kind, point, op);
-    if (builder->host == REPLAY_NONE)
-        return -ENOMEM;
-    builder->program->info[builder->host].sync = sync;
-    return 0;
+    builder->host = op_add(builder->form, op);
+    return builder->host == REPLAY_NONE ? -ENOMEM : 0;
 }
 
 /* What a span waits for on other lines. */
 static uint32_t span_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
 {
-    const struct model_class *class = builder->shape->class;
+    const struct model_class *class = builder->class;
     uint32_t line = class->line[item], count = 0;
 
     for (uint32_t other = 1; other < class->lines; other++) {
@@ -117,7 +102,7 @@ static uint32_t span_wants(const struct builder *builder, uint32_t item, uint32_
  */
 static uint32_t comm_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
 {
-    const struct model_class *class = builder->shape->class;
+    const struct model_class *class = builder->class;
     bool span = class->after_span[item] && builder->span != REPLAY_NONE;
     uint32_t line = class->line[item], count = 0;
 
@@ -133,47 +118,38 @@ static uint32_t comm_wants(const struct builder *builder, uint32_t item, uint32_
     return count;
 }
 
-static int stream_add(struct builder *builder, const struct splitter *splitter,
-                      const struct whole *whole, uint32_t item)
+static int stream_add(struct builder *builder, uint32_t item)
 {
-    const struct model_class *class = builder->shape->class;
-    const struct model *model = builder->program->model;
+    const struct model_class *class = builder->class;
     uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 2], count = 0, added;
-    struct replay_op op = { .line = line_number(builder, line),
-                            .meet = REPLAY_NONE,
-                            .role = REPLAY_BOTH };
+    struct op_form op = { .item = item, .line = (uint8_t)line, .role = REPLAY_BOTH };
     int result;
 
+    op.kind = class->kind[item] == ITEM_SPAN ? OP_SPAN : OP_COMM;
     if (builder->keep_launches || class->prompt[item])
         wanted[count++] = builder->host;
-    if (class->kind[item] == ITEM_SPAN) {
+    if (op.kind == OP_SPAN)
         count += span_wants(builder, item, wanted + count);
-    } else {
-        const struct shape_item *at = &builder->shape->fact.item[item];
-        uint32_t meeting = split_meeting_number(splitter, model, whole, builder->rank, item);
-
+    else
         count += comm_wants(builder, item, wanted + count);
-        op.meet = meeting == MODEL_NONE ? REPLAY_NONE : meeting;
-        if (at->kind == ITEM_P2P && at->what == LOCKSTEP_OP_SEND)
-            op.role = REPLAY_GIVES; /* sends are taken to be buffered */
-    }
+    if (class->kind[item] == ITEM_P2P && class->what[item] == LOCKSTEP_OP_SEND)
+        op.role = REPLAY_GIVES; /* sends are taken to be buffered */
     result = deps_fold(builder, wanted, count, op.dep);
     if (result < 0)
         return result;
-    added = op_add(builder->program, class->kind[item] == ITEM_SPAN ? OP_SPAN : OP_COMM, item, op);
+    added = op_add(builder->form, op);
     if (added == REPLAY_NONE)
         return -ENOMEM;
     builder->newest[line] = added;
     builder->at[line][builder->count[line]++] = added;
-    if (class->kind[item] == ITEM_SPAN)
+    if (op.kind == OP_SPAN)
         builder->span = added;
     return 0;
 }
 
-static int rank_build(struct builder *builder, const struct splitter *splitter,
-                      const struct whole *whole)
+static int form_build(struct builder *builder)
 {
-    const struct model_class *class = builder->shape->class;
+    const struct model_class *class = builder->class;
     int result = 0;
 
     builder->span = REPLAY_NONE;
@@ -181,127 +157,142 @@ static int rank_build(struct builder *builder, const struct splitter *splitter,
         builder->newest[line] = REPLAY_NONE;
         builder->count[line] = 0;
     }
-    builder->host = op_add(builder->program, OP_BEGIN, 0,
-                           (struct replay_op){ .line = line_number(builder, 0),
-                                               .meet = REPLAY_NONE,
-                                               .dep = { REPLAY_NONE, REPLAY_NONE } });
+    builder->host = op_add(
+        builder->form, (struct op_form){ .kind = OP_BEGIN, .dep = { REPLAY_NONE, REPLAY_NONE } });
     if (builder->host == REPLAY_NONE)
         return -ENOMEM;
     for (uint32_t i = 0; i < class->count && result == 0; i++) {
         if (builder->keep_launches || class->prompt[i] || (class->sync[i] && class->waited[i]))
             result = host_add(builder, OP_HOST, i);
         if (result == 0 && class->kind[i] != ITEM_PHASE)
-            result = stream_add(builder, splitter, whole, i);
+            result = stream_add(builder, i);
     }
     return result < 0 ? result : host_add(builder, OP_END, class->count);
 }
 
-/* Renumbers the ops, which were made rank after rank: rank r's op at place p becomes number
- * first[class] + p * ranks[class] + (r's number in its class).
- */
-static int ops_renumber(struct program *program, const struct place *fresh)
+static int form_make(struct form *form, const struct model_class *class, bool keep_launches)
 {
-    CLEAN(free_clean) struct replay_op *op = malloc(program->ops * sizeof(*op));
-    CLEAN(free_clean) struct op_info *info = malloc(program->ops * sizeof(*info));
+    struct builder builder = { .form = form, .class = class, .keep_launches = keep_launches };
+    CLEAN(free_clean)
+    uint32_t *places = malloc((size_t)(class->count + 1) * MODEL_LINES_MAX * sizeof(*places));
 
-    if (!op || !info)
+    if (!places)
         return -ENOMEM;
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        const struct place *from = &program->place[rank], *to = &fresh[rank];
+    for (uint32_t line = 0; line < MODEL_LINES_MAX; line++)
+        builder.at[line] = places + (size_t)line * (class->count + 1);
+    return form_build(&builder);
+}
 
-        for (size_t i = 0; i < from->count; i++) {
-            struct replay_op *at = &op[to->first + i * to->stride];
+/* One form for each class of the step, with how many ranks have it. */
+static int forms_count(struct program *program, const struct model *model,
+                       const struct whole *whole)
+{
+    CLEAN(map_fini) struct map at = { 0 };
 
-            *at = program->op[from->first + i];
-            info[to->first + i * to->stride] = program->info[from->first + i];
-            for (int k = 0; k < 2; k++) { /* all dependencies are within the rank */
-                if (at->dep[k] != REPLAY_NONE)
-                    at->dep[k] = (uint32_t)(to->first + (at->dep[k] - from->first) * to->stride);
-            }
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        const struct model_shape *shape = whole->shape_of[rank];
+        uint64_t *number = shape ? map_put(&at, shape->fact.class, program->forms) : NULL;
+
+        if (!shape)
+            continue;
+        if (!number)
+            return -ENOMEM;
+        if (*number == program->forms) {
+            struct form *grown =
+                realloc(program->form, (program->forms + 1) * sizeof(*program->form));
+
+            if (!grown)
+                return -ENOMEM;
+            program->form = grown;
+            grown[program->forms++] = (struct form){ .class = shape->fact.class };
         }
+        program->form[*number].ranks++;
+        program->place[rank].count = *number + 1; /* for now */
     }
-    free(program->op);
-    free(program->info);
-    program->op = TAKE(op);
-    program->info = TAKE(info);
     return 0;
 }
 
-static int ops_side_by_side(struct program *program)
+static int forms_make(struct program *program, const struct model *model, const struct whole *whole,
+                      bool keep_launches)
 {
-    CLEAN(map_fini) struct map ranks = { 0 }, first = { 0 }, used = { 0 };
-    CLEAN(free_clean) struct place *fresh = malloc((program->world + 1) * sizeof(*fresh));
-    size_t next = 0;
-    int result;
+    uint64_t ops = 0, joins = 0;
 
-    if (!fresh)
-        return -ENOMEM;
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        uint64_t *count = map_put(&ranks, program->class_of[rank], 0);
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        struct form *form =
+            program->place[rank].count ? &program->form[program->place[rank].count - 1] : NULL;
+        int result;
 
-        if (!count)
-            return -ENOMEM;
-        (*count)++;
+        if (!form)
+            continue;
+        if (form->used++ == 0) {
+            result = form_make(form, whole->shape_of[rank]->class, keep_launches);
+            if (result < 0)
+                return result;
+            form->first = ops;
+            form->first_join = (uint32_t)joins;
+            ops += (uint64_t)form->ops * form->ranks;
+            joins += (uint64_t)form->joins * form->ranks;
+        }
+        program->place[rank] = (struct place){ .form = form,
+                                               .first = form->first + form->used - 1,
+                                               .stride = form->ranks,
+                                               .count = form->ops };
     }
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        uint64_t class = program->class_of[rank], many = *map_get(&ranks, class);
-        uint64_t *base = map_put(&first, class, next), *index = map_put(&used, class, 0);
+    program->ops = ops;
+    return ops + joins < REPLAY_NONE / 2 ? 0 : -E2BIG;
+}
 
-        if (!base || !index)
-            return -ENOMEM;
-        if (*index == 0)
-            next += many * program->place[rank].count;
-        fresh[rank] = (struct place){ *base + (*index)++, many, program->place[rank].count };
+/* Writes out one rank's ops: their numbers, their lines, and whom they meet. */
+static void rank_write(const struct program *program, uint32_t rank, const uint32_t *number,
+                       struct replay_op *op)
+{
+    const struct place *place = &program->place[rank];
+    const struct form *form = place->form;
+    uint32_t join = program->world * MODEL_LINES_MAX + form->first_join +
+                    (uint32_t)(place->first - form->first) * form->joins;
+
+    for (uint32_t i = 0; i < form->ops; i++) {
+        const struct op_form *from = &form->op[i];
+        struct replay_op *to = &op[place->first + i * place->stride];
+
+        to->line = from->kind == OP_JOIN ? join + from->join : rank * MODEL_LINES_MAX + from->line;
+        to->meet = from->kind == OP_COMM ? number[from->item] : REPLAY_NONE;
+        to->role = from->role;
+        for (int k = 0; k < 2; k++)
+            to->dep[k] = from->dep[k] == REPLAY_NONE
+                             ? REPLAY_NONE
+                             : (uint32_t)(place->first + from->dep[k] * place->stride);
     }
-    result = ops_renumber(program, fresh);
-    if (result == 0)
-        memcpy(program->place, fresh, program->world * sizeof(*fresh));
-    return result;
 }
 
 int program_build(struct program *program, const struct model *model, const struct whole *whole,
                   const struct splitter *splitter)
 {
-    struct builder builder = { .program = program };
-    uint32_t most = 0;
+    CLEAN(free_clean) struct replay_op *op = NULL;
     size_t items = 0;
-    CLEAN(free_clean) uint32_t *places = NULL;
-    int result = 0;
+    int result;
 
     program_clear(program);
-    program->lines = 0;
-    for (uint32_t rank = 0; rank < model->world; rank++) {
-        if (whole->shape_of[rank]) {
-            most = MAX(most, whole->shape_of[rank]->fact.count);
-            items += whole->shape_of[rank]->fact.count;
-        }
-    }
-    builder.keep_launches = items < SMALL_OPS;
-    places = malloc((size_t)(most + 1) * MODEL_LINES_MAX * sizeof(*places));
     program->place = calloc(model->world + 1, sizeof(*program->place));
-    program->class_of = calloc(model->world + 1, sizeof(*program->class_of));
-    if (!places || !program->place || !program->class_of)
+    if (!program->place)
         return -ENOMEM;
-    for (uint32_t line = 0; line < MODEL_LINES_MAX; line++)
-        builder.at[line] = places + (size_t)line * (most + 1);
-    for (uint32_t rank = 0; rank < model->world && result == 0; rank++) {
-        program->place[rank] = (struct place){ .first = program->ops, .stride = 1 };
-        builder.rank = rank;
-        builder.shape = whole->shape_of[rank];
-        if (builder.shape) {
-            program->class_of[rank] = builder.shape->fact.class;
-            result = rank_build(&builder, splitter, whole);
-        }
-        program->place[rank].count = program->ops - program->place[rank].first;
-    }
+    for (uint32_t rank = 0; rank < model->world; rank++)
+        items += whole->shape_of[rank] ? whole->shape_of[rank]->fact.count : 0;
+    result = forms_count(program, model, whole);
     if (result == 0)
-        result = ops_side_by_side(program);
-    if (result == 0)
-        result = replay_create(program->op, program->ops, &program->replay, &program->err);
+        result = forms_make(program, model, whole, items < SMALL_OPS);
     if (result < 0)
         return result;
-    free(program->op); /* the replay has its own form */
-    program->op = NULL;
+    op = malloc((program->ops + 1) * sizeof(*op));
+    if (!op)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < model->world; rank++) {
+        if (program->place[rank].form)
+            rank_write(program, rank, split_numbers(splitter, rank), op);
+    }
+    result = replay_create(op, program->ops, &program->replay, &program->err);
+    if (result < 0)
+        return result;
     program->scratch = malloc(replay_scratch_bytes(program->replay));
     return program->scratch ? 0 : -ENOMEM;
 }

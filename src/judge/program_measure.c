@@ -20,14 +20,15 @@ static int64_t gap_cap_ns(int64_t total_ns)
 struct loader { /* of one rank's durations */
     const struct item_time *time;
     const struct model_class *class;
-    int64_t cap_ns, total_ns;
+    int64_t cap_ns, total_ns, begin_ns;
     int64_t point_ns;                /* newest host point */
     int64_t end_ns[MODEL_LINES_MAX]; /* newest end on each line */
     int64_t last_end_ns, span_end_ns;
     uint32_t span_item;
+    bool gaps; /* one of its ops came last, and late for no reason */
 };
 
-static int64_t host_duration(struct loader *loader, const struct op_info *info, int64_t now_ns)
+static int64_t host_duration(struct loader *loader, const struct op_form *info, int64_t now_ns)
 {
     int64_t from = loader->point_ns;
 
@@ -75,81 +76,92 @@ static int64_t op_ready(const struct loader *loader, uint32_t item)
     return MIN(ready, time->start_ns);
 }
 
-static void rank_durations(struct program *program, const struct whole *whole,
+/* Duration of a communication op: from the arrival of the last it waits for. */
+static int64_t comm_duration(const struct loader *loader, const struct op_form *info,
+                             const struct meeting *meeting)
+{
+    int64_t arrival = loader->begin_ns + loader->time[info->item].start_ns;
+
+    if (info->role != REPLAY_GIVES)
+        arrival = MAX(arrival, meeting->last_arrival_ns);
+    return MAX(0, loader->begin_ns + loader->time[info->item].end_ns - arrival);
+}
+
+static int64_t op_duration(struct loader *loader, const struct op_form *info,
+                           const struct meeting *meeting, int64_t *last_gap)
+{
+    const struct item_time *time = &loader->time[info->item];
+    int64_t gap = op_gap(loader, info->item, op_ready(loader, info->item)), duration;
+
+    if (info->kind == OP_SPAN) {
+        duration = time->end_ns - time->start_ns + gap;
+        loader->span_end_ns = time->end_ns;
+        loader->span_item = info->item;
+    } else {
+        duration = comm_duration(loader, info, meeting);
+        /* The one that comes last moves all: its gap belongs to the transfer of each. */
+        if (gap && loader->begin_ns + time->start_ns == meeting->last_arrival_ns) {
+            *last_gap = gap;
+            loader->gaps = true;
+        }
+    }
+    loader->end_ns[info->line] = time->end_ns;
+    loader->last_end_ns = MAX(loader->last_end_ns, time->end_ns);
+    return duration;
+}
+
+/* True: some member that came last had a gap. */
+static bool rank_durations(struct program *program, const struct whole *whole,
                            const struct splitter *splitter, uint32_t rank, int64_t *last_gap)
 {
     const struct fact_step *step = &whole->step_of[rank];
+    const struct form *form = program->place[rank].form;
+    const uint32_t *number = split_numbers(splitter, rank);
     struct loader loader = {
         .time = step->time,
         .class = whole->shape_of[rank]->class,
         .total_ns = step->duration_ns + step->tail_ns,
+        .begin_ns = whole_begin(program->model, whole, rank),
         .last_end_ns = INT64_MIN / 2,
         .span_end_ns = INT64_MIN / 2,
     };
-    int64_t begin = whole_begin(program->model, whole, rank);
 
     loader.cap_ns = gap_cap_ns(loader.total_ns);
-    for (size_t i = 0; i < program->place[rank].count; i++) {
-        const size_t at = op_at(program, rank, i);
-        const struct op_info *info = &program->info[at];
-        const struct item_time *time = &step->time[info->item];
-        const struct meeting *meeting;
-        int64_t gap, arrival;
-        uint32_t line;
+    for (uint32_t i = 0; i < form->ops; i++) {
+        const struct op_form *info = &form->op[i];
+        int64_t *duration = &program->duration[op_at(program, rank, i)];
+        uint32_t meet;
 
         switch (info->kind) {
         case OP_HOST:
-            program->duration[at] = host_duration(&loader, info, time->enqueue_ns);
-            continue;
-        case OP_END:
-            program->duration[at] = host_duration(&loader, info, loader.total_ns);
-            continue;
-        case OP_BEGIN:
-        case OP_JOIN:
-            program->duration[at] = 0;
-            continue;
-        default:
+            *duration = host_duration(&loader, info, step->time[info->item].enqueue_ns);
             break;
+        case OP_END:
+            *duration = host_duration(&loader, info, loader.total_ns);
+            break;
+        case OP_SPAN:
+        case OP_COMM:
+            meet = info->kind == OP_COMM ? number[info->item] : 0;
+            *duration =
+                op_duration(&loader, info, &split_meeting_base(splitter)[meet], &last_gap[meet]);
+            break;
+        default:
+            *duration = 0;
         }
-        line = loader.class->line[info->item];
-        if (info->kind == OP_SPAN) {
-            gap = op_gap(&loader, info->item, op_ready(&loader, info->item));
-            program->duration[at] = time->end_ns - time->start_ns + gap;
-            loader.span_end_ns = time->end_ns;
-            loader.span_item = info->item;
-        } else {
-            gap = op_gap(&loader, info->item, op_ready(&loader, info->item));
-            meeting = split_meeting(splitter, program->model, whole, rank, info->item);
-            arrival = begin + time->start_ns;
-            /* The one that comes last moves all: its gap belongs to the transfer of each. */
-            if (meeting && arrival == meeting->last_arrival_ns)
-                last_gap[meeting - split_meeting_base(splitter)] = gap;
-            if (meeting && (whole->shape_of[rank]->fact.item[info->item].kind != ITEM_P2P ||
-                            whole->shape_of[rank]->fact.item[info->item].what == LOCKSTEP_OP_RECV))
-                arrival = MAX(arrival, meeting->last_arrival_ns);
-            program->duration[at] = MAX(0, begin + time->end_ns - arrival);
-        }
-        loader.end_ns[line] = time->end_ns;
-        loader.last_end_ns = MAX(loader.last_end_ns, time->end_ns);
     }
+    return loader.gaps;
 }
 
-static void gaps_add(struct program *program, const struct whole *whole,
-                     const struct splitter *splitter, const int64_t *last_gap)
+static void gaps_add(struct program *program, const struct splitter *splitter,
+                     const int64_t *last_gap)
 {
     for (uint32_t rank = 0; rank < program->world; rank++) {
-        if (!whole->shape_of[rank])
-            continue;
-        for (size_t i = 0; i < program->place[rank].count; i++) {
-            const size_t at = op_at(program, rank, i);
-            const struct op_info *info = &program->info[at];
-            const struct meeting *meeting;
+        const struct form *form = program->place[rank].form;
+        const uint32_t *number = split_numbers(splitter, rank);
 
-            if (info->kind != OP_COMM)
-                continue;
-            meeting = split_meeting(splitter, program->model, whole, rank, info->item);
-            if (meeting)
-                program->duration[at] += last_gap[meeting - split_meeting_base(splitter)];
+        for (uint32_t i = 0; form && i < form->ops; i++) {
+            if (form->op[i].kind == OP_COMM)
+                program->duration[op_at(program, rank, i)] += last_gap[number[form->op[i].item]];
         }
     }
 }
@@ -160,23 +172,25 @@ int program_measure(struct program *program, const struct whole *whole,
 {
     CLEAN(free_clean) int64_t *last_gap = calloc(split_meetings(splitter) + 1, sizeof(*last_gap));
     int64_t first = INT64_MAX, last = INT64_MIN, end = INT64_MIN;
+    bool gaps = false;
 
     if (!last_gap)
         return -ENOMEM;
     for (uint32_t rank = 0; rank < program->world; rank++) {
         int64_t begin;
 
-        if (!whole->shape_of[rank])
+        if (!program->place[rank].form)
             continue;
         begin = whole_begin(program->model, whole, rank);
         first = MIN(first, begin);
         last = MAX(last, begin);
         end = MAX(end, begin + whole->step_of[rank].duration_ns + whole->step_of[rank].tail_ns);
-        rank_durations(program, whole, splitter, rank, last_gap);
+        gaps |= rank_durations(program, whole, splitter, rank, last_gap);
     }
-    gaps_add(program, whole, splitter, last_gap);
+    if (gaps)
+        gaps_add(program, splitter, last_gap);
     for (uint32_t rank = 0; rank < program->world; rank++) {
-        if (whole->shape_of[rank])
+        if (program->place[rank].form)
             program->duration[op_at(program, rank, 0)] =
                 whole_begin(program->model, whole, rank) - first;
     }

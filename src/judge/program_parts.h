@@ -14,30 +14,45 @@ enum op_kind {
     OP_JOIN
 };
 
-struct op_info {
+struct op_form {
     uint32_t item;
+    uint32_t dep[2]; /* places in the form; REPLAY_NONE: none */
+    uint32_t join;   /* number among the form's joins, each of which has a line of its own */
+    uint8_t line;
     uint8_t kind;
+    uint8_t role; /* enum replay_role */
     uint8_t sync; /* host: waits for all that is launched */
+};
+
+/* The ops of all ranks of a class: they differ only in whom they meet. */
+struct form {
+    uint64_t class;
+    struct op_form *op;
+    uint32_t ops, room, joins;
+    uint32_t ranks; /* of this class */
+    uint32_t used;  /* of them that have their place */
+    size_t first;   /* op of the first of them */
+    uint32_t first_join;
 };
 
 /* Where a rank's ops are: ops that are at the same place in ranks of one class lie side by side,
  * which the replay runs several times faster than rank after rank.
  */
 struct place {
+    const struct form *form; /* NULL: the rank is not in this step */
     size_t first, stride, count;
 };
 
 struct program {
     const struct model *model;
-    uint64_t key;
+    uint64_t key, structure; /* of what it was built from; structure: but for what is learnt */
     struct replay *replay;
     void *scratch;
-    struct replay_op *op; /* while building, then freed */
-    struct op_info *info;
-    size_t ops, room;
+    struct form *form;
+    uint32_t forms;
+    size_t ops;
     struct place *place; /* by rank */
-    uint64_t *class_of;  /* by rank, of the step loaded */
-    uint32_t world, lines;
+    uint32_t world;
     int64_t *duration, *typical, *trial, *slack;
     size_t held; /* room of the four above */
     int64_t measured, replayed, ideal;

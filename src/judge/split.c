@@ -8,13 +8,14 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
+/* Which items meet follows from the shapes alone, so it is kept until another shape comes. */
 struct splitter {
     struct meeting *meeting;
-    uint32_t meetings, room;
-    uint32_t *first; /* by communicator slot: its first collective of the step */
-    uint32_t *count; /* by communicator slot: collectives of the step */
-    uint32_t comms;
-    struct map pair; /* point-to-point: key → meeting */
+    uint32_t meetings;
+    uint32_t *number; /* of all ranks' items one after the other: the item's meeting */
+    size_t *base;     /* by rank: its first place in that */
+    const struct model_shape **shape; /* by rank: what the numbers were made for */
+    uint32_t world, comms, members_version;
 };
 
 int splitter_create(struct splitter **ret)
@@ -27,14 +28,20 @@ int splitter_create(struct splitter **ret)
     return 0;
 }
 
+static void splitter_clear(struct splitter *splitter)
+{
+    free(splitter->meeting);
+    free(splitter->number);
+    free(splitter->base);
+    free(splitter->shape);
+    *splitter = (struct splitter){ 0 };
+}
+
 void splitter_destroy(struct splitter *splitter)
 {
     if (!splitter)
         return;
-    free(splitter->meeting);
-    free(splitter->first);
-    free(splitter->count);
-    map_fini(&splitter->pair);
+    splitter_clear(splitter);
     free(splitter);
 }
 
@@ -63,64 +70,108 @@ static uint64_t pair_key(const struct model *model, const struct whole *whole, u
     return hash64_u64(hash64_u64(comm->id, (uint64_t)from << 32 | to), shape->ordinal[item]);
 }
 
-/* How many collectives each communicator has in this step, and so where its meetings begin. */
-static int meetings_lay_out(struct splitter *splitter, const struct model *model,
-                            const struct whole *whole)
+/* Where each communicator's collectives begin, by how many of them this step has; their sum. */
+static int comms_lay_out(const struct model *model, const struct whole *whole, uint32_t *first,
+                         uint32_t *total)
 {
-    uint32_t total = 0, pairs = 0;
-
-    if (splitter->comms < model->comms) {
-        free(splitter->first);
-        free(splitter->count);
-        splitter->first = malloc(model->comms * sizeof(uint32_t));
-        splitter->count = malloc(model->comms * sizeof(uint32_t));
-        splitter->comms = splitter->first && splitter->count ? model->comms : 0;
-        if (!splitter->comms)
-            return -ENOMEM;
-    }
-    memset(splitter->count, 0, splitter->comms * sizeof(uint32_t));
+    *total = 0;
     for (uint32_t rank = 0; rank < model->world; rank++) {
         const struct model_shape *shape = whole->shape_of[rank];
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
-            if (shape->fact.item[i].kind == ITEM_COLL)
-                splitter->count[shape->comm[i]] =
-                    MAX(splitter->count[shape->comm[i]], shape->ordinal[i] + 1);
-            else if (shape->fact.item[i].kind == ITEM_P2P)
-                pairs++;
+            if (shape->class->kind[i] == ITEM_COLL)
+                first[shape->comm[i]] = MAX(first[shape->comm[i]], shape->ordinal[i] + 1);
         }
     }
-    for (uint32_t i = 0; i < splitter->comms; i++) {
-        splitter->first[i] = total;
-        total += splitter->count[i];
+    for (uint32_t i = 0; i < model->comms; i++) {
+        uint32_t count = first[i];
+
+        if (*total > MODEL_NONE - 1 - count)
+            return -E2BIG;
+        first[i] = *total;
+        *total += count;
     }
-    if (total + pairs > splitter->room) {
-        free(splitter->meeting);
-        splitter->room = total + pairs;
-        splitter->meeting = malloc(splitter->room * sizeof(*splitter->meeting));
-        if (!splitter->meeting) {
-            splitter->room = 0;
-            return -ENOMEM;
-        }
-    }
-    splitter->meetings = total;
-    map_fini(&splitter->pair);
     return 0;
 }
 
-uint32_t split_meeting_number(const struct splitter *splitter, const struct model *model,
-                              const struct whole *whole, uint32_t rank, uint32_t item)
+static int rank_number(struct splitter *splitter, const struct model *model,
+                       const struct whole *whole, uint32_t rank, const uint32_t *first,
+                       struct map *pair)
 {
     const struct model_shape *shape = whole->shape_of[rank];
+    uint32_t *number = splitter->number + splitter->base[rank];
 
-    if (shape->fact.item[item].kind == ITEM_COLL)
-        return splitter->first[shape->comm[item]] + shape->ordinal[item];
-    if (shape->fact.item[item].kind == ITEM_P2P) {
-        const uint64_t *at = map_get(&splitter->pair, pair_key(model, whole, rank, item));
+    for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
+        number[i] = MODEL_NONE;
+        if (shape->class->kind[i] == ITEM_COLL) {
+            number[i] = first[shape->comm[i]] + shape->ordinal[i];
+        } else if (shape->class->kind[i] == ITEM_P2P) {
+            uint64_t *at = map_put(pair, pair_key(model, whole, rank, i), splitter->meetings);
 
-        return at ? (uint32_t)*at : MODEL_NONE;
+            if (!at || splitter->meetings == MODEL_NONE)
+                return -ENOMEM;
+            if (*at == splitter->meetings)
+                splitter->meetings++;
+            number[i] = (uint32_t)*at;
+        }
     }
-    return MODEL_NONE;
+    return 0;
+}
+
+static int meetings_number(struct splitter *splitter, const struct model *model,
+                           const struct whole *whole)
+{
+    CLEAN(free_clean) uint32_t *first = calloc(model->comms + 1, sizeof(*first));
+    CLEAN(map_fini) struct map pair = { 0 };
+    int result = first ? comms_lay_out(model, whole, first, &splitter->meetings) : -ENOMEM;
+
+    for (uint32_t rank = 0; rank < model->world && result == 0; rank++)
+        result = rank_number(splitter, model, whole, rank, first, &pair);
+    return result;
+}
+
+static bool numbers_hold(const struct splitter *splitter, const struct model *model,
+                         const struct whole *whole)
+{
+    return splitter->world == model->world && splitter->comms == model->comms &&
+           splitter->members_version == model->members_version && splitter->shape &&
+           memcmp(splitter->shape, whole->shape_of, model->world * sizeof(*splitter->shape)) == 0;
+}
+
+static int meetings_lay_out(struct splitter *splitter, const struct model *model,
+                            const struct whole *whole)
+{
+    int result;
+
+    if (numbers_hold(splitter, model, whole))
+        return 0;
+    splitter_clear(splitter);
+    splitter->base = calloc(model->world + 1, sizeof(*splitter->base));
+    splitter->shape = malloc((model->world + 1) * sizeof(*splitter->shape));
+    if (!splitter->base || !splitter->shape)
+        return -ENOMEM;
+    memcpy(splitter->shape, whole->shape_of, model->world * sizeof(*splitter->shape));
+    for (uint32_t rank = 0; rank < model->world; rank++)
+        splitter->base[rank + 1] =
+            splitter->base[rank] + (whole->shape_of[rank] ? whole->shape_of[rank]->fact.count : 0);
+    splitter->number = malloc((splitter->base[model->world] + 1) * sizeof(*splitter->number));
+    if (!splitter->number)
+        return -ENOMEM;
+    result = meetings_number(splitter, model, whole);
+    if (result < 0)
+        return result;
+    splitter->meeting = malloc(((size_t)splitter->meetings + 1) * sizeof(*splitter->meeting));
+    if (!splitter->meeting)
+        return -ENOMEM;
+    splitter->world = model->world; /* from here on it holds */
+    splitter->comms = model->comms;
+    splitter->members_version = model->members_version;
+    return 0;
+}
+
+const uint32_t *split_numbers(const struct splitter *splitter, uint32_t rank)
+{
+    return splitter->number + splitter->base[rank];
 }
 
 uint32_t split_meetings(const struct splitter *splitter)
@@ -133,14 +184,6 @@ const struct meeting *split_meeting_base(const struct splitter *splitter)
     return splitter->meeting;
 }
 
-const struct meeting *split_meeting(const struct splitter *splitter, const struct model *model,
-                                    const struct whole *whole, uint32_t rank, uint32_t item)
-{
-    uint32_t number = split_meeting_number(splitter, model, whole, rank, item);
-
-    return number == MODEL_NONE ? NULL : &splitter->meeting[number];
-}
-
 static void meeting_join(struct meeting *meeting, int64_t arrival_ns, int64_t stay_ns)
 {
     meeting->last_arrival_ns = MAX(meeting->last_arrival_ns, arrival_ns);
@@ -148,60 +191,40 @@ static void meeting_join(struct meeting *meeting, int64_t arrival_ns, int64_t st
     meeting->members++;
 }
 
-static int meetings_fill(struct splitter *splitter, const struct model *model,
-                         const struct whole *whole)
+static void meetings_fill(struct splitter *splitter, const struct model *model,
+                          const struct whole *whole)
 {
     static const struct meeting empty = { .last_arrival_ns = INT64_MIN, .shortest_ns = INT64_MAX };
 
-    for (uint32_t i = 0; i < splitter->room; i++)
+    for (uint32_t i = 0; i < splitter->meetings; i++)
         splitter->meeting[i] = empty;
     for (uint32_t rank = 0; rank < model->world; rank++) {
         const struct model_shape *shape = whole->shape_of[rank];
+        const uint32_t *number = split_numbers(splitter, rank);
         int64_t begin = shape ? whole_begin(model, whole, rank) : 0;
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
             const struct item_time *time = &whole->step_of[rank].time[i];
-            uint32_t number;
 
-            if (shape->fact.item[i].kind == ITEM_COLL) {
-                number = splitter->first[shape->comm[i]] + shape->ordinal[i];
-            } else if (shape->fact.item[i].kind == ITEM_P2P) {
-                uint64_t *at =
-                    map_put(&splitter->pair, pair_key(model, whole, rank, i), splitter->meetings);
-
-                if (!at)
-                    return -ENOMEM;
-                if (*at == splitter->meetings)
-                    splitter->meetings++;
-                number = (uint32_t)*at;
-            } else {
-                continue;
-            }
-            meeting_join(&splitter->meeting[number], begin + time->start_ns,
-                         time->end_ns - time->start_ns);
+            if (number[i] != MODEL_NONE)
+                meeting_join(&splitter->meeting[number[i]], begin + time->start_ns,
+                             time->end_ns - time->start_ns);
         }
     }
-    return 0;
 }
 
 /* How long of its stay a member waited for the others. */
-static int64_t item_wait_ns(const struct splitter *splitter, const struct model *model,
-                            const struct whole *whole, uint32_t rank, uint32_t item)
+static int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
+                            const struct item_time *time, int64_t begin_ns)
 {
-    const struct model_shape *shape = whole->shape_of[rank];
-    const struct shape_item *at = &shape->fact.item[item];
-    const struct item_time *time = &whole->step_of[rank].time[item];
-    const struct meeting *meeting = split_meeting(splitter, model, whole, rank, item);
     int64_t stay = time->end_ns - time->start_ns, late;
 
-    if (item_has_wait(at) && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
-        return MIN(time->wait_ns, stay); /* op by op, by the node's agent */
-    if (!meeting || meeting->members < 2)
+    if (meeting->members < 2)
         return 0;
-    if (at->kind == ITEM_COLL && op_synchronises(at->what))
+    if (kind == ITEM_COLL && op_synchronises(what))
         return stay - meeting->shortest_ns; /* needs no common clock */
-    late = meeting->last_arrival_ns - (whole_begin(model, whole, rank) + time->start_ns);
-    if (at->kind == ITEM_P2P && at->what == LOCKSTEP_OP_SEND && late > stay)
+    late = meeting->last_arrival_ns - (begin_ns + time->start_ns);
+    if (kind == ITEM_P2P && what == LOCKSTEP_OP_SEND && late > stay)
         return 0; /* it left before the receiver came: it did not wait */
     return MAX(0, MIN(late, stay));
 }
@@ -218,45 +241,50 @@ enum state {
 };
 
 struct cursor { /* on one line: the item now in view, and its next border */
-    uint32_t item;
+    uint32_t item, place;
     enum state state;
     int64_t next_ns, split_ns, end_ns;
 };
 
 struct sweep {
-    const struct splitter *splitter;
-    const struct model *model;
-    const struct whole *whole;
-    uint32_t rank;
-    const struct model_shape *shape;
+    const struct model_class *class;
     const struct item_time *time;
+    const struct meeting *meeting; /* number 0 */
+    const uint32_t *number;        /* of the rank's items */
+    int64_t begin_ns;
+    bool split; /* times of merged ops have their waiting */
     struct cursor line[MODEL_LINES_MAX];
     uint32_t phase[8]; /* open phases, innermost last */
     int phases;
 };
 
-/* The next item of a line after `from`; count when there is none. */
-static uint32_t line_next(const struct sweep *sweep, uint32_t line, uint32_t from)
+static int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 {
-    const struct model_class *class = sweep->shape->class;
-
-    while (from < class->count &&
-           (class->line[from] != line || (line == 0 && class->kind[from] != ITEM_PHASE)))
-        from++;
-    return from;
-}
-
-/* Takes the line's next item into view at `now`: not launched yet, or launched and not begun. */
-static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t item, int64_t now_ns)
-{
-    struct cursor *at = &sweep->line[line];
     const struct item_time *time = &sweep->time[item];
 
-    at->item = item;
+    if (sweep->split && time->wait_ns >= 0)
+        return time->wait_ns; /* op by op, by the node's agent */
+    return item_wait_ns(&sweep->meeting[sweep->number[item]], sweep->class->kind[item],
+                        sweep->class->what[item], time, sweep->begin_ns);
+}
+
+/* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
+ * begun.
+ */
+static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
+{
+    struct cursor *at = &sweep->line[line];
+    const struct item_time *time;
+
+    at->place = place;
     at->state = STATE_NONE;
-    if (item >= sweep->shape->class->count) {
+    if (place >= sweep->class->places[line]) {
         at->next_ns = INT64_MAX;
-    } else if (line == 0 || time->enqueue_ns > now_ns) {
+        return;
+    }
+    at->item = sweep->class->at[line][place];
+    time = &sweep->time[at->item];
+    if (line == 0 || time->enqueue_ns > now_ns) {
         at->next_ns = MAX(time->enqueue_ns, now_ns);
     } else {
         at->state = STATE_QUEUED;
@@ -279,17 +307,15 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
         at->end_ns = MAX(time->end_ns, at->next_ns);
         at->next_ns = at->end_ns;
         at->state = STATE_COMPUTE;
-        if (sweep->shape->class->kind[at->item] != ITEM_SPAN) {
+        if (sweep->number[at->item] != MODEL_NONE) {
             at->state = STATE_WAIT;
-            at->next_ns =
-                MIN(at->end_ns, time->start_ns + item_wait_ns(sweep->splitter, sweep->model,
-                                                              sweep->whole, sweep->rank, at->item));
+            at->next_ns = MIN(at->end_ns, time->start_ns + sweep_wait_ns(sweep, at->item));
         }
     } else if (at->state == STATE_WAIT) {
         at->state = STATE_TRANSFER;
         at->next_ns = at->end_ns;
     } else {
-        cursor_load(sweep, line, line_next(sweep, line, at->item + 1), at->end_ns);
+        cursor_load(sweep, line, at->place + 1, at->end_ns);
     }
 }
 
@@ -313,7 +339,7 @@ static void phase_step(struct sweep *sweep, int64_t now)
     }
     if (sweep->phases < (int)COUNT(sweep->phase))
         sweep->phase[sweep->phases++] = at->item;
-    cursor_load(sweep, 0, line_next(sweep, 0, at->item + 1), now);
+    cursor_load(sweep, 0, at->place + 1, now);
 }
 
 static void account(const struct sweep *sweep, int64_t ns, struct rank_split *split)
@@ -321,7 +347,7 @@ static void account(const struct sweep *sweep, int64_t ns, struct rank_split *sp
     enum state state = STATE_HOST;
     unsigned phase = 0;
 
-    for (uint32_t line = 1; line < sweep->shape->class->lines; line++)
+    for (uint32_t line = 1; line < sweep->class->lines; line++)
         state = MAX(state, sweep->line[line].state);
     switch (state) {
     case STATE_COMPUTE:
@@ -338,18 +364,18 @@ static void account(const struct sweep *sweep, int64_t ns, struct rank_split *sp
         break;
     default:
         if (sweep->phases > 0)
-            phase = sweep->shape->fact.item[sweep->phase[sweep->phases - 1]].what;
+            phase = sweep->class->what[sweep->phase[sweep->phases - 1]];
         split->host_ns[phase < LOCKSTEP_PHASE_COUNT ? phase : 0] += ns;
     }
 }
 
 static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split *split)
 {
-    uint32_t lines = sweep->shape->class->lines;
+    uint32_t lines = sweep->class->lines;
     int64_t now = 0;
 
     for (uint32_t line = 0; line < lines; line++)
-        cursor_load(sweep, line, line_next(sweep, line, 0), 0);
+        cursor_load(sweep, line, 0, 0);
     while (now < until_ns) {
         int64_t next = phase_border(sweep);
         uint32_t line = 0;
@@ -379,16 +405,16 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     const struct fact_step *step = &whole->step_of[rank];
     const uint32_t lengths = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES;
     struct sweep sweep = {
-        .splitter = splitter,
-        .model = model,
-        .whole = whole,
-        .rank = rank,
-        .shape = whole->shape_of[rank],
+        .class = whole->shape_of[rank]->class,
         .time = step->time,
+        .meeting = splitter->meeting,
+        .number = split_numbers(splitter, rank),
+        .begin_ns = whole_begin(model, whole, rank),
+        .split = step->flags & STEP_SPLIT,
     };
 
     *split = (struct rank_split){ .present = true };
-    split->begin_ns = whole_begin(model, whole, rank);
+    split->begin_ns = sweep.begin_ns;
     split->total_ns = step->duration_ns + step->tail_ns;
     split->tail_ns = step->tail_ns;
     split->cpu_ns = step->cpu_ns;
@@ -405,10 +431,11 @@ int split_step(struct splitter *splitter, const struct model *model, const struc
 {
     int result = meetings_lay_out(splitter, model, whole);
 
-    if (result == 0)
-        result = meetings_fill(splitter, model, whole);
-    if (result < 0)
+    if (result < 0) {
+        splitter_clear(splitter);
         return result;
+    }
+    meetings_fill(splitter, model, whole);
     for (uint32_t rank = 0; rank < model->world; rank++) {
         split[rank] = (struct rank_split){ 0 };
         if (whole->shape_of[rank])

@@ -43,13 +43,10 @@ void splitter_destroy(struct splitter *splitter);
 int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,
                struct rank_split *split);
 
-/* Of the step that was split last: the meeting of an item; NULL when it has none. */
-const struct meeting *split_meeting(const struct splitter *splitter, const struct model *model,
-                                    const struct whole *whole, uint32_t rank, uint32_t item);
-
-/* Number of the item's meeting, MODEL_NONE: none.  Equal for all members; below split_meetings(). */
-uint32_t split_meeting_number(const struct splitter *splitter, const struct model *model,
-                              const struct whole *whole, uint32_t rank, uint32_t item);
+/* Of the step that was split last: by item of the rank, the number of its meeting, equal for all
+ * members and below split_meetings(); MODEL_NONE: it has none.
+ */
+const uint32_t *split_numbers(const struct splitter *splitter, uint32_t rank);
 uint32_t split_meetings(const struct splitter *splitter);
 const struct meeting *split_meeting_base(const struct splitter *splitter); /* number 0 */
 

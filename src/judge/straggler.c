@@ -57,34 +57,32 @@ static int64_t part_transfer(const struct rank_split *split)
 static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t steps,
                               double *own_ms, double *peers_ms)
 {
-    const struct history *history = &court->history;
+    const struct model_rank *all = court->model.rank;
+    double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
+    uint32_t used = MIN(steps, court->history.count), count = 0;
     unsigned longest = 0;
-    double most = -1;
 
-    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++) {
-        double own = 0, peers = 0;
-        uint32_t count = 0, used = MIN(steps, history->count);
+    for (uint32_t back = 0; back < used; back++) {
+        const struct past_step *past = history_back(&court->history, back);
 
-        for (uint32_t back = 0; back < used; back++) {
-            const struct past_step *past = history_back(history, back);
+        for (uint32_t other = 0; other < court->model.world; other++) {
+            double *sum = other == rank ? own : peers;
 
-            own += (double)past->split[rank].host_ns[phase] / 1e6 / used;
-            for (uint32_t other = 0; other < court->model.world; other++) {
-                if (other != rank &&
-                    court->model.rank[other].peers == court->model.rank[rank].peers) {
-                    peers += (double)past->split[other].host_ns[phase] / 1e6;
-                    count++;
-                }
-            }
-        }
-        peers = count ? peers / count : 0;
-        if (own - peers > most) {
-            most = own - peers;
-            longest = phase;
-            *own_ms = own;
-            *peers_ms = peers;
+            if (all[other].peers != all[rank].peers || !past->split[other].present)
+                continue;
+            for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+                sum[phase] += (double)past->split[other].host_ns[phase] / 1e6;
+            count += other != rank;
         }
     }
+    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++) {
+        own[phase] /= MAX(1, used);
+        peers[phase] /= MAX(1, count);
+        if (own[phase] - peers[phase] > own[longest] - peers[longest])
+            longest = phase;
+    }
+    *own_ms = own[longest];
+    *peers_ms = peers[longest];
     return longest;
 }
 

@@ -18,6 +18,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "judge/replay.h"
+#include "lab/bench_judge.h"
 #include "lab/bench_pipeline.h"
 
 #define TENSOR 8
@@ -229,6 +230,8 @@ static int bench_steps(uint32_t repeats, struct bench_report *report, struct err
 static int (*const measurements[])(uint32_t repeats, struct bench_report *report,
                                    struct err *err) = {
     bench_steps,
+    bench_judge,
+    bench_step_bytes,
 };
 
 int bench_replay(uint32_t repeats, struct bench_report *report, struct err *err)
