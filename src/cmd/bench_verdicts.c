@@ -84,6 +84,7 @@ struct board {
     uint32_t families, skipped, false_alarms, unfinished;
     uint64_t slowest[2]; /* most steps that a verdict took: from 1.25×, and below */
     double healthy_seconds, ledger_error[CASES_MAX], unattributed[CASES_MAX];
+    double ledger_most; /* largest error of a case, either way */
     uint32_t ledgers, healthies;
 };
 
@@ -132,6 +133,11 @@ static void tally_add(struct tally *tally, const struct score_result *result)
     }
 }
 
+static double ledger_error(const struct score_result *result)
+{
+    return (result->ledger_found - result->ledger_injected) / result->ledger_injected;
+}
+
 static void board_add(struct board *board, const struct score_case *at,
                       const struct score_result *result)
 {
@@ -154,9 +160,12 @@ static void board_add(struct board *board, const struct score_case *at,
     }
     tally_add(&board->all, result);
     tally_add(tally_of(board, expect->family), result);
-    if (result->ledger_injected > 0)
-        board->ledger_error[board->ledgers++] =
-            (result->ledger_found - result->ledger_injected) / result->ledger_injected;
+    if (result->ledger_injected > 0) {
+        double error = ledger_error(result);
+
+        board->ledger_error[board->ledgers++] = error;
+        board->ledger_most = MAX(board->ledger_most, error < 0 ? -error : error);
+    }
 }
 
 /* ---- telling ---- */
@@ -232,11 +241,11 @@ static void board_text(struct board *board)
     printf("%u false alarms in %.0f s of healthy runs; %u cases skipped\n", board->false_alarms,
            board->healthy_seconds, board->skipped);
     if (board->ledgers)
-        printf(
-            "injected seconds in the ledger: median error %+.1f %%; unattributed in healthy runs: "
-            "median %.2f %%\n",
-            100 * quantile(board->ledger_error, board->ledgers, 0.5),
-            100 * quantile(board->unattributed, board->healthies, 0.5));
+        printf("injected seconds in the ledger: median error %+.1f %%, at most %.1f %%; "
+               "unattributed in healthy runs: "
+               "median %.2f %%\n",
+               100 * quantile(board->ledger_error, board->ledgers, 0.5),
+               100 * quantile(board->unattributed, board->healthies, 0.5));
 }
 
 static bool board_good(const struct board *board)
@@ -251,7 +260,7 @@ static bool board_good(const struct board *board)
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
                       const struct score_result *result)
 {
-    char text[200], times[64] = "";
+    char text[200], times[96] = "";
     const char *answer = "nothing said, rightly";
 
     score_case_text(at, text, sizeof(text));
@@ -266,6 +275,9 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);
+    if (result->ledger_injected > 0)
+        snprintf(times + strlen(times), sizeof(times) - strlen(times), ", ledger %+.1f %%",
+                 100 * ledger_error(result));
     fprintf(stderr, "%u/%u %s: %s%s%s%s%s\n", number, count, text, answer, times,
             result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }
