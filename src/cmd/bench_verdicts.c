@@ -244,7 +244,7 @@ static void board_text(struct board *board)
         printf("injected seconds in the ledger: median error %+.1f %%, at most %.1f %%; "
                "unattributed in healthy runs: "
                "median %.2f %%\n",
-               100 * quantile(board->ledger_error, board->ledgers, 0.5),
+               100 * quantile(board->ledger_error, board->ledgers, 0.5), 100 * board->ledger_most,
                100 * quantile(board->unattributed, board->healthies, 0.5));
 }
 
