@@ -149,6 +149,8 @@ struct parts {     /* of a step, for all ranks */
     double excess; /* seconds the step was longer than ideal */
     double data;   /* share of that which lengths explain */
     bool fits;
+    int64_t last_begin_ns;       /* first step of an attempt: when the last rank began; else 0 */
+    enum ledger_bucket starting; /* where waiting for that goes */
 };
 
 static struct parts step_parts(const struct court *court, const struct past_step *past)
@@ -172,7 +174,9 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
     double over = MIN(MAX(0, local - typical_ms / 1e3), parts->excess);
-    double waited = MIN(wait, parts->excess - over);
+    /* In the first step, ranks wait for those that started later. */
+    double started = MIN(wait, MAX(0, (double)(parts->last_begin_ns - split->begin_ns) / 1e9));
+    double waited = MIN(wait - started, parts->excess - over);
     double transfer = (double)split->transfer_ns / 1e9;
     /* A late rank also brings to light transfers that are else hidden behind compute. */
     double bared = MIN(transfer, parts->excess - over - waited), lost = over + waited + bared;
@@ -182,11 +186,12 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
         local - over - idle + (double)split->host_ns[LOCKSTEP_PHASE_EVAL] / 1e9;
     seconds[LEDGER_STRAGGLER_WAIT] = lost * (1 - parts->data);
     seconds[LEDGER_IMBALANCE] = lost * parts->data;
-    seconds[parts->fits ? LEDGER_IMBALANCE : LEDGER_UNATTRIBUTED] += wait - waited;
+    seconds[parts->starting] += started;
+    seconds[parts->fits ? LEDGER_IMBALANCE : LEDGER_UNATTRIBUTED] += wait - started - waited;
     seconds[LEDGER_TRANSFER] = transfer - bared;
     seconds[LEDGER_INPUT] = (double)split->host_ns[LOCKSTEP_PHASE_DATA] / 1e9;
     seconds[LEDGER_CHECKPOINT] = (double)split->host_ns[LOCKSTEP_PHASE_CHECKPOINT] / 1e9;
-    seconds[LEDGER_START_UP] =
+    seconds[LEDGER_START_UP] +=
         (double)(split->host_ns[LOCKSTEP_PHASE_INIT] + split->host_ns[LOCKSTEP_PHASE_COMM_INIT] +
                  split->host_ns[LOCKSTEP_PHASE_COMPILE]) /
         1e9;
@@ -222,6 +227,11 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
         first = first && !book->stepped[rank];
     if (first && book->attempt > 0)
         roll_back(book, past->step);
+    parts.starting = book->attempt > 0 ? LEDGER_RESTART : LEDGER_START_UP;
+    for (uint32_t rank = 0; first && rank < court->model.world; rank++) {
+        if (past->split[rank].present)
+            parts.last_begin_ns = MAX(parts.last_begin_ns, past->split[rank].begin_ns);
+    }
     *kept = (struct step_account){ .step = past->step + 1 };
     for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
         const struct rank_split *split = &past->split[rank];

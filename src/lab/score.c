@@ -318,9 +318,10 @@ static void compare(const struct score_case *at, struct json_object *answer,
         for (size_t i = 0; i < json_object_array_length(verdicts); i++)
             compare_verdict(result, expect, json_object_array_get_idx(verdicts, i), &truth, flag);
     }
-    if (expect && expect->bucket && at->tp * at->pp == 1) { /* all ranks pay for every second */
-        result->ledger_injected = truth.seconds * at->ranks;
-        result->ledger_found = ledger_bucket(answer, expect->bucket);
+    if (at->tp * at->pp == 1) { /* all ranks pay for every second */
+        if (expect && expect->bucket)
+            result->ledger_injected = truth.seconds * at->ranks;
+        result->ledger_found = ledger_bucket(answer, "straggler-wait");
     }
     result->unattributed = total > 0 ? ledger_bucket(answer, "unattributed") / total : 0;
 }

@@ -49,9 +49,12 @@ struct score_result {
     double seconds;                  /* from the injection to the verdict */
     uint64_t steps;                  /* steps with the fault that it took */
     double run_seconds;
-    double ledger_injected, ledger_found; /* GPU-seconds; injected 0: not compared */
-    double unattributed;                  /* share of the run's GPU-seconds */
-    char said[240];                       /* what was said, for people */
+    /* GPU-seconds that were injected (0: not compared), and those in the bucket where they belong; of
+     * a healthy run those that noise alone puts into straggler-wait.
+     */
+    double ledger_injected, ledger_found;
+    double unattributed; /* share of the run's GPU-seconds */
+    char said[240];      /* what was said, for people */
 };
 
 /* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */

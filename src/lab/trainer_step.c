@@ -305,7 +305,10 @@ int trainer_step(struct trainer *trainer, struct err *err)
     if (launch.result < 0)
         return launch.result;
     trainer_meanwhile(trainer);
+    /* As a program that asks for the loss after each optimizer call does. */
+    lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     result = device_sync(trainer->device, err);
+    lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     if (result < 0)
         return result;
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->sum[SUM_LOSS]);
