@@ -8,6 +8,7 @@
 
 struct proc {
     pid_t pid, parent;
+    uint64_t start; /* clock ticks after boot: with it a pid names one process, not its successor */
     pid_t root; /* the child of `top` that it descends from (itself, perhaps); 0: not below top */
 };
 
@@ -18,6 +19,8 @@ struct procs {
 
 /* Begins with `pid (name) state parent`; a name may hold anything, also ") R 1 (".  -EINVAL. */
 int proc_parse(const char *stat, struct proc *ret);
+/* Signals the process that was read, never another that has got its pid since.  -ESRCH: it is gone. */
+int proc_signal(const struct proc *proc, int number);
 /* Reads all of /proc, sorted by pid.  The list is kept for the next call.  -errno. */
 int procs_read(struct procs *procs);
 void procs_fini(struct procs *procs);

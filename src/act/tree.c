@@ -28,7 +28,7 @@ struct tree {
     struct tree_child *child;
     size_t count, room;
     struct procs procs; /* kept between walks for its memory */
-    struct map told;    /* pids that got SIGTERM in this ending */
+    struct map told;    /* pid → start + 1 of those that got SIGTERM in this ending */
     bool ending;
     enum tree_level level;
     int64_t begun_ns, grace_ns;
@@ -133,17 +133,17 @@ int64_t tree_pause_ns(const struct tree *tree, int64_t now_ns)
 /* Tells it once.  A stopped process is woken, or it could not heed the word.  Without memory to
  * remember whom we told we tell again: harmless.
  */
-static int tree_tell(struct tree *tree, pid_t pid)
+static int tree_tell(struct tree *tree, const struct proc *proc)
 {
-    uint64_t *told = map_put(&tree->told, (uint64_t)pid, 0);
+    uint64_t *told = map_put(&tree->told, (uint64_t)proc->pid, 0);
+    int r;
 
-    if (told && *told)
+    if (told && *told == proc->start + 1)
         return 0;
     if (told)
-        *told = 1;
-    if (kill(pid, SIGTERM) < 0)
-        return -errno;
-    return kill(pid, SIGCONT) < 0 ? -errno : 0;
+        *told = proc->start + 1; /* a new process with an old pid is told, too */
+    r = proc_signal(proc, SIGTERM);
+    return r < 0 ? r : proc_signal(proc, SIGCONT);
 }
 
 static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_ns)
@@ -151,9 +151,9 @@ static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_n
     int64_t passed = now_ns - tree->begun_ns;
 
     if (passed >= tree->grace_ns)
-        return kill(proc->pid, SIGKILL) < 0 ? -errno : 0;
+        return proc_signal(proc, SIGKILL);
     if (proc->parent == getpid() || passed >= tree->grace_ns / 2)
-        return tree_tell(tree, proc->pid);
+        return tree_tell(tree, proc);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* test-procs.c - who descends from whom. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,9 +20,13 @@ static void reads_a_name_that_looks_like_the_rest(void **state)
     struct proc proc;
 
     (void)state;
-    assert_int_equal(proc_parse("42 (a) R 1 (b) S 7 42 42 0", &proc), 0);
+    assert_int_equal(proc_parse("42 (a) R 1 (b) S 7 42 42 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 1 0 "
+                                "918273 2719744 512 18446744073709551615\n",
+                                &proc),
+                     0);
     assert_int_equal(proc.pid, 42);
     assert_int_equal(proc.parent, 7);
+    assert_int_equal(proc.start, 918273);
 }
 
 static void refuses_what_is_no_stat(void **state)
@@ -66,6 +71,34 @@ static void ends_on_a_list_that_is_no_tree(void **state)
     assert_int_equal(list[1].root, 0);
 }
 
+static void signals_a_process_but_not_its_successor(void **state)
+{
+    struct procs procs = { 0 };
+    struct proc child = { 0 }, other;
+    pid_t pid = fork();
+    int status;
+
+    (void)state;
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(procs_read(&procs), 0);
+    for (size_t i = 0; i < procs.count; i++)
+        if (procs.list[i].pid == pid)
+            child = procs.list[i];
+    assert_int_equal(child.pid, pid);
+    other = child;
+    other.start++; /* the pid as it might come again */
+    assert_int_equal(proc_signal(&other, SIGKILL), -ESRCH);
+    assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+    assert_int_equal(proc_signal(&child, SIGTERM), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WTERMSIG(status), SIGTERM);
+    assert_int_equal(proc_signal(&child, SIGTERM), -ESRCH);
+    procs_fini(&procs);
+}
+
 static void sees_a_child_of_this_process(void **state)
 {
     struct procs procs = { 0 };
@@ -94,6 +127,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_no_stat),
         cmocka_unit_test(finds_the_child_that_each_descends_from),
         cmocka_unit_test(ends_on_a_list_that_is_no_tree),
+        cmocka_unit_test(signals_a_process_but_not_its_successor),
         cmocka_unit_test(sees_a_child_of_this_process),
     };
 
