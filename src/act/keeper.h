@@ -12,7 +12,6 @@
 #ifndef LOCKSTEP_ACT_KEEPER_H
 #define LOCKSTEP_ACT_KEEPER_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +32,6 @@ struct keeper_command {
 struct keeper_plan {
     const struct keeper_command *command;
     size_t commands;
-    sigset_t mask;     /* for those that are started: the mask that the launcher was born with */
     bool keep_stdin;   /* else they read /dev/null */
     int64_t grace_ns;  /* for the ranks, when the launcher is gone */
     int64_t drain_ns;  /* for agents and controller */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,11 +93,17 @@ static void child_environment(const char *env, size_t size)
     }
 }
 
-static void child_signals(const struct keeper_plan *plan, bool aide)
+/* Everything as after boot, whatever we were born with: a rank that ignores SIGTERM could not save its
+ * work, and one that ignores SIGCHLD cannot wait for its data loaders.  The terminal's signals do not
+ * reach the keeper's session, so nohup loses nothing.
+ */
+static void child_signals(bool aide)
 {
-    sigset_t mask = plan->mask;
+    sigset_t mask;
 
-    signal(SIGPIPE, SIG_DFL);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL); /* those that cannot be changed or are libc's own refuse */
+    sigemptyset(&mask);
     if (aide)
         sigaddset(&mask, SIGTERM); /* keeper_spawn() says why */
     sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -117,7 +124,8 @@ static _Noreturn void child_run(const struct keeper_plan *plan,
     dup2(fd[0], STDOUT_FILENO);
     dup2(fd[1], STDERR_FILENO);
     child_environment(env, request->env_bytes);
-    child_signals(plan, aide);
+    child_signals(aide);
+    closefrom(STDERR_FILENO + 1); /* somebody may wait for the end of a pipe that we were given */
     if (command->path)
         execv(command->path, command->argv);
     else

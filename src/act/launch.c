@@ -223,8 +223,9 @@ static int launch_signals(struct launch *launch, struct err *err)
     sigemptyset(&mask);
     for (size_t i = 0; i < COUNT(wanted); i++)
         sigaddset(&mask, wanted[i]);
-    sigprocmask(SIG_BLOCK, &mask, &launch->mask);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exits from us and the keeper */
     launch->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     return launch->signals < 0 ? err_set(err, -errno, "signalfd: %m") : 0;
 }
@@ -233,7 +234,6 @@ static int launch_keeper(struct launch *launch, struct err *err)
 {
     size_t aides = launch->aides ? aides_count(launch->aides) : 0;
     struct keeper_plan plan = { .commands = 1 + aides,
-                                .mask = launch->mask,
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,

@@ -3,7 +3,6 @@
 #define LOCKSTEP_ACT_LAUNCH_INSIDE_H
 
 #include <poll.h>
-#include <signal.h>
 
 #include "act/aides.h"
 #include "act/keeper.h"
@@ -15,7 +14,6 @@
 struct launch {
     const struct launch_plan *plan;
     struct place place;
-    sigset_t mask; /* as we were born */
     int signals;
     struct keeper *keeper;
     struct output *output;

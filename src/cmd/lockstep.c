@@ -6,8 +6,10 @@
 #include "cmd/lockstep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/near.h"
@@ -169,9 +171,26 @@ static int dispatch(int argc, char **argv)
     return command->run(argc - words, argv + words);
 }
 
+/* A file or socket of ours must not get the number of a closed stdin, stdout or stderr: what is meant
+ * for those would go into it.  Opened for reading only, so that an answer to nowhere still fails.
+ */
+static void open_stdio(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
-    int status = dispatch(argc, argv);
+    int status;
+
+    open_stdio();
+    status = dispatch(argc, argv);
 
     /* An answer that did not arrive was not given. */
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -218,6 +218,18 @@ kill -INT "$launcher"
 check "a second SIGINT kills them at once" gone "$launcher"
 ok "all of them" nobody_sleeps
 
+# ---- what ranks are born with ----
+env --ignore-signal=TERM --ignore-signal=CHLD --block-signal=USR1 --block-signal=TERM \
+    timeout -k 5 60 "$LOCKSTEP" run --no-watch --name born -n 1 -- cat /proc/self/status >"$TAP/out" 2>&1
+is "born of one who ignores SIGCHLD it still sees its ranks end" $? 0
+has "ranks ignore nothing" '^\[rank 0\] SigIgn:.0000000000000000$' "$TAP/out"
+has "ranks block nothing" '^\[rank 0\] SigBlk:.0000000000000000$' "$TAP/out"
+is "ranks have stdin, stdout and stderr, and no file of ours or of our parents" \
+    "$(run --name files -n 1 -- sh -c 'ls -x /proc/$$/fd' 7</dev/null 2>/dev/null | tr -s ' ')" '[rank 0] 0 1 2'
+is "also when we have none" \
+    "$( (run --name nofiles -n 1 -- sh -c 'ls -x /proc/$$/fd' 0<&- 1>&- 2>&-)
+        tr -s ' ' <"$LOCKSTEP_STATE/nofiles/out/rank-0.log")" '0 1 2'
+
 # ---- readers of our output ----
 ok "stdout is closed" sh -c '"$@" >&-' sh "$LOCKSTEP" run --no-watch --name closed -n 1 -- seq 1000
 is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/closed/out/rank-0.log")" 1000
