@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -130,10 +131,14 @@ static int dir_open_default(const char *base, char *path, size_t room, int *ret,
 
 /* ---- the file ---- */
 
+/* A file beyond the user's limit does not only fail: SIGXFSZ would end the program. */
 static int file_allocate(int fd, off_t bytes)
 {
+    struct rlimit limit;
     int result = EINTR;
 
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < (rlim_t)bytes)
+        return -EFBIG;
     for (int i = 0; i < FILE_INTERRUPTS_MAX && result == EINTR; i++)
         result = posix_fallocate(fd, 0, bytes);
     return -result;

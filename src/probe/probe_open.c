@@ -4,10 +4,12 @@
  * zeros: closed, unlocked, without users; the child may open a ring of its own in it.  Where
  * the kernel cannot wipe on fork (before 4.14) a fork handler does it.
  *
- * After close the mapping stays until the next open, so that a thread that is just writing
- * a mark writes to memory nobody reads, not to a hole.
+ * After close the mapping stays, so that a thread that is just writing a mark writes to memory
+ * nobody reads, not to a hole.  The next open puts empty pages in its place, for good: nobody can say
+ * how long that thread was held up.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,19 +41,29 @@ static void probe_wipe(void)
 static struct lockstep_probe *probe_page(void)
 {
     struct lockstep_probe *page = atomic_load(&probe_home.page), *none = NULL;
+    bool wiped;
 
     if (page)
         return page;
     page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return NULL;
+    wiped = madvise(page, sizeof(*page), MADV_WIPEONFORK) == 0; /* before anybody can use it */
     if (!atomic_compare_exchange_strong(&probe_home.page, &none, page)) {
         munmap(page, sizeof(*page)); /* another thread was first */
         return none;
     }
-    if (madvise(page, sizeof(*page), MADV_WIPEONFORK) < 0)
+    if (!wiped)
         pthread_atfork(NULL, NULL, probe_wipe);
     return page;
+}
+
+/* Gives back the old ring's memory but not its addresses. */
+static void probe_vacate(void *map, size_t bytes)
+{
+    if (map) /* where that fails the old ring stays: it costs memory, not more */
+        mmap(map, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t world, struct err *err)
@@ -62,8 +74,7 @@ static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t wor
 
     if (result < 0)
         return result;
-    if (probe_home.map)
-        munmap(probe_home.map, probe_home.bytes);
+    probe_vacate(probe_home.map, probe_home.bytes);
     probe_home.map = file.map;
     probe_home.bytes = file.bytes;
     header = file.map;

@@ -53,6 +53,9 @@ lacks "needs no call to find its thread's data" '__tls_get_addr' "$TAP/wants"
 readelf -SW "$library" | awk '{ for (i = 1; i < NF; i++) if ($i == ".init_array") print $(i + 4) }' >"$TAP/init"
 has "has no constructor but the compiler's own" '^0*8$' "$TAP/init" # frame_dummy
 
+readelf -dW "$library" >"$TAP/dynamic"
+has "stays when it is closed: a thread may be in it" 'FLAGS_1.*NODELETE' "$TAP/dynamic"
+
 # And the test can fail.
 cat >"$TAP/new.c" <<'END'
 #include <sys/stat.h>

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define MARKS 1000u
@@ -253,6 +254,27 @@ static void a_full_tmpfs_is_said_in_one_line_and_leaves_nothing(void **state)
     assert_string_equal(said, expected);
 }
 
+static int with_small_files(const void *arg)
+{
+    const struct rlimit limit = { 65536, 65536 };
+
+    (void)arg;
+    return setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static void a_limit_on_files_is_said_and_kills_nobody(void **state)
+{
+    struct scene *scene = *state;
+    char said[1024], expected[256];
+
+    assert_int_equal(child_fails(with_small_files, NULL, said, sizeof(said)), EFBIG);
+    snprintf(expected, sizeof(expected),
+             "lockstep: rank 3 is not watched: %s/rank-3.0.ring: File too large; "
+             "training goes on\n",
+             scene->dir);
+    assert_string_equal(said, expected);
+}
+
 static int with_bad_size(const void *arg)
 {
     return setenv("LOCKSTEP_RING_RECORDS", arg, 1);
@@ -335,6 +357,7 @@ int main(int argc, char **argv)
         SCENE_TEST(an_unwritable_directory_is_said_in_one_line),
         SCENE_TEST(quiet_says_nothing),
         SCENE_TEST(a_full_tmpfs_is_said_in_one_line_and_leaves_nothing),
+        SCENE_TEST(a_limit_on_files_is_said_and_kills_nobody),
         SCENE_TEST(a_senseless_size_is_said),
         SCENE_TEST(a_directory_open_to_others_is_refused),
         SCENE_TEST(a_link_under_our_name_is_passed_over),

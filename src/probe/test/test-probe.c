@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "probe/probe.h"
+
 static void every_mark_is_read_back_as_it_was_told(void **state)
 {
     struct lockstep_probe *probe = NULL;
@@ -255,6 +257,30 @@ static void a_second_open_of_the_same_rank_gives_the_same_probe(void **state)
     lockstep_probe_close(other);
 }
 
+/* A thread may be held up in the middle of a mark while others close and open. */
+static void a_mark_that_comes_after_the_next_open_falls_on_memory_of_nobody(void **state)
+{
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_header *old;
+    struct ring_event e[4];
+    uint64_t lost = 0;
+
+    assert_int_equal(lockstep_probe_open(2, 4, &probe), 0);
+    old = probe->header;
+    lockstep_probe_close(probe);
+    assert_int_equal(lockstep_probe_open(2, 4, &probe), 0);
+    assert_ptr_not_equal(old, probe->header);
+    atomic_store(&old->dropped, 1);
+    memset((unsigned char *)old + RING_LANES_OFFSET, 0xff, 4096);
+    lockstep_step_begin(probe, 7);
+    reader = scene_read(*state, 2, 1);
+    assert_int_equal(scene_drain(reader, e, 4, &lost), 1);
+    assert_int_equal(e[0].step, 7);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
 static void communicators_are_known_by_their_id(void **state)
 {
     struct lockstep_probe *probe = NULL;
@@ -336,6 +362,7 @@ int main(void)
         SCENE_TEST(a_note_goes_over_as_many_records_as_it_needs),
         SCENE_TEST(the_control_word_takes_effect_at_a_step_and_leaves_a_record),
         SCENE_TEST(a_second_open_of_the_same_rank_gives_the_same_probe),
+        SCENE_TEST(a_mark_that_comes_after_the_next_open_falls_on_memory_of_nobody),
         SCENE_TEST(communicators_are_known_by_their_id),
         SCENE_TEST(senseless_arguments_leave_no_mark),
         SCENE_TEST(without_a_probe_every_call_does_nothing),
