@@ -225,6 +225,7 @@ static void board_json(struct board *board)
 
     for (uint32_t i = 0; i < board->families; i++)
         json_object_object_add(families, board->family[i].family, tally_json(&board->family[i]));
+    json_object_object_add(object, "all", tally_json(&board->all)); /* as above, for whoever loops */
     json_object_object_add(object, "families", families);
     json_object_object_add(object, "false_alarms", json_object_new_int64(board->false_alarms));
     json_object_object_add(object, "healthy_seconds",

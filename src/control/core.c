@@ -26,6 +26,7 @@ struct core {
     uint32_t pendings;
     uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
     bool run_known;
+    uint32_t unseen; /* ranks that have left no ring in this attempt, and are not waited for */
     int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
     int64_t end_ns;         /* of the run; 0: it goes on */
     int64_t ledger_ns;
@@ -80,6 +81,7 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
         crash_judge(&core->court, mono_ns, true);
         core->counts.steps_partial += core->pendings;
         pending_clear(core);
+        core->unseen = 0;
         core->done_step = 0;
         core->attempt_end_ns = 0;
     }
@@ -119,6 +121,7 @@ static int feed_ring(struct core *core, struct cut in)
     /* A step that waits for all ranks was made for the world as it was. */
     if (MAX(fact.world, fact.rank + 1) > core->court.model.world)
         pending_clear(core);
+    core->unseen = 0; /* this one, or all of a larger world, may come after all */
     return model_ring(&core->court.model, &fact);
 }
 
@@ -311,13 +314,32 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
 
 /* ---- judging ---- */
 
+static bool is_whole(const struct core *core, const struct whole *whole)
+{
+    return whole->have >= core->court.model.world - core->unseen;
+}
+
 /* Whole steps newer than the oldest waiting one. */
 static uint32_t newer_whole(const struct core *core)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 1; i < core->pendings; i++)
-        count += core->pending[i].have == core->court.model.world;
+        count += is_whole(core, &core->pending[i]);
+    return count;
+}
+
+/* Ranks that are missing from a step because nothing was ever seen of them: they could not open a
+ * ring, say.  The others can still be compared; an unseen rank is never named.
+ */
+static uint32_t never_seen(const struct core *core, const struct whole *whole)
+{
+    const struct model *model = &core->court.model;
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < model->world; rank++)
+        count += !whole->shape_of[rank] &&
+                 (!model->rank[rank].seen || model->rank[rank].attempt != model->attempt);
     return count;
 }
 
@@ -335,9 +357,12 @@ static void judge_pending(struct core *core, int64_t now_ns)
     while (core->pendings > 0) {
         struct whole *whole = &core->pending[0];
 
-        if (whole->have < core->court.model.world) {
+        if (!is_whole(core, whole)) {
             if (!is_given_up(core, whole, now_ns))
                 return;
+            core->unseen = never_seen(core, whole);
+            if (is_whole(core, whole))
+                continue; /* all are here that ever will be */
             core->counts.steps_partial++;
         } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
             core->counts.steps_partial++;

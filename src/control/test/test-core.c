@@ -333,6 +333,52 @@ static void a_rank_that_never_comes_holds_up_no_memory(void **state)
     lab_destroy(lab);
 }
 
+/* Whether a frame speaks of the last rank: its ring or its place in a communicator. */
+static bool is_of_last_rank(const struct lab_frame *frame, const struct lab *lab)
+{
+    struct cut in = cut_of(frame->payload, frame->bytes);
+
+    return (frame->type == FRAME_RING || frame->type == FRAME_COMM) &&
+           cut_get_u32(&in) == lab->world - 1;
+}
+
+static void ranks_are_judged_although_one_was_never_seen(void **state)
+{
+    struct lab_config config = on_nodes();
+    struct lab *lab = lab_create(&config);
+    struct core_counts counts;
+    struct said said = { 0 };
+    struct core *core;
+    int64_t ms = 1000;
+    CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
+
+    (void)state;
+    assert_int_equal(core_create("test", &core), 0);
+    lab_frames_begin(&begin, lab);
+    for (size_t i = 0; i < begin.count; i++) {
+        if (!is_of_last_rank(&begin.frame[i], lab))
+            feed(core, &begin.frame[i]);
+    }
+    for (int step = 0; step < 200; step++) {
+        CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+
+        lab->fault.stretch[2] = step >= 150 ? 0.3 : 0;
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+        for (size_t i = 0; i + 1 < frames.count; i++) /* the last is the last rank's */
+            feed(core, &frames.frame[i]);
+        tick(core, ms += 100, false, &said);
+    }
+    core_counts(core, &counts);
+    assert_true(counts.steps_whole > 150);
+    assert_int_equal(said.verdicts, 1);
+    assert_int_equal(said.verdict[0].rank_count, 1);
+    assert_int_equal(said.verdict[0].rank[0], 2);
+    core_destroy(core);
+    buf_fini(&said.bytes);
+    lab_destroy(lab);
+}
+
 static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
@@ -471,6 +517,7 @@ int main(void)
         cmocka_unit_test(frames_that_come_twice_change_nothing),
         cmocka_unit_test(steps_of_a_missing_rank_are_partial_and_block_nothing),
         cmocka_unit_test(a_rank_that_never_comes_holds_up_no_memory),
+        cmocka_unit_test(ranks_are_judged_although_one_was_never_seen),
         cmocka_unit_test(malformed_frames_are_counted_and_change_nothing),
         cmocka_unit_test(a_ring_of_a_rank_that_cannot_be_is_refused),
         cmocka_unit_test(hostile_payloads_never_break_it),
