@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "act/keeper_wire.h"
@@ -99,10 +100,14 @@ static void child_environment(const char *env, size_t size)
  */
 static void child_signals(bool aide)
 {
+    static const uint64_t by_default[4]; /* the kernel's own struct, all zero: SIG_DFL, no flags */
     sigset_t mask;
 
+    /* Not by signal(), which refuses the two that libc keeps for itself: they, too, may have been
+     * ignored by whoever started us.
+     */
     for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL); /* those that cannot be changed or are libc's own refuse */
+        syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
     sigemptyset(&mask);
     if (aide)
         sigaddset(&mask, SIGTERM); /* keeper_spawn() says why */
