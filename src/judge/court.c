@@ -86,11 +86,35 @@ static struct entry *docket_get(struct docket *docket, const char *id)
     return NULL;
 }
 
+/* Makes room: of those that are over and said, the one that has been so for longest goes.  Should it come
+ * again, it has the same id and begins anew.
+ */
+static bool docket_forget(struct docket *docket)
+{
+    uint32_t oldest = docket->count;
+
+    for (uint32_t i = 0; i < docket->count; i++) {
+        const struct entry *entry = docket->entry[i];
+
+        if (!entry->open && !entry->changed &&
+            (oldest == docket->count ||
+             entry->verdict.until_real_ns < docket->entry[oldest]->verdict.until_real_ns))
+            oldest = i;
+    }
+    if (oldest == docket->count)
+        return false;
+    free(docket->entry[oldest]);
+    docket->count--;
+    memmove(docket->entry + oldest, docket->entry + oldest + 1,
+            (docket->count - oldest) * sizeof(docket->entry[0]));
+    return true;
+}
+
 static struct entry *docket_add(struct docket *docket)
 {
     struct entry *entry;
 
-    if (docket->count == DOCKET_MAX) {
+    if (docket->count == DOCKET_MAX && !docket_forget(docket)) {
         docket->refused++;
         return NULL;
     }

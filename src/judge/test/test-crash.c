@@ -126,6 +126,29 @@ static void a_restart_closes_it_with_its_cost(void **state)
     bench_close(&bench);
 }
 
+/* A job of months has more faults than the docket has places, one after the other. */
+static void old_verdicts_make_room_for_new_ones(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    for (uint32_t i = 0; i < DOCKET_MAX + 20; i++) {
+        int64_t now = bench.lab->rank[0].begin_ns + bench.lab->rank[0].duration_ns;
+
+        ends(&bench, i % 4, now / MS, SIGKILL, false);
+        crash_judge(&bench.court, now, true);
+        assert_int_equal(crash_of(&bench)->rank[0], i % 4);
+        restart(&bench, 11 + i);
+        lab_judge_many(bench.lab, &bench.court, 1);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_CRASH), 0);
+        for (uint32_t at = 0; at < bench.court.docket.count; at++)
+            bench.court.docket.entry[at]->changed = false; /* said */
+    }
+    assert_int_equal(bench.court.docket.count, DOCKET_MAX);
+    assert_int_equal(bench.court.docket.refused, 0);
+    bench_close(&bench);
+}
+
 static void late_steps_of_the_attempt_that_crashed_do_not_close_it(void **state)
 {
     struct bench bench = four();
@@ -154,6 +177,7 @@ int main(void)
         cmocka_unit_test(exits_that_were_told_or_went_well_are_no_crash),
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
+        cmocka_unit_test(old_verdicts_make_room_for_new_ones),
         cmocka_unit_test(late_steps_of_the_attempt_that_crashed_do_not_close_it),
     };
 
