@@ -399,6 +399,12 @@ static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split 
     }
 }
 
+/* Ranks say what they like, also "not a number": what is no length explains nothing. */
+static bool is_length(double value)
+{
+    return value >= 0 && value < 1e24;
+}
+
 static void split_rank(const struct splitter *splitter, const struct model *model,
                        const struct whole *whole, uint32_t rank, struct rank_split *split)
 {
@@ -420,9 +426,10 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     split->cpu_ns = step->cpu_ns;
     split->delay_ns = step->run_delay_ns;
     split->throttled_ns = step->throttled_ns;
-    split->has_lengths = (step->metric_set & lengths) == lengths;
     split->tokens = step->metric[LOCKSTEP_METRIC_TOKENS];
     split->squares = step->metric[LOCKSTEP_METRIC_LENGTH_SQUARES];
+    split->has_lengths = (step->metric_set & lengths) == lengths && is_length(split->tokens) &&
+                         is_length(split->squares);
     sweep_rank(&sweep, split->total_ns, split);
 }
 
