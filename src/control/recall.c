@@ -103,7 +103,10 @@ int recall_fact(struct recall *recall, const struct frame *frame, struct err *er
     recall->facts++;
     recall->last = false;
     result = core_feed(recall->core, frame, err);
-    return result == -EPROTO ? 0 : result; /* the core has counted it */
+    /* Anything else is the fact's fault and was counted.  It is in the log already: if it stopped us, it
+     * would stop every later start, too.
+     */
+    return result == -ENOMEM ? result : 0;
 }
 
 int recall_tick(struct recall *recall, const struct fact_tick *tick)

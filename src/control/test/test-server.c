@@ -183,6 +183,25 @@ static void a_malformed_fact_is_logged_and_replayed_alike(void **state)
     recall_fini(&recall);
 }
 
+/* It is well formed but cannot be judged; and it is in the log for ever. */
+static void a_fact_that_is_refused_stops_no_later_start(void **state)
+{
+    struct fixture *fixture = *state;
+    struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
+    struct core_counts counts;
+    struct recall recall;
+
+    fixture_put(writer, FRAME_STEP, 9);
+    fixture_put(writer, FRAME_STEP, 56);
+    spool_writer_close(writer);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(fixture_check_log(fixture, &recall), 2);
+    core_counts(recall.core, &counts);
+    assert_int_equal(counts.malformed, 1);
+    recall_fini(&recall);
+}
+
 static void a_second_controller_is_told_so(void **state)
 {
     struct fixture *fixture = *state;
@@ -247,6 +266,7 @@ int main(void)
         TEST(it_goes_on_from_every_possible_end_of_its_log),
         TEST(damage_in_a_spool_costs_the_damaged_frame_only),
         TEST(a_malformed_fact_is_logged_and_replayed_alike),
+        TEST(a_fact_that_is_refused_stops_no_later_start),
         TEST(a_second_controller_is_told_so),
         TEST(a_directory_that_is_none_is_refused),
         TEST(it_ends_in_order_when_its_parent_is_gone),
