@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 
 #include "base/paths.h"
 #include "core/clean.h"
+#include "wire/ring.h"
 
 static int rings_parent(const char *path, struct path *ret)
 {
@@ -62,20 +64,22 @@ int rings_make(const char *path, int fresh, struct err *err)
     return r;
 }
 
+/* Nothing but rings is ours to remove: the path may come from a run.json that somebody else wrote. */
 void rings_remove(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     struct path parent;
+    uint32_t rank, number;
 
     if (!dir) {
         fd_clean(&fd);
         return;
     }
     while ((entry = readdir(dir)))
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            unlinkat(fd, entry->d_name, 0); /* rings are files: a folder in here is not ours */
+        if (ring_name_parse(entry->d_name, &rank, &number))
+            unlinkat(fd, entry->d_name, 0);
     closedir(dir);
     rmdir(path);
     if (rings_parent(path, &parent) == 0)

@@ -37,8 +37,9 @@ struct entry { /* a file of the ring directory */
     uint64_t inode;
     struct watch *watch; /* NULL: done with, refused, or still being made */
     bool making;
+    bool told; /* all of it: nobody needs the file any more */
     int64_t since_ns;
-    uint32_t rank, ring;
+    uint32_t rank, ring, attempt;
 };
 
 struct agent {
@@ -53,21 +54,13 @@ struct agent {
     size_t entries, room;
     struct timespec scanned_mtime;
     int64_t scan_at_ns, tick_ns;
-    bool child; /* of the launcher or its keeper */
+    uint32_t attempt; /* the newest of all rings */
+    bool child;       /* of the launcher or its keeper */
     int signal_fd;
     bool hello_told, full_told;
 };
 
 /* ---- the directory ---- */
-
-static bool name_parse(const char *name, uint32_t *rank, uint32_t *ring)
-{
-    char again[48];
-
-    return sscanf(name, RING_NAME_FORMAT, rank, ring) == 2 &&
-           snprintf(again, sizeof(again), RING_NAME_FORMAT, *rank, *ring) < (int)sizeof(again) &&
-           strcmp(again, name) == 0;
-}
 
 static struct entry *entry_find(struct agent *agent, const char *name, uint64_t inode)
 {
@@ -104,7 +97,7 @@ static struct entry *entry_add(struct agent *agent, const char *name, uint64_t i
     entry = &agent->entry[agent->entries++];
     *entry = (struct entry){ .inode = inode, .making = true, .since_ns = now_ns };
     snprintf(entry->name, sizeof(entry->name), "%s", name);
-    name_parse(name, &entry->rank, &entry->ring);
+    ring_name_parse(name, &entry->rank, &entry->ring);
     return entry;
 }
 
@@ -123,6 +116,39 @@ static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
     entry->making = false;
     if (result < 0 && result != -ENOENT)
         log_error("%s; ignored", err.text);
+    if (result < 0)
+        return;
+    entry->attempt = watch_attempt(entry->watch);
+    agent->attempt = MAX(agent->attempt, entry->attempt);
+}
+
+/* Rings lie in memory that the job needs, too: the file goes if it is still the one that was read. */
+static void entry_remove(const struct agent *agent, const struct entry *entry)
+{
+    struct path path;
+    struct stat st;
+
+    if (path_join(&path, agent->rings.text, entry->name, NULL) == 0 && lstat(path.text, &st) == 0 &&
+        (uint64_t)st.st_ino == entry->inode)
+        unlink(path.text);
+}
+
+/* What is told of a former attempt will not be asked for again.  Those of the newest stay: another
+ * process of the same rank and attempt must not get the same number.
+ */
+static void forget_former(struct agent *agent)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < agent->entries; i++) {
+        const struct entry *entry = &agent->entry[i];
+
+        if (entry->told && entry->attempt < agent->attempt)
+            entry_remove(agent, entry);
+        else
+            agent->entry[kept++] = *entry;
+    }
+    agent->entries = kept;
 }
 
 static void scan_name(struct agent *agent, int dir_fd, const char *name, int64_t now_ns)
@@ -130,7 +156,7 @@ static void scan_name(struct agent *agent, int dir_fd, const char *name, int64_t
     uint32_t rank, ring;
     struct stat st;
 
-    if (!name_parse(name, &rank, &ring) || !runinfo_is_mine(&agent->run, rank) ||
+    if (!ring_name_parse(name, &rank, &ring) || !runinfo_is_mine(&agent->run, rank) ||
         fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
     if (!entry_find(agent, name, (uint64_t)st.st_ino))
@@ -182,9 +208,11 @@ static void tick(struct agent *agent, int64_t now_ns)
         if (entry->watch && !watch_tick(entry->watch, now_ns)) {
             watch_close(entry->watch);
             entry->watch = NULL;
+            entry->told = true;
         }
     }
     settle(agent, now_ns);
+    forget_former(agent);
     scan(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].making)

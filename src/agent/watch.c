@@ -381,6 +381,11 @@ void watch_end(struct watch *watch, int64_t now_ns)
         tell_beat(watch, now_ns, false);
 }
 
+uint32_t watch_attempt(const struct watch *watch)
+{
+    return watch->info.attempt;
+}
+
 /* ---- birth and death ---- */
 
 void watch_close(struct watch *watch)

@@ -31,6 +31,7 @@ struct watch_place { /* what all watches of an agent share */
 int watch_open(const struct watch_place *place, const char *path, uint32_t rank, uint32_t ring,
                struct watch **ret, struct err *err);
 void watch_close(struct watch *watch);
+uint32_t watch_attempt(const struct watch *watch); /* that the ring is of */
 /* Reads, looks, tells.  Returns false when all has been told and the watch can be closed. */
 bool watch_tick(struct watch *watch, int64_t now_ns);
 /* All watches have had their tick: tells what waited for the steps of other ranks. */

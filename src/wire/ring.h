@@ -9,6 +9,7 @@
 #define LOCKSTEP_WIRE_RING_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -140,6 +141,9 @@ static inline uint64_t ring_file_bytes(uint32_t lanes, uint32_t records)
 
 /* ---- reading ---- */
 struct ring_reader;
+
+/* Is this the name of a ring, exactly as its writer makes it? */
+bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number);
 
 /* Opens the ring for reading (and its control word for writing, where permitted).  -EPROTO: not
  * a ring, or a damaged one; -EAGAIN: still being made; -EPERM: another user's, and we are not

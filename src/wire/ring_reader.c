@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -356,6 +357,15 @@ int ring_reader_control(struct ring_reader *reader, uint64_t word)
     if (put < 0)
         return -errno;
     return put == sizeof(word) ? 0 : -EIO;
+}
+
+bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number)
+{
+    char again[64];
+
+    return sscanf(name, RING_NAME_FORMAT, ret_rank, ret_number) == 2 &&
+           snprintf(again, sizeof(again), RING_NAME_FORMAT, *ret_rank, *ret_number) > 0 &&
+           strcmp(again, name) == 0;
 }
 
 /* ---- records ---- */

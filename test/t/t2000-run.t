@@ -230,6 +230,11 @@ is "also when we have none" \
     "$( (run --name nofiles -n 1 -- sh -c 'ls -x /proc/$$/fd' 0<&- 1>&- 2>&-)
         tr -s ' ' <"$LOCKSTEP_STATE/nofiles/out/rank-0.log")" '0 1 2'
 
+run --name guest -n 1 -- sh -c 'echo mine >"$LOCKSTEP_DIR/mine"; echo "$LOCKSTEP_DIR"' 2>"$TAP/err" >"$TAP/out"
+rings=$(sed -n 's/^\[rank 0\] //p' "$TAP/out")
+ok "a file among the rings that is no ring is not ours to remove" grep -qx mine "$rings/mine"
+rm -r "$rings"
+
 # ---- readers of our output ----
 ok "stdout is closed" sh -c '"$@" >&-' sh "$LOCKSTEP" run --no-watch --name closed -n 1 -- seq 1000
 is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/closed/out/rank-0.log")" 1000

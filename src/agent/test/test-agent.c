@@ -149,6 +149,46 @@ static void a_killed_ranks_last_step_is_told(void **state)
     account_check(&account, account.steps);
 }
 
+static bool has_three_finals(const struct account *account)
+{
+    return account->finals == 3;
+}
+
+static bool has_ring_file(const struct stage *stage, unsigned number)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/rank-0.%u.ring", stage->rings, number);
+    return access(path, F_OK) == 0;
+}
+
+static void rings_of_former_attempts_go_when_they_are_told(void **state)
+{
+    const struct stage *stage = *state;
+    int64_t until = time_mono_ns() + STAGE_PATIENCE_NS;
+    struct account account;
+    pid_t agent;
+
+    for (int attempt = 0; attempt < 3; attempt++) {
+        setenv("LOCKSTEP_RESTART", (const char *[]){ "0", "1", "2" }[attempt], 1);
+        assert_int_equal(stage_wait(stage_rank(0, 10, 0)), 0);
+    }
+    agent = stage_agent(stage);
+    stage_await(stage, 0, has_three_finals, &account);
+    assert_int_equal(account.steps, 30);
+    while ((has_ring_file(stage, 0) || has_ring_file(stage, 1)) && time_mono_ns() < until)
+        stage_sleep(NS_PER_MS);
+    assert_false(has_ring_file(stage, 0));
+    assert_false(has_ring_file(stage, 1));
+    assert_true(has_ring_file(stage, 2)); /* another of this attempt must not get its number */
+    setenv("LOCKSTEP_RESTART", "3", 1);   /* number 0 again, and nothing of it is taken for told */
+    assert_int_equal(stage_wait(stage_rank(0, 10, 0)), 0);
+    assert_true(has_ring_file(stage, 0));
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_int_equal(account.steps, 40);
+}
+
 static void put_file(const struct stage *stage, const char *name, const void *data, size_t size)
 {
     char path[160];
@@ -524,6 +564,7 @@ int main(void)
         ON_STAGE(a_lapped_ring_is_a_counted_gap),
         ON_STAGE(a_stopped_rank_is_seen_as_stopped),
         ON_STAGE(a_killed_ranks_last_step_is_told),
+        ON_STAGE(rings_of_former_attempts_go_when_they_are_told),
         ON_STAGE(hostile_files_get_one_line_and_are_ignored),
         ON_STAGE(a_ring_cut_short_while_it_is_read_gets_one_line),
         ON_STAGE(a_full_disk_stops_nothing_for_good),
