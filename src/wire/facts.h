@@ -1,8 +1,7 @@
 /* facts.h - what the frames say: one struct, one put and one get per type.
  *
- * A get trusts nothing: it returns -EPROTO when the payload is short, long, or holds a
- * number out of its range.  Newer writers may append fields; a get ignores what it does
- * not know at the end of a payload of a newer minor version.
+ * A get trusts nothing: it returns -EPROTO when the payload is short or holds a number out of
+ * its range.  Newer writers may append fields; a get ignores what follows those that it knows.
  */
 #ifndef LOCKSTEP_WIRE_FACTS_H
 #define LOCKSTEP_WIRE_FACTS_H
@@ -66,7 +65,7 @@ struct shape_item {
 
 struct fact_shape {
     uint64_t hash; /* of the items */
-    /* Of the items without communicator ids and peers: equal for ranks that do the same work. */
+    /* Of the items without communicators, peers and bytes: equal for ranks that do the same work. */
     uint64_t class;
     uint32_t count;
     struct shape_item *item; /* get allocates; free with fact_shape_fini() */
@@ -240,9 +239,9 @@ void fact_shape_fini(struct fact_shape *fact);
 /* A step's times travel as differences along its shape, so both need the shape. */
 void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape);
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
-/* The hash of the shape that get will need; 0: malformed. */
 /* Without the shape: all but the times of the items.  Nothing to free. */
 int fact_step_head_get(struct cut in, struct fact_step *ret);
+/* The hash of the shape that get will need; 0: malformed. */
 uint64_t fact_step_shape(struct cut in);
 void fact_step_fini(struct fact_step *fact);
 void fact_beat_put(struct buf *out, const struct fact_beat *fact);
