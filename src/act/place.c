@@ -35,6 +35,9 @@ static int place_check(const struct launch_plan *plan, struct err *err)
         return err_set(err, -EINVAL, "no command; write it after --");
     if (plan->ranks > LAYOUT_RANKS_MAX)
         return err_set(err, -EINVAL, "-n %u: at most %d ranks", plan->ranks, LAYOUT_RANKS_MAX);
+    if (plan->nodes > 1 && !plan->ranks)
+        return err_set(err, -EINVAL, "--nodes %u: needs -n, which says how many ranks there are",
+                       plan->nodes);
     if (plan->nodes < 1 || (plan->nodes > 1 && plan->nodes > plan->ranks))
         return err_set(err, -EINVAL, "--nodes %u: expected 1 to the number of ranks, %u",
                        plan->nodes, plan->ranks);

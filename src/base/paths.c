@@ -144,7 +144,8 @@ static bool run_is(int state_fd, const char *name)
     if (paths_check_run(name, NULL) < 0)
         return false;
     snprintf(file, sizeof(file), "%s/run.json", name);
-    return faccessat(state_fd, file, F_OK, 0) == 0;
+    /* One that we may not look into is listed: whoever reads it says why not. */
+    return faccessat(state_fd, file, F_OK, 0) == 0 || errno == EACCES;
 }
 
 static int run_newer_first(const void *a, const void *b)
@@ -207,8 +208,10 @@ static int paths_find_directory(const char *what, struct path *ret, struct err *
 
     if (r < 0)
         return r;
+    if (access(file.text, F_OK) < 0 && errno == ENOENT)
+        return err_set(err, -ENOENT, "%s: not a run's directory: no run.json in it", what);
     if (access(file.text, F_OK) < 0)
-        return err_set(err, -errno, "%s: not a run's directory: no run.json in it: %m", what);
+        return err_set(err, -errno, "%s: cannot look into it: %m", what);
     file.text[strlen(file.text) - strlen("/run.json")] = '\0';
     *ret = file;
     return 0;
@@ -246,9 +249,11 @@ int paths_find(const char *what, struct path *ret, struct err *err)
             found = list[i].name;
     }
     if (!found && same > 1)
-        return err_set(err, -ENOENT, "run %s: %zu runs in %s begin so", what, same, state.text);
+        return err_set(err, -ENOENT, "run %s: %zu runs in %s begin so; 'lockstep ps' lists them",
+                       what, same, state.text);
     if (!found)
-        return err_set(err, -ENOENT, "run %s: not in %s", what, state.text);
+        return err_set(err, -ENOENT, "run %s: not in %s; 'lockstep ps' lists what is", what,
+                       state.text);
     return path_join(ret, state.text, found, err);
 }
 

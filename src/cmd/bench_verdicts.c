@@ -225,7 +225,8 @@ static void board_json(struct board *board)
 
     for (uint32_t i = 0; i < board->families; i++)
         json_object_object_add(families, board->family[i].family, tally_json(&board->family[i]));
-    json_object_object_add(object, "all", tally_json(&board->all)); /* as above, for whoever loops */
+    json_object_object_add(object, "all",
+                           tally_json(&board->all)); /* as above, for whoever loops */
     json_object_object_add(object, "families", families);
     json_object_object_add(object, "false_alarms", json_object_new_int64(board->false_alarms));
     json_object_object_add(object, "healthy_seconds",
@@ -316,6 +317,14 @@ static int bench_main(int argc, char **argv)
 
     if (first < 0)
         return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    if (settings.only && !score_has_family(settings.only)) {
+        log_error("--only %s: expected gpu, user-code, cpu, data or stage", settings.only);
+        return 2;
+    }
     if (!cases || !results || !board || (!settings.keep && !mkdtemp(state))) {
         log_error("no memory, or no directory for the runs in /tmp");
         return 3;

@@ -19,6 +19,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/fault.h"
+#include "lab/trainer.h"
 #include "show/account.h"
 #include "show/ledger.h"
 #include "show/verdict.h"
@@ -107,7 +108,7 @@ const struct command command_demo = {
     .summary = "a training job here and now, faults made in it, verdicts; no GPU, no Python",
     .details = "Without --fault: a straggler, and later a killed rank that is restarted from its\n"
                "checkpoint.  The directory of the run stays: 'lockstep why' explains it again.\n"
-               "Exits 0 when the run ended as the faults meant it to.",
+               "Exits as the run did: 0 when training came to its end.",
     .opt = options,
     .run = demo_main,
 };
@@ -147,6 +148,28 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
             demo->config.restarts++;
     }
     return 0;
+}
+
+/* What the trainer would refuse is refused here, before anything is started. */
+static int settings_check(const struct settings *settings, struct err *err)
+{
+    struct trainer_layout layout;
+
+    if (settings->ranks == 0 || settings->nodes == 0 || settings->nodes > settings->ranks)
+        return err_set(err, -EINVAL, "%u ranks on %u nodes: at least one rank a node is needed",
+                       settings->ranks, settings->nodes);
+    if (settings->ranks > TRAINER_RANKS_MAX)
+        return err_set(err, -EINVAL, "--ranks %u: at most %d train here", settings->ranks,
+                       TRAINER_RANKS_MAX);
+    if (settings->steps == 0)
+        return err_set(err, -EINVAL, "--steps 0: expected at least 1");
+    if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
+        return err_set(err, -EINVAL, "--step-ms %g: expected 1 to %d", settings->step_ms,
+                       TRAINER_STEP_MS_MAX);
+    if (!(settings->host_work_ms >= 0 && settings->host_work_ms <= settings->step_ms))
+        return err_set(err, -EINVAL, "--host-work-ms %g: expected 0 to the step's %g",
+                       settings->host_work_ms, settings->step_ms);
+    return trainer_layout_parse(settings->layout, settings->ranks, &layout, err);
 }
 
 /* ---- while it runs ---- */
@@ -430,12 +453,11 @@ static int demo_main(int argc, char **argv)
                                         .layout = settings.layout,
                                         .checkpoint_every = settings.checkpoint_every,
                                         .run = settings.name ? settings.name : name };
-    if (settings.ranks == 0 || settings.nodes == 0 || settings.nodes > settings.ranks) {
-        log_error("%u ranks on %u nodes: at least one rank a node is needed", settings.ranks,
-                  settings.nodes);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
-    if (faults_read(&settings, &demo, &err) < 0) {
+    if (settings_check(&settings, &err) < 0 || faults_read(&settings, &demo, &err) < 0) {
         log_error("%s", err.text);
         return 2;
     }

@@ -59,11 +59,12 @@ static void trainer_terminate(int signal)
 
 static int trainer_check(const struct settings *settings)
 {
-    if (settings->world < 1 || settings->world > 4096 || settings->rank >= settings->world)
+    if (settings->world < 1 || settings->world > TRAINER_RANKS_MAX ||
+        settings->rank >= settings->world)
         log_error("rank %u of %u: set RANK and WORLD_SIZE, or use lockstep run", settings->rank,
                   settings->world);
-    else if (!(settings->step_ms >= 1 && settings->step_ms <= 3600000))
-        log_error("--step-ms: 1 to 3600000, not %g", settings->step_ms);
+    else if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
+        log_error("--step-ms: 1 to %d, not %g", TRAINER_STEP_MS_MAX, settings->step_ms);
     else if (!(settings->host_work_ms >= 0 && settings->host_work_ms <= settings->step_ms))
         log_error("--host-work-ms: 0 to the step's %g, not %g", settings->step_ms,
                   settings->host_work_ms);

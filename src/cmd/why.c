@@ -170,7 +170,7 @@ static int why_find(const char *what, struct path *ret, struct err *err)
     struct rundir dir;
     int result = paths_find(what, ret, err);
 
-    if (result == 0 || !what || rundir_open(&dir, what, NULL) < 0)
+    if (result == 0 || result == -EACCES || !what || rundir_open(&dir, what, NULL) < 0)
         return result;
     if (access(dir.log.text, F_OK) < 0 && access(dir.spool.text, F_OK) < 0)
         return err_set(err, -ENOENT, "%s: not a run: expected run.json, log.lsf or spool in it",
@@ -190,7 +190,7 @@ static int why_answer(const char *what, const struct why_settings *settings)
         result = rundir_open(&dir, directory.text, &err);
     if (result < 0) {
         log_error("%s", err.text);
-        return 2;
+        return result == -EACCES ? 3 : 2;
     }
     if (settings->replay)
         result = why_replay(directory.text, settings, &err);

@@ -102,8 +102,8 @@ static int story_read_log(struct story *story, struct err *err)
     int result = spool_reader_open(story->dir.log.text, &reader, err);
     struct frame frame;
 
-    if (result == -ENOENT)
-        return 0;
+    if (result < 0)
+        return result == -ENOENT ? 0 : result;
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1)
         result = story_log_frame(story, &frame, err);
     if (result < 0)

@@ -142,6 +142,15 @@ static enum fault_id draw_fault(uint32_t number)
     return FAULT_GPU_SLOW;
 }
 
+bool score_has_family(const char *family)
+{
+    for (size_t i = 0; i < COUNT(draws); i++) {
+        if (strcmp(score_expect(draws[i].fault)->family, family) == 0)
+            return true;
+    }
+    return false;
+}
+
 uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
                     struct score_case *ret, uint32_t room)
 {

@@ -29,6 +29,7 @@ struct score_expect {
 };
 
 const struct score_expect *score_expect(enum fault_id fault); /* NULL: nothing must be said */
+bool score_has_family(const char *family);                    /* one that is drawn */
 
 #define SCORE_RANKS 64
 

@@ -11,6 +11,9 @@
 
 #include "core/err.h"
 
+#define TRAINER_RANKS_MAX 4096
+#define TRAINER_STEP_MS_MAX 3600000
+
 struct trainer_layout {
     uint32_t tp, pp, dp;
 };

@@ -21,6 +21,24 @@ has "is an object" '^\{ "version": "[0-9.]+", "ring_format": [0-9]+,.*\}$' "$TAP
 full() { "$LOCKSTEP" version >/dev/full; }
 exits 3 "an answer that cannot be written is no answer" full
 
+# What cannot work is refused in one line, before anything is started.
+while IFS='|' read -r words line; do
+    # shellcheck disable=SC2086 # words
+    exits 2 "lockstep $words is refused" env LOCKSTEP_STATE="$TAP/state" "$LOCKSTEP" $words
+    has "in one line" "$line" "$TAP/err"
+    [ "$(wc -l <"$TAP/err")" = 1 ] && [ ! -s "$TAP/out" ] && [ ! -e "$TAP/state" ]
+    tap_result $? "and nothing else"
+done <<'END'
+demo extra|unexpected operand 'extra'
+demo --ranks 100000|--ranks 100000: at most
+demo --layout tp=3|tp=3,pp=1,dp=2 needs 6 ranks
+demo --steps 0|--steps 0: expected
+demo --step-ms -4|--step-ms -4: expected
+bench verdicts --only nosuch|--only nosuch: expected gpu
+run --nodes 2 -- true|--nodes 2: needs -n
+why nosuch|no runs in
+END
+
 # Every command has help that names it and every option of its table.
 "$LOCKSTEP" completion table >"$TAP/table"
 awk -F '\t' '$1 == "command" { print $2 }' "$TAP/table" >"$TAP/commands"
