@@ -465,6 +465,7 @@ static int demo_main(int argc, char **argv)
     screen.terminal = screen.terminal && !settings.json;
     signal(SIGINT, on_stop);
     signal(SIGTERM, on_stop);
+    signal(SIGPIPE, on_stop); /* nobody reads any more: end in order */
     result = demo_run_begin(&demo, &err);
     snprintf(screen.progress, sizeof(screen.progress), "%s/out/rank-0.log", demo.run_dir);
     if (result == 0) {

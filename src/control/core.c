@@ -275,6 +275,12 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
     int result = 0;
 
+    if (frame->version != FRAME_VERSION) {
+        core->counts.malformed++;
+        return err_set(err, -EPROTO, "frame %llu of type %u: version %u, this program reads %u",
+                       (unsigned long long)frame->number, frame->type, frame->version,
+                       FRAME_VERSION);
+    }
     switch (frame->type) {
     case FRAME_HELLO:
         result = feed_hello(core, in);

@@ -299,6 +299,7 @@ int court_step(struct court *court, struct whole *whole)
         return result;
     for (int i = 0; judges[i]; i++)
         judges[i]->step(court);
+    court->stepped = true;
     court->last_step = past->step;
     docket_age(court, past);
     ledger_step(court->book, court, past);

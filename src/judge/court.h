@@ -46,6 +46,7 @@ struct court {
     struct fact_exit exit[64]; /* bad ones of this attempt */
     uint32_t exits;
     bool crash_told;    /* of this attempt */
+    bool stepped;       /* a whole step has been seen, in any attempt */
     uint64_t last_step; /* newest whole step of all attempts */
 };
 

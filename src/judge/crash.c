@@ -108,8 +108,12 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     draft.confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
     draft.since_step = court->history.count ? court->last_step + 1 : 0;
     draft.since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
-    verdict_because(&draft, "launcher", "rank %u was the first to end: %s, after step %llu",
-                    culprit->rank, culprit->text, (unsigned long long)court->last_step);
+    if (court->stepped)
+        verdict_because(&draft, "launcher", "rank %u was the first to end: %s, after step %llu",
+                        culprit->rank, culprit->text, (unsigned long long)court->last_step);
+    else
+        verdict_because(&draft, "launcher", "rank %u was the first to end: %s, before any step",
+                        culprit->rank, culprit->text);
     say_echoes(court, &draft, culprit);
     if (draft.layer == LAYER_UNKNOWN)
         verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");
