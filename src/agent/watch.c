@@ -14,6 +14,8 @@
 #include "core/time.h"
 
 #define BATCH 256
+/* 0 is a good name for a communicator, but in a step it means that there is none. */
+#define COMM_ZERO UINT64_C(0x6c6f636b73746570)
 
 struct watch {
     const struct watch_place *place;
@@ -84,7 +86,7 @@ static bool learn_comm(const struct watch *watch, uint32_t index, struct fact_co
         return false;
     *ret = (struct fact_comm){ .rank = watch->info.rank,
                                .attempt = watch->info.attempt,
-                               .id = info.id,
+                               .id = info.id ? info.id : COMM_ZERO,
                                .size = info.size,
                                .index = info.index,
                                .kind = info.kind };

@@ -189,6 +189,29 @@ static void rings_of_former_attempts_go_when_they_are_told(void **state)
     assert_int_equal(account.steps, 40);
 }
 
+static void zero_is_a_communicator_like_any_other(void **state)
+{
+    const struct stage *stage = *state;
+    struct lockstep_probe *probe;
+    struct account account;
+    pid_t agent, rank = fork();
+
+    if (rank == 0) {
+        if (lockstep_probe_open(0, 4, &probe) < 0)
+            _exit(9);
+        stage_step(probe, lockstep_comm_add(probe, 0, 4, 0, LOCKSTEP_COMM_WORLD, "world"), 0);
+        lockstep_probe_close(probe);
+        _exit(0);
+    }
+    assert_int_equal(stage_wait(rank), 0);
+    agent = stage_agent(stage);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_int_equal(account.steps, 1);
+    assert_int_equal(account.comms, 1);
+}
+
 static void put_file(const struct stage *stage, const char *name, const void *data, size_t size)
 {
     char path[160];
@@ -565,6 +588,7 @@ int main(void)
         ON_STAGE(a_stopped_rank_is_seen_as_stopped),
         ON_STAGE(a_killed_ranks_last_step_is_told),
         ON_STAGE(rings_of_former_attempts_go_when_they_are_told),
+        ON_STAGE(zero_is_a_communicator_like_any_other),
         ON_STAGE(hostile_files_get_one_line_and_are_ignored),
         ON_STAGE(a_ring_cut_short_while_it_is_read_gets_one_line),
         ON_STAGE(a_full_disk_stops_nothing_for_good),
