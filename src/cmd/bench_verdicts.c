@@ -239,6 +239,7 @@ static void board_json(struct board *board)
     json_object_object_add(
         object, "ledger_error_p50",
         json_object_new_double(quantile(board->ledger_error, board->ledgers, 0.5)));
+    json_object_object_add(object, "ledger_error_most", json_object_new_double(board->ledger_most));
     json_object_object_add(
         object, "unattributed_p50",
         json_object_new_double(quantile(board->unattributed, board->healthies, 0.5)));

@@ -214,8 +214,13 @@ static int baseline_update(struct history *history, const struct model *model)
     return 0;
 }
 
+static const float *series_of(const struct past_step *past, enum series series)
+{
+    return series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms;
+}
+
 /* Noise in time, not between ranks: a steady straggler must not hide itself. */
-static double noise_ms(const struct history *history)
+static double noise_ms(const struct history *history, enum series series)
 {
     uint32_t count = MIN(history->count, NOISE_STEPS), stride = history->world / 256 + 1, ranks = 0;
     double noise[257];
@@ -224,7 +229,7 @@ static double noise_ms(const struct history *history)
         double value[NOISE_STEPS], median;
 
         for (uint32_t i = 0; i < count; i++)
-            value[i] = (double)history_back(history, i)->excess_ms[rank];
+            value[i] = (double)series_of(history_back(history, i), series)[rank];
         median = median_f64(value, count);
         noise[ranks++] = spread_f64(value, count, median);
     }
@@ -246,7 +251,8 @@ int history_judge(struct history *history, const struct model *model)
         history->count--; /* a step that is half there would mislead all that follow */
         return result;
     }
-    history->noise_ms = noise_ms(history);
+    for (int series = 0; series < SERIES_COUNT; series++)
+        history->noise_ms[series] = noise_ms(history, (enum series)series);
     return baseline_update(history, model);
 }
 
@@ -272,9 +278,12 @@ static double field_median(const struct history *history, uint32_t rank, uint32_
     return median_f64(value, count);
 }
 
-double history_excess_ms(const struct history *history, uint32_t rank, uint32_t steps)
+double history_excess_ms(const struct history *history, enum series series, uint32_t rank,
+                         uint32_t steps)
 {
-    return field_median(history, rank, steps, offsetof(struct past_step, excess_ms));
+    return field_median(history, rank, steps,
+                        series == SERIES_COMPUTE ? offsetof(struct past_step, compute_ms)
+                                                 : offsetof(struct past_step, excess_ms));
 }
 
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps)
@@ -282,17 +291,13 @@ double history_typical_ms(const struct history *history, uint32_t rank, uint32_t
     return field_median(history, rank, steps, offsetof(struct past_step, typical_ms));
 }
 
-double history_compute_ms(const struct history *history, uint32_t rank, uint32_t steps)
-{
-    return field_median(history, rank, steps, offsetof(struct past_step, compute_ms));
-}
-
-double history_least_ms(const struct history *history, uint32_t rank, uint32_t steps)
+double history_least_ms(const struct history *history, enum series series, uint32_t rank,
+                        uint32_t steps)
 {
     double least = 1e300;
 
     for (uint32_t i = 0; i < window(history, steps); i++)
-        least = MIN(least, (double)history_back(history, i)->excess_ms[rank]);
+        least = MIN(least, (double)series_of(history_back(history, i), series)[rank]);
     return least;
 }
 

@@ -12,6 +12,15 @@ struct node_typical { /* of a step, or of the steps before anything went wrong; 
     double host_ms;   /* host time that a device had to wait for: the worst of its ranks */
 };
 
+/* Two ways to be slower than one's peers.  Device compute alone is the quieter one: where hosts are
+ * noisy a slow device is clear in it long before it is in all local work.
+ */
+enum series {
+    SERIES_LOCAL,
+    SERIES_COMPUTE,
+    SERIES_COUNT
+};
+
 struct past_step {
     uint64_t step;
     int64_t begin_ns;                           /* of the earliest rank, common clock */
@@ -27,10 +36,10 @@ struct past_step {
 
 struct history {
     struct past_step step[HISTORY_STEPS];
-    uint32_t world, count; /* count: steps ever put since the last reset */
-    double noise_ms;       /* how much a rank's excess moves from step to step, typically */
-    bool host_view;        /* no device times in the newest step: host phases stand for the work */
-    double explained;      /* share of the spread between ranks that lengths explain, 0 … 1 */
+    uint32_t world, count;         /* count: steps ever put since the last reset */
+    double noise_ms[SERIES_COUNT]; /* how much a rank's excess moves from step to step, typically */
+    bool host_view;   /* no device times in the newest step: host phases stand for the work */
+    double explained; /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;
     double base_period_ms;        /* typical period of the steps before anything went wrong */
     struct node_typical *typical; /* by node */
@@ -46,9 +55,10 @@ int history_judge(struct history *history, const struct model *model);
 const struct past_step *history_back(const struct history *history, uint32_t back);
 
 /* Over the last n steps: medians of a rank's excess and of its peers' local work, its smallest excess. */
-double history_excess_ms(const struct history *history, uint32_t rank, uint32_t steps);
-double history_least_ms(const struct history *history, uint32_t rank, uint32_t steps);
-double history_compute_ms(const struct history *history, uint32_t rank, uint32_t steps);
+double history_excess_ms(const struct history *history, enum series series, uint32_t rank,
+                         uint32_t steps);
+double history_least_ms(const struct history *history, enum series series, uint32_t rank,
+                        uint32_t steps);
 double history_typical_ms(const struct history *history, uint32_t rank, uint32_t steps);
 double history_period_ms(const struct history *history, uint32_t steps); /* median */
 double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above);

@@ -98,22 +98,38 @@ static const char *phase_name(unsigned phase)
 
 /* ---- suspicion ---- */
 
+/* Whether the rank breaks a rule in one of the series. */
+static bool breaks(const struct court *court, enum series series, uint32_t rank,
+                   const struct rule *rule)
+{
+    const struct history *history = &court->history;
+    double excess = history_excess_ms(history, series, rank, rule->steps);
+    double limit = MAX(rule->share * history_typical_ms(history, rank, rule->steps),
+                       rule->noises * history->noise_ms[series]);
+
+    return excess > limit && history_least_ms(history, series, rank, rule->steps) > limit / 3;
+}
+
+/* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
+static double excess_ms(const struct court *court, uint32_t rank, uint32_t steps)
+{
+    return MAX(history_excess_ms(&court->history, SERIES_LOCAL, rank, steps),
+               history_excess_ms(&court->history, SERIES_COMPUTE, rank, steps));
+}
+
 /* The first rule that the rank breaks; NULL: none. */
 static const struct rule *broken_rule(const struct court *court, uint32_t rank)
 {
     const struct history *history = &court->history;
+    const struct past_step *past = history_back(history, 0);
 
-    if (history_back(history, 0)->excess_ms[rank] <= LEAST_EXCESS_MS)
+    if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= LEAST_EXCESS_MS)
         return NULL;
     for (size_t i = 0; i < COUNT(rules); i++) {
-        double excess, limit;
-
         if (history->count < rules[i].steps + WARM_UP_STEPS || history->count < LEAST_HISTORY)
             return NULL;
-        excess = history_excess_ms(history, rank, rules[i].steps);
-        limit = MAX(rules[i].share * history_typical_ms(history, rank, rules[i].steps),
-                    rules[i].noises * history->noise_ms);
-        if (excess > limit && history_least_ms(history, rank, rules[i].steps) > limit / 3)
+        if (breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
+            breaks(court, SERIES_COMPUTE, rank, &rules[i]))
             return &rules[i];
     }
     return NULL;
@@ -123,28 +139,28 @@ static bool still_slow(const struct court *court, uint32_t rank)
 {
     double least = rules[COUNT(rules) - 1].share * history_typical_ms(&court->history, rank, 5);
 
-    return history_excess_ms(&court->history, rank, 5) > STAY_SHARE * least;
+    return excess_ms(court, rank, 5) > STAY_SHARE * least;
 }
 
 /* ---- the verdict ---- */
 
-static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t steps, double excess_ms)
+static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t steps, double excess)
 {
     const struct history *history = &court->history;
     uint32_t peers;
     double starved = history_part_ms(history, rank, steps, part_starved) -
                      history_peers_ms(history, &court->model, rank, steps, part_starved, &peers);
 
-    if (starved > CPU_SHARE * excess_ms)
+    if (starved > CPU_SHARE * excess)
         return LAYER_CPU;
-    if (history_compute_ms(history, rank, steps) > 0.5 * excess_ms)
+    if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) > 0.5 * excess)
         return LAYER_GPU;
     return LAYER_USER_CODE;
 }
 
 /* Fewer or worse peers, and an excess near its limit, make us less sure. */
 static double confidence(const struct court *court, uint32_t rank, const struct rule *rule,
-                         double excess_ms)
+                         double excess)
 {
     static const double caps[] = {
         [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
@@ -156,11 +172,11 @@ static double confidence(const struct court *court, uint32_t rank, const struct 
     cap = caps[court->model.rank[rank].rung] - (peers < 2 ? 0.08 : 0);
     if (court->history.host_view)
         cap = MIN(cap, 0.7);
-    return MIN(cap, 0.75 + 0.2 * MIN(1, excess_ms / MAX(limit, 0.001) - 1));
+    return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
 }
 
 static void say_why(struct court *court, struct verdict *draft, uint32_t rank, uint32_t steps,
-                    double excess_ms, double cost_ms)
+                    double excess, double cost_ms)
 {
     const struct history *history = &court->history;
     const struct model *model = &court->model;
@@ -195,7 +211,7 @@ static void say_why(struct court *court, struct verdict *draft, uint32_t rank, u
     else
         verdict_rule_out(draft, LAYER_CPU,
                          "without a cpu %.1f ms a step, peers %.1f ms, of %.1f ms excess", own,
-                         theirs, excess_ms);
+                         theirs, excess);
     own = history_part_ms(history, rank, steps, part_input);
     theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
     verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peers %.1f ms", own, theirs);
@@ -223,7 +239,7 @@ static uint64_t first_slow_step(const struct court *court, uint32_t rank, double
     for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
         const struct past_step *past = history_back(&court->history, back);
 
-        if (!past || (double)past->excess_ms[rank] < limit_ms)
+        if (!past || (double)MAX(past->excess_ms[rank], past->compute_ms[rank]) < limit_ms)
             break;
         first = past->step;
     }
@@ -233,7 +249,7 @@ static uint64_t first_slow_step(const struct court *court, uint32_t rank, double
 static void draft_verdict(struct court *court, uint32_t rank, const struct rule *rule,
                           double cost_ms, struct verdict *draft)
 {
-    double excess = history_excess_ms(&court->history, rank, rule->steps);
+    double excess = excess_ms(court, rank, rule->steps);
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
     draft->layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
@@ -316,7 +332,7 @@ static bool suspects_gather(struct court *court, struct suspects *suspects)
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         struct suspect fresh = { .rank = rank };
 
-        fresh.excess_ms = (double)history_back(&court->history, 0)->excess_ms[rank];
+        fresh.excess_ms = excess_ms(court, rank, 1);
         fresh.open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
         if (fresh.open && fresh.open->verdict.rank_count > 1) {
             suspects->flag[rank] = 1; /* its node's verdict covers it */
