@@ -157,8 +157,9 @@ static void board_add(struct board *board, const struct score_case *at,
     tally_add(tally_of(board, expect->family), result);
 }
 
-/* Noise puts some seconds of every run into straggler-wait: that of the healthy runs with as many ranks is
- * taken off before the rest is compared with what was injected.
+/* Noise puts some seconds of every run into straggler-wait: as much as in the healthy runs with as
+ * many ranks, or less, since who waits for a straggler anyway does not wait for noise as well.
+ * Only what lies outside of that is an error.
  */
 static double noise_per_step(const struct score_case *cases, const struct score_result *results,
                              uint32_t count, uint32_t ranks)
@@ -184,7 +185,9 @@ static void board_ledgers(struct board *board, const struct score_case *cases,
         if (!results[i].ran || results[i].ledger_injected <= 0)
             continue;
         noise = noise_per_step(cases, results, count, cases[i].ranks) * (double)cases[i].steps;
-        error = (results[i].ledger_found - noise) / results[i].ledger_injected - 1;
+        error = MIN(0, results[i].ledger_found - results[i].ledger_injected) +
+                MAX(0, results[i].ledger_found - results[i].ledger_injected - noise);
+        error /= results[i].ledger_injected;
         board->ledger_error[board->ledgers++] = error;
         board->ledger_most = MAX(board->ledger_most, error < 0 ? -error : error);
     }
