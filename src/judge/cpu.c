@@ -19,7 +19,10 @@
 #define SLOWER 1.06         /* period against the typical period */
 #define HOST_SHARE 0.4      /* of the slowdown must be host time that devices waited for */
 #define WORST_SHARE 0.5     /* of the worst node's pressure: where all suffer, the worst is named */
-#define STAY 0.5            /* an open verdict stays while half of that remains */
+#define STRONG_LEAST 0.25   /* pressure so high, above typical, in three of these steps ... */
+#define STRONG_ABOVE 2
+#define STRONG_SLOWER 1.10 /* ... that one slow step is enough, wherever its time went */
+#define STAY 0.5           /* an open verdict stays while half of that remains */
 
 static bool node_is_starved(const struct court *court, uint32_t node, double scale,
                             double excess_ms)
@@ -30,6 +33,18 @@ static bool node_is_starved(const struct court *court, uint32_t node, double sca
     return (now.pressure - typical->pressure) > PRESSURE_LEAST * scale &&
            now.pressure > typical->pressure * (1 + (PRESSURE_TIMES - 1) * scale) &&
            (now.host_ms - typical->host_ms) > HOST_SHARE * scale * excess_ms;
+}
+
+/* A quota bites in some steps and spares others, but its pressure is there in all of them. */
+static bool node_is_strangled(const struct court *court, uint32_t node)
+{
+    const struct node_typical *typical = &court->history.typical[node];
+    struct node_typical now = history_node(&court->history, node, STEPS, STRONG_ABOVE);
+
+    return now.pressure - typical->pressure > STRONG_LEAST &&
+           now.pressure > typical->pressure * PRESSURE_TIMES &&
+           history_period_above_ms(&court->history, STEPS, 0) >
+               court->history.base_period_ms * STRONG_SLOWER;
 }
 
 /* The highest pressure of all nodes, above its typical. */
@@ -120,26 +135,26 @@ static struct entry *node_entry(const struct court *court, uint32_t node)
 static void cpu_step(struct court *court)
 {
     const struct history *history = &court->history;
-    double period, excess, worst;
+    double excess, worst;
 
     if (history->base_period_ms == 0)
         return;
-    period = history_period_above_ms(history, STEPS, ABOVE);
-    excess = MAX(0, period - history->base_period_ms);
-    if (excess < history->base_period_ms * (SLOWER - 1) * STAY)
-        return;
+    excess = MAX(0, history_period_above_ms(history, STEPS, ABOVE) - history->base_period_ms);
     worst = worst_pressure(court);
+    if (worst < PRESSURE_LEAST * STAY)
+        return;
     for (uint32_t node = 0; node < court->model.nodes; node++) {
         struct node_typical now = history_node(history, node, STEPS, ABOVE);
-        double above = (now.pressure - history->typical[node].pressure), scale;
+        double above = now.pressure - history->typical[node].pressure, scale;
         struct entry *open;
 
-        if (above < PRESSURE_LEAST * STAY)
+        if (above < PRESSURE_LEAST * STAY || above < WORST_SHARE * worst)
             continue;
         open = node_entry(court, node);
         scale = open ? STAY : 1;
-        if (above < WORST_SHARE * worst || !node_is_starved(court, node, scale, excess) ||
-            excess < history->base_period_ms * (SLOWER - 1) * scale)
+        if (!node_is_strangled(court, node) &&
+            (!node_is_starved(court, node, scale, excess) ||
+             excess < history->base_period_ms * (SLOWER - 1) * scale))
             continue;
         if (open) {
             open->seen_step = history_back(history, 0)->step;
