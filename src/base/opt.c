@@ -1,7 +1,7 @@
-/* opt.c - reads a command line by its table.
+/* opt.c - reads settings files, the environment and a command line by one table.
  *
- * The environment is read first and the command line over it, so that the last word is the
- * flag's.  Values are checked here, once: a command never sees half a number.
+ * Files are read first, the environment over them and the command line over that, so that the last
+ * word is the flag's.  Values are checked here, once: a command never sees half a number.
  */
 #include "base/opt.h"
 
@@ -20,8 +20,9 @@
 struct opt_reader {
     const struct command *command;
     char **argv;
-    int argc, at; /* argv[at] is the next word */
-    void *settings;
+    int argc, at;       /* argv[at] is the next word */
+    void *settings;     /* NULL: values are checked and not kept */
+    const char *config; /* of --config; NULL: not given */
     uint64_t list_seen; /* rows whose default list has been replaced */
     struct err *err;
 };
@@ -143,7 +144,14 @@ static const char *opt_expected(enum opt_type type)
 
 static int opt_store(struct opt_reader *reader, const struct opt *opt, const char *text)
 {
-    void *field = (char *)reader->settings + opt->offset;
+    union {
+        bool truth;
+        uint64_t number;
+        double real;
+        int64_t ns;
+        const char *text;
+    } nowhere;
+    void *field = reader->settings ? (char *)reader->settings + opt->offset : (void *)&nowhere;
     uint64_t number = 0;
     int r = 0;
 
@@ -165,7 +173,7 @@ static int opt_store(struct opt_reader *reader, const struct opt *opt, const cha
         *(const char **)field = text;
         return 0;
     case OPT_LIST:
-        return opt_append(reader, opt, text);
+        return reader->settings ? opt_append(reader, opt, text) : 0;
     }
     return -EINVAL;
 }
@@ -224,11 +232,23 @@ static int opt_unknown(struct opt_reader *reader, const char *name, size_t size)
         if (!opt->hidden)
             near_offer(&near, opt->name);
     }
-    near_offer(&near, "help");
+    for (const struct opt *opt = opt_common_rows(); opt->name; opt++)
+        near_offer(&near, opt->name);
     if (near.best)
         return err_set(reader->err, -EINVAL, "unknown option --%s; did you mean --%s?", typed,
                        near.best);
     return err_set(reader->err, -EINVAL, "unknown option --%s; see --help", typed);
+}
+
+/* What the file says has been taken already; here it is only that the command line is right. */
+static int opt_read_config(struct opt_reader *reader, const char *text)
+{
+    if (!text && reader->at < reader->argc)
+        text = reader->argv[reader->at++];
+    if (!text || !text[0])
+        return err_set(reader->err, -EINVAL, "--config needs a value: --config FILE");
+    reader->config = text;
+    return 0;
 }
 
 /* argv[at] is "--name", "--name=value" or "--no-name". */
@@ -248,9 +268,10 @@ static int opt_read_long(struct opt_reader *reader)
             return opt_unknown(reader, name, size);
         if (equals)
             return err_set(reader->err, -EINVAL, "--no-%s takes no value", opt->name);
-        *(bool *)((char *)reader->settings + opt->offset) = false;
-        return 0;
+        return opt_set(reader, opt, word, "no");
     }
+    if (!opt && size == 6 && memcmp(name, "config", 6) == 0)
+        return opt_read_config(reader, equals ? equals + 1 : NULL);
     if (!opt)
         return opt_unknown(reader, name, size);
     snprintf(shown, sizeof(shown), "--%s", opt->name);
@@ -291,6 +312,73 @@ static int opt_read_letters(struct opt_reader *reader)
     return 0;
 }
 
+static int opt_read_words(struct opt_reader *reader)
+{
+    int r = 0;
+
+    while (r == 0 && reader->at < reader->argc) {
+        const char *word = reader->argv[reader->at];
+
+        if (word[0] != '-' || !word[1])
+            break;
+        if (strcmp(word, "--") == 0) {
+            reader->at++;
+            break;
+        }
+        r = word[1] == '-' ? opt_read_long(reader) : opt_read_letters(reader);
+    }
+    return r < 0 ? r : MIN(reader->at, reader->argc);
+}
+
+const char *opt_config(const struct command *command, int argc, char **argv)
+{
+    struct opt_reader reader = { .command = command, .argv = argv, .argc = argc, .at = 1 };
+
+    return opt_read_words(&reader) < 0 ? NULL : reader.config; /* what is wrong is said later */
+}
+
+static int opt_unknown_key(const struct command *command, const struct conf *conf,
+                           const struct conf_entry *entry, struct err *err)
+{
+    struct near near = { .typed = entry->key };
+
+    for (const struct opt *opt = command->opt; opt && opt->name; opt++) {
+        if (!opt->hidden)
+            near_offer(&near, opt->name);
+    }
+    if (near.best)
+        return conf_error(conf, entry->at, err,
+                          "unknown key '%s' in section '%s'; did you mean '%s'?", entry->key,
+                          entry->section, near.best);
+    return conf_error(conf, entry->at, err,
+                      "unknown key '%s' in section '%s'; see 'lockstep help %s'", entry->key,
+                      entry->section, command->name);
+}
+
+int opt_read_conf(const struct command *command, const struct conf *conf, void *settings,
+                  struct err *err)
+{
+    struct opt_reader reader = { .command = command, .settings = settings };
+
+    for (size_t i = 0; i < conf->count; i++) {
+        const struct conf_entry *entry = &conf->entry[i];
+        const struct opt *opt;
+
+        if (!entry->key || strcmp(entry->section, command->name) != 0)
+            continue;
+        opt = opt_by_name(command, entry->key, strlen(entry->key));
+        if (!opt || opt->hidden)
+            return opt_unknown_key(command, conf, entry, err);
+        if (opt->type != OPT_LIST && i > 0 && conf->entry[i - 1].key == entry->key)
+            return conf_error(conf, entry->value_at, err, "key '%s' takes one value, not a list",
+                              entry->key);
+        if (opt_store(&reader, opt, entry->value) < 0)
+            return conf_error(conf, entry->value_at, err, "key '%s', value '%s': %s", entry->key,
+                              entry->value, opt_expected(opt->type));
+    }
+    return 0;
+}
+
 int opt_read(const struct command *command, int argc, char **argv, void *settings, struct err *err)
 {
     struct opt_reader reader = {
@@ -298,60 +386,54 @@ int opt_read(const struct command *command, int argc, char **argv, void *setting
     };
     int r = opt_read_environment(&reader);
 
-    while (r == 0 && reader.at < argc) {
-        const char *word = argv[reader.at];
+    return r < 0 ? r : opt_read_words(&reader);
+}
 
-        if (word[0] != '-' || !word[1])
-            break;
-        if (strcmp(word, "--") == 0) {
-            reader.at++;
-            break;
-        }
-        r = word[1] == '-' ? opt_read_long(&reader) : opt_read_letters(&reader);
+/* Texts of a file are settings, and settings live as long as the process: so do their files. */
+static struct conf *opt_keep(void)
+{
+    static struct conf kept[CONF_FILES_MAX];
+    static size_t count;
+
+    if (count == CONF_FILES_MAX) { /* somebody parses twice: the first settings are out of use */
+        for (size_t i = 0; i < count; i++)
+            conf_fini(&kept[i]);
+        count = 0;
     }
-    return r < 0 ? r : MIN(reader.at, argc);
+    return &kept[count++];
+}
+
+int opt_read_files(const struct command *command, const char *given, void *settings,
+                   struct err *err)
+{
+    struct path path[CONF_FILES_MAX];
+    int must, r = 0;
+    size_t count = conf_files(given, path, &must);
+
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct conf *conf = opt_keep();
+
+        r = conf_read(path[i].text, conf, err);
+        if (r == 0)
+            r = opt_read_conf(command, conf, settings, err);
+        else if (r == -ENOENT && !must)
+            r = 0;
+    }
+    return r < 0 ? -EINVAL : 0;
 }
 
 int opt_parse(const struct command *command, int argc, char **argv, void *settings)
 {
     struct err err = { "" };
-    int r = opt_read(command, argc, argv, settings, &err);
+    int r = 0;
 
+    if (!command->hidden && settings)
+        r = opt_read_files(command, opt_config(command, argc, argv), settings, &err);
+    if (r == 0)
+        r = opt_read(command, argc, argv, settings, &err);
     if (r == -ECANCELED)
         opt_help(command, stdout);
     else if (r < 0)
         fprintf(stderr, "lockstep %s: %s\n", command->name, err.text);
     return r;
-}
-
-static void opt_help_row(const struct opt *opt, FILE *out)
-{
-    char left[64];
-    int used;
-
-    used = snprintf(left, sizeof(left), "  %c%c%c --%s%s%s", opt->letter ? '-' : ' ',
-                    opt->letter ? opt->letter : ' ', opt->letter ? ',' : ' ', opt->name,
-                    opt->arg ? " " : "", opt->arg ? opt->arg : "");
-    if (used > 28)
-        fprintf(out, "%s\n%-28s  %s", left, "", opt->help);
-    else
-        fprintf(out, "%-28s  %s", left, opt->help);
-    if (opt->env)
-        fprintf(out, " [%s]", opt->env);
-    fputc('\n', out);
-}
-
-void opt_help(const struct command *command, FILE *out)
-{
-    static const struct opt help = { .name = "help", .letter = 'h', .help = "this text" };
-
-    fprintf(out, "lockstep %s - %s\n\nusage: lockstep %s [OPTION...]%s%s\n\n", command->name,
-            command->summary, command->name, command->operands[0] ? " " : "", command->operands);
-    for (const struct opt *opt = command->opt; opt && opt->name; opt++) {
-        if (!opt->hidden)
-            opt_help_row(opt, out);
-    }
-    opt_help_row(&help, out);
-    if (command->details)
-        fprintf(out, "\n%s\n", command->details);
 }

@@ -1,7 +1,9 @@
-/* opt.h - one table gives flag, environment name, help, completion and man check.
+/* opt.h - one table gives flag, environment name, key in the settings file, help, completion and man
+ * check.
  *
  * A command's settings are one struct with its defaults filled in; a row says where in
- * it a value goes.  Order of strength: flag, environment, default.
+ * it a value goes.  Order of strength: flag, environment, file, default.  In a settings file
+ * (conf.h) the section is the command's name and the key is the option's.
  */
 #ifndef LOCKSTEP_BASE_OPT_H
 #define LOCKSTEP_BASE_OPT_H
@@ -11,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/conf.h"
 #include "core/err.h"
 
 enum opt_type {
@@ -57,8 +60,19 @@ struct command {
 int opt_parse(const struct command *command, int argc, char **argv, void *settings);
 #define OPT_EXIT(result) ((result) == -ECANCELED ? 0 : 2) /* needs errno.h */
 
-/* The same without words on stdout or stderr: -ECANCELED means that help was asked for. */
+/* The same without files and without words on stdout or stderr: -ECANCELED means that help was asked for. */
 int opt_read(const struct command *command, int argc, char **argv, void *settings, struct err *err);
+
+/* What --config says, or NULL; the words are read by the table, so that no value is mistaken for it. */
+const char *opt_config(const struct command *command, int argc, char **argv);
+/* The command's section of a file, or of the files that there are (conf_files), into `settings`; NULL: it is
+ * only checked.  -EINVAL with file, line and column.  Sections of others are not looked at.
+ */
+int opt_read_conf(const struct command *command, const struct conf *conf, void *settings,
+                  struct err *err);
+int opt_read_files(const struct command *command, const char *given, void *settings,
+                   struct err *err);
+const struct opt *opt_common_rows(void); /* --config and --help, which every command has */
 
 void opt_help(const struct command *command, FILE *out);
 int opt_duration(const char *text, int64_t *ret_ns); /* -EINVAL */

@@ -12,17 +12,20 @@
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 
-/* Rows of a command, with --help at the end, hidden ones left out. */
-static const struct opt completion_help = { .name = "help", .letter = 'h', .help = "show help" };
-
+/* Rows of a command, hidden ones left out, then those that every command has. */
 static const struct opt *opt_next(const struct command *command, const struct opt *opt)
 {
-    if (opt == &completion_help)
-        return NULL;
+    const struct opt *common = opt_common_rows();
+    bool in_common = false;
+
+    for (const struct opt *row = common; row->name; row++)
+        in_common = in_common || row == opt;
     opt = opt ? opt + 1 : command->opt;
     while (opt && opt->name && opt->hidden)
         opt++;
-    return opt && opt->name ? opt : &completion_help;
+    if (opt && opt->name)
+        return opt;
+    return in_common ? NULL : common;
 }
 
 #define EACH_OPT(opt, command)                                                                     \
@@ -313,14 +316,35 @@ static void completion_table(void)
     }
 }
 
+/* A settings file with everything in it, commented out: what stands behind one '#' is a setting. */
+static void completion_settings(void)
+{
+    const struct command *command;
+    size_t at = 0;
+
+    puts("## Settings of lockstep, see lockstep.yaml(5).  What is behind a single '#' is a "
+         "setting.");
+    while ((command = command_next(&at))) {
+        bool first = true;
+
+        for (EACH_OPT(opt, command)) {
+            if (opt == opt_common_rows())
+                break;
+            if (first)
+                printf("\n## %s\n#%s:\n", command->summary, command->name);
+            first = false;
+            printf("  ## %s\n", opt->help);
+            printf("#  %s: %s\n", opt->name, opt->arg ? opt->arg : "no");
+        }
+    }
+}
+
 static const struct {
     const char *name;
     void (*print)(void);
 } completions[] = {
-    { "bash", completion_bash },
-    { "zsh", completion_zsh },
-    { "fish", completion_fish },
-    { "table", completion_table },
+    { "bash", completion_bash },   { "zsh", completion_zsh },           { "fish", completion_fish },
+    { "table", completion_table }, { "settings", completion_settings },
 };
 
 static int completion_run(int argc, char **argv)
@@ -335,13 +359,13 @@ static int completion_run(int argc, char **argv)
             return 0;
         }
     }
-    log_error("expected one shell: bash, zsh or fish (or 'table')");
+    log_error("expected one shell: bash, zsh or fish (or 'table', 'settings')");
     return 2;
 }
 
 const struct command command_completion = {
     .name = "completion",
-    .operands = "bash|zsh|fish|table",
+    .operands = "bash|zsh|fish|table|settings",
     .summary = "completions for a shell, made from the option tables",
     .details = "In bash: source <(lockstep completion bash)",
     .run = completion_run,

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/near.h"
+#include "cmd/settings.h"
 
 /* In the order in which people meet them, one a line. */
 /* clang-format off */
@@ -168,6 +169,8 @@ static int dispatch(int argc, char **argv)
         return unknown(argc - 1, argv + 1);
     log_name(command->name);
     argv[words] = (char *)command->name;
+    if (!command->hidden && settings_check(command, argc - words, argv + words) < 0)
+        return 2;
     return command->run(argc - words, argv + words);
 }
 

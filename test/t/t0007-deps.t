@@ -65,14 +65,14 @@ rm "$TAP/stale"
 again
 : >"$TAP/broken"
 exits 1 "where apt fails it fails" deps run
-has "and says what to do" 'run as root: apt-get install --no-install-recommends libjson-c5$' "$TAP/err"
+has "and says what to do" 'run as root: apt-get install --no-install-recommends libjson-c5 ' "$TAP/err"
 rm "$TAP/broken"
 
 again
 echo 1000 >"$TAP/uid"
 exits 1 "neither root nor sudo" deps run
 has "is one line that says what to do" \
-    '^tools/deps: neither root nor sudo here; run as root: apt-get install .*libjson-c5$' "$TAP/err"
+    '^tools/deps: neither root nor sudo here; run as root: apt-get install .*libjson-c5 ' "$TAP/err"
 [ "$(wc -l <"$TAP/err")" = 1 ]
 tap_result $? "and only one"
 

@@ -15,7 +15,8 @@ tap_count=0 tap_failed=0
 trap 'rm -rf "$TAP"' EXIT
 trap 'exit 1' INT TERM HUP
 LOCKSTEP_STATE=$TAP/state
-export LOCKSTEP_STATE
+LOCKSTEP_CONFIG=/dev/null # not this machine's own
+export LOCKSTEP_STATE LOCKSTEP_CONFIG
 
 tap_result() # STATUS NAME
 {

@@ -1,0 +1,11 @@
+/* settings.h - every section of the settings files against the tables of all commands. */
+#ifndef LOCKSTEP_CMD_SETTINGS_H
+#define LOCKSTEP_CMD_SETTINGS_H
+
+#include "cmd/lockstep.h"
+
+/* -errno: a line was said, and the command must not begin (exit 2). */
+int settings_check(const struct command *command, int argc, char **argv);
+int settings_check_conf(const struct conf *conf, struct err *err);
+
+#endif
