@@ -1,0 +1,112 @@
+"""lockstep from Python: what a rank is doing, for the agent on its node.
+
+Under `lockstep run` a training is watched with no line changed.  What cannot be seen from outside can
+be said by hand:
+
+    with lockstep.step():
+        with lockstep.phase("data"):
+            batch = next(batches)
+        loss = train(batch)
+        lockstep.metric(loss=loss, tokens=batch.numel())
+
+Everything here does nothing when nobody listens, and raises nothing but TypeError and ValueError for
+calls that could never be right.
+"""
+import contextlib
+
+from . import _layout, _where
+from ._probe import complain, probe
+from ._steps import steps
+
+__all__ = ["layout", "metric", "note", "phase", "recording", "step"]
+__version__ = "0.1.0"
+
+_PHASES = ("init", "comm-init", "compile", "data", "forward", "backward", "optimizer", "checkpoint",
+           "eval", "gc", "other")
+_METRICS = ("loss", "grad_norm", "tokens", "length_squares", "micro_batches")
+
+
+def recording():
+    """Is this process writing a ring?"""
+    return bool(probe.handle)
+
+
+class step(contextlib.ContextDecorator):
+    """One training step: `with lockstep.step():` around its body, data included.
+
+    Numbers count from 0 unless given.  From the first use on, the steps that lockstep finds by
+    itself are not recorded.
+    """
+
+    def __init__(self, number=None):
+        if number is not None and not 0 <= int(number) < 1 << 63:
+            raise ValueError("a step's number is 0 or more")
+        self._number = None if number is None else int(number)
+
+    def __enter__(self):
+        steps.by_hand = True
+        probe.open()
+        steps.begin(self._number)
+        return self
+
+    def __exit__(self, *exception):
+        steps.end()
+        return False
+
+
+class phase(contextlib.ContextDecorator):
+    """What the host is doing: `with lockstep.phase("data"):`.  Phases nest."""
+
+    def __init__(self, name):
+        if name not in _PHASES:
+            raise ValueError("%r: a phase is one of %s" % (name, ", ".join(_PHASES)))
+        self._phase = _PHASES.index(name) + 1
+
+    def __enter__(self):
+        probe.open()
+        probe.phase_begin(self._phase)
+        return self
+
+    def __exit__(self, *exception):
+        probe.phase_end(self._phase)
+        return False
+
+
+def metric(**values):
+    """Numbers of the step now open: loss, grad_norm, tokens, length_squares, micro_batches.
+
+    A tensor on a device is left out: reading it would wait for the device.  Give its `.item()` where
+    the program has it anyway.
+    """
+    for name, value in values.items():
+        if name not in _METRICS:
+            raise TypeError("%r: a metric is one of %s" % (name, ", ".join(_METRICS)))
+        place = getattr(value, "device", None)
+        if value is None or getattr(place, "type", "cpu") != "cpu":
+            continue
+        try:
+            probe.metric(_METRICS.index(name) + 1, float(value))
+        except Exception as error:  # not a number; the program has its own opinion of it
+            complain("metric %s: %r" % (name, error))
+
+
+def layout(tp=1, pp=1, dp=None, cp=1, ep=1):
+    """How the ranks are split.  Each is a size, or (index, size) where the place is not Megatron's."""
+    probe.open()
+    given = {"tp": tp, "pp": pp, "dp": dp, "cp": cp, "ep": ep}
+    pairs = {name: value for name, value in given.items() if isinstance(value, (tuple, list))}
+    rank, world = probe.rank, probe.world
+    if rank is None:
+        rank, world = _where.rank_and_world() or (0, 1)
+    sizes = {name: pairs[name][1] if name in pairs else value for name, value in given.items()}
+    size, index = _layout.arrange(rank, world, sizes)
+    index.update({name: int(pair[0]) for name, pair in pairs.items()})
+    if any(not 0 <= index[name] < size[name] for name in size):
+        raise ValueError("layout: each index must be below its size")
+    _layout.where.set(size, index, by_hand=True)
+
+
+def note(text):
+    """A line for people: the first 320 bytes are kept."""
+    probe.open()
+    probe.note(str(text))

@@ -1,0 +1,118 @@
+"""The probe's C ABI (include/lockstep/probe.h) over ctypes.
+
+Two handles on one library.  Marks go through PyDLL, which keeps the interpreter lock: a mark takes
+less time than giving the lock away and asking for it again, and another thread that took it meanwhile
+would keep it for milliseconds.  Opening and closing touch files, so they go through CDLL, which
+lets others run.
+"""
+import ctypes
+import os
+import sysconfig
+
+ABI = 1
+SONAME = "liblockstep.so.0"
+
+PHASES = {
+    "init": 1, "comm-init": 2, "compile": 3, "data": 4, "forward": 5, "backward": 6,
+    "optimizer": 7, "checkpoint": 8, "eval": 9, "gc": 10, "other": 11,
+}
+OPS = {
+    "all_reduce": 1, "reduce_scatter": 2, "all_gather": 3, "broadcast": 4, "reduce": 5,
+    "all_to_all": 6, "barrier": 7, "gather": 8, "scatter": 9, "other": 10, "send": 11, "recv": 12,
+}
+METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5}
+COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
+
+CONTROL_OFF = 1 << 0
+CONTROL_CHECKPOINT_NOW = 1 << 1
+NOTE_BYTES = 320
+NO_COMM = -1
+
+
+class Layout(ctypes.Structure):
+    """struct lockstep_layout."""
+
+    _fields_ = [(name, ctypes.c_uint16) for name in (
+        "tp_size", "pp_size", "dp_size", "cp_size", "ep_size", "tp", "pp", "dp", "cp", "ep")]
+
+
+_PROBE = ctypes.c_void_p
+_INT = ctypes.c_int
+_U16, _U32, _U64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
+
+# Name in the library without "lockstep_": (result, arguments).
+_MARKS = {
+    "layout_set": (None, [_PROBE, ctypes.POINTER(Layout)]),
+    "step_begin": (None, [_PROBE, _U64]),
+    "step_end": (None, [_PROBE, _U64]),
+    "phase_begin": (None, [_PROBE, _INT]),
+    "phase_end": (None, [_PROBE, _INT]),
+    "device_span": (None, [_PROBE, _U16, _INT, _U64, _U64, _U64]),
+    "comm_add": (_INT, [_PROBE, _U64, _U32, _U32, _INT, ctypes.c_char_p]),
+    "coll_enqueue": (_U64, [_PROBE, _INT, _INT, _U64, _U16]),
+    "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
+    "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
+    "p2p_enqueue": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16]),
+    "p2p_start": (None, [_PROBE, _INT, _U64, _U64]),
+    "p2p_end": (None, [_PROBE, _INT, _U64, _U64]),
+    "metric_put": (None, [_PROBE, _INT, ctypes.c_double]),
+    "digest_put": (None, [_PROBE, _U32, _U32, _U64, _U64]),
+    "note_put": (None, [_PROBE, ctypes.c_char_p]),
+    "control_word": (_U64, [_PROBE]),
+    "clock_ns": (_U64, []),
+}
+_CALLS = {
+    "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE)]),
+    "probe_close": (None, [_PROBE]),
+}
+
+
+def candidates():
+    """Where the library may be, best first; a name without a slash is left to the loader."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    above = os.path.normpath(os.path.join(here, "..", "..", ".."))
+    triplet = sysconfig.get_config_var("MULTIARCH") or ""
+    given = os.environ.get("LOCKSTEP_LIB")
+    if given:
+        return [given]  # who names one wants no other
+    return [
+        os.path.join(here, SONAME),  # a wheel
+        os.path.join(here, "liblockstep.so"),
+        os.path.join(above, SONAME),  # the package as copied into a build directory
+        os.path.join(above, "build", SONAME),  # the source tree, built as `make` does
+        # installed: PREFIX/share/lockstep/python/lockstep
+        os.path.join(os.path.dirname(above), "lib", triplet, SONAME),
+        os.path.join(os.path.dirname(above), "lib", SONAME),
+        SONAME,
+    ]
+
+
+def _bind(library, table, into):
+    for name, (result, arguments) in table.items():
+        function = getattr(library, "lockstep_" + name)
+        function.restype = result
+        function.argtypes = arguments
+        setattr(into, name, function)
+
+
+class Library:
+    """The library's functions under their names without "lockstep_"."""
+
+    def __init__(self, path):
+        self.path = path
+        _bind(ctypes.PyDLL(path), _MARKS, self)
+        _bind(ctypes.CDLL(path), _CALLS, self)
+
+
+def load():
+    """The library.  OSError with every place that was tried when there is none."""
+    tried = []
+    for path in candidates():
+        if os.sep in path and not os.path.exists(path):
+            tried.append("%s: not there" % path)
+            continue
+        try:
+            return Library(path)
+        except (OSError, AttributeError) as error:
+            tried.append("%s: %s" % (path, error))
+    raise OSError("no usable liblockstep.so; " + "; ".join(tried))

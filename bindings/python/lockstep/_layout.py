@@ -1,0 +1,53 @@
+"""Where this rank is in the parallel layout, and what its groups are for.
+
+Sizes and indices go by the names tp, pp, dp, cp, ep.  What is said by hand holds; what the hooks
+find is taken until then.
+"""
+from ._probe import complain, probe
+
+NAMES = ("tp", "pp", "dp", "cp", "ep")
+
+
+def arrange(rank, world, sizes):
+    """Sizes by name, and this rank's place, in Megatron's order: tensor innermost, then context, data,
+    pipeline; experts divide the data ranks.  dp is what remains when it is not given.
+    """
+    size = {name: int(sizes.get(name) or 1) for name in NAMES}
+    inner = size["tp"] * size["cp"]
+    if not sizes.get("dp"):
+        size["dp"] = max(1, world // (inner * size["pp"]))
+    index = {
+        "tp": rank % size["tp"],
+        "cp": rank // size["tp"] % size["cp"],
+        "dp": rank // inner % size["dp"],
+        "pp": rank // (inner * size["dp"]) % size["pp"],
+    }
+    index["ep"] = index["dp"] % size["ep"]
+    return size, index
+
+
+class Where:
+    def __init__(self):
+        self.by_hand = False
+        self.known = None  # (sizes, indices) last told
+        probe.on_open.append(self.tell)
+
+    def tell(self):
+        if self.known and probe.handle:
+            probe.layout(*self.known)
+
+    def set(self, size, index, by_hand=False):
+        """Dictionaries by name; what is missing is 1 and 0.  Nonsense is refused, as the library does."""
+        if self.by_hand and not by_hand:
+            return
+        self.by_hand = by_hand
+        sizes = [int(size.get(name, 1)) for name in NAMES]
+        indices = [int(index.get(name, 0)) for name in NAMES]
+        if any(not 0 <= i < s < 1 << 16 for i, s in zip(indices, sizes)):
+            complain("layout refused: sizes %r, indices %r" % (size, index))
+            return
+        self.known = (sizes, indices)
+        self.tell()
+
+
+where = Where()

@@ -1,0 +1,40 @@
+"""Steps: who says where one ends, and its number.
+
+Said by hand (`with lockstep.step():`, a trainer's callback) it holds: what the hooks think is then
+not recorded, from the first word on.
+"""
+from ._probe import probe
+
+
+class Steps:
+    def __init__(self):
+        self.number = None  # of the step now open
+        self.next = 0
+        self.by_hand = False
+        self.before_first = []  # called once, before the first step begins
+        self.at_end = []  # called before each step's end is marked
+
+    def begin(self, number=None):
+        """Begins a step, ending one that is still open; returns its number."""
+        if self.number is not None:
+            self.end()
+        calls, self.before_first = self.before_first, []
+        for call in calls:
+            call()
+        if number is None:
+            number = self.next
+        self.number = number
+        self.next = number + 1
+        probe.step_begin(number)
+        return number
+
+    def end(self):
+        if self.number is None:
+            return
+        for call in self.at_end:
+            call()
+        probe.step_end(self.number)
+        self.number = None
+
+
+steps = Steps()

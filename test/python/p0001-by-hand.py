@@ -1,0 +1,173 @@
+"""What a program says by hand is in its ring, and where nobody listens nothing happens."""
+import ast
+import glob
+import os
+import re
+
+from ring import rings
+from tap import BUILD, PACKAGE, SOURCE, equal, main, python, test
+
+TALK = """
+import lockstep
+lockstep.layout(tp=2, pp=1, cp=1)
+with lockstep.phase("init"):
+    pass
+for i in range(3):
+    with lockstep.step():
+        with lockstep.phase("data"):
+            pass
+        lockstep.metric(loss=1.5 / (i + 1), tokens=100 + i)
+with lockstep.step(40):
+    lockstep.note("h\\u00e9llo " + "x" * 400)
+with lockstep.step():
+    pass
+print(lockstep.recording())
+"""
+
+
+def heard(place, script=TALK, **env):
+    done = python(script, dict({"LOCKSTEP_DIR": place, "RANK": "3", "WORLD_SIZE": "4"}, **env))
+    equal((done.returncode, done.stderr), (0, ""))
+    return done.stdout.strip(), rings(place)
+
+
+@test
+def what_is_said_by_hand_is_in_the_ring(place):
+    said, found = heard(place)
+    equal((said, len(found)), ("True", 1))
+    ring = found[0]
+    equal((ring.rank, ring.world, ring.dropped, ring.lost), (3, 4, 0, 0))
+    equal(ring.layout, {"tp": (1, 2), "pp": (0, 1), "dp": (1, 2), "cp": (0, 1), "ep": (0, 1)})
+    equal(ring.steps(), [0, 1, 2, 40, 41])
+    equal([e.step for e in ring.of("step_end")], [0, 1, 2, 40, 41])
+    equal(ring.phases(), ["init", "data", "data", "data"])
+    equal(ring.check_nesting(), [])
+    equal(ring.metrics("loss"), [(0, 1.5), (1, 0.75), (2, 0.5)])
+    equal(ring.metrics("tokens"), [(0, 100), (1, 101), (2, 102)])
+    equal(ring.notes()[0][:8], "h\u00e9llo xx")
+
+
+@test
+def without_a_launcher_it_does_nothing(place):
+    done = python(TALK, cwd=place)
+    equal((done.returncode, done.stdout.strip(), done.stderr), (0, "False", ""))
+    equal(os.listdir(place), [])
+
+
+@test
+def without_the_library_it_does_nothing(place):
+    said, found = heard(place, LOCKSTEP_LIB=os.path.join(place, "nowhere.so"))
+    equal((said, found), ("False", []))
+
+
+@test
+def a_library_that_is_none_does_nothing(place):
+    fake = os.path.join(place, "fake.so")
+    with open(fake, "w") as file:
+        file.write("not a library")
+    said, found = heard(place, LOCKSTEP_LIB=fake)
+    equal((said, found), ("False", []))
+    done = python(TALK, {"LOCKSTEP_DIR": place, "LOCKSTEP_LIB": fake, "LOCKSTEP_DEBUG": "1"})
+    assert fake in done.stderr, done.stderr
+
+
+@test
+def a_ring_that_cannot_be_made_says_one_line_and_goes_on(place):
+    nowhere = os.path.join(place, "missing", "place")
+    done = python(TALK, {"LOCKSTEP_DIR": nowhere})
+    equal((done.returncode, done.stdout.strip()), (0, "False"))
+    equal(len(done.stderr.splitlines()), 1)
+    assert "training goes on" in done.stderr
+    done = python(TALK, {"LOCKSTEP_DIR": nowhere, "LOCKSTEP_QUIET": "1"})
+    equal((done.returncode, done.stderr), (0, ""))
+
+
+@test
+def calls_that_can_never_be_right_are_refused(place):
+    script = """
+import lockstep
+for call in (lambda: lockstep.phase("lunch"), lambda: lockstep.metric(speed=1), lambda: lockstep.step(-1),
+             lambda: lockstep.layout(tp=(2, 2))):
+    try:
+        call()
+        print("accepted")
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__)
+lockstep.metric(loss="high", tokens=None)
+"""
+    said, _ = heard(place, script)
+    equal(said.split(), ["ValueError", "TypeError", "ValueError", "ValueError"])
+
+
+@test
+def a_forked_child_writes_nothing(place):
+    script = """
+import os, lockstep
+with lockstep.step():
+    pid = os.fork()
+    if pid == 0:
+        with lockstep.step(7):
+            lockstep.metric(loss=9)
+        print(lockstep.recording(), flush=True)
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+    said, found = heard(place, script)
+    equal((said, len(found)), ("False", 1))
+    equal(found[0].steps(), [0])
+    equal(found[0].metrics("loss"), [])
+
+
+@test
+def the_rank_is_what_the_launcher_says(place):
+    for number, names in enumerate((("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"),
+                                    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+                                    ("PMI_RANK", "PMI_SIZE"))):
+        directory = os.path.join(place, str(number))
+        env = {"LOCKSTEP_DIR": directory, "RANK": None, "WORLD_SIZE": None}
+        env.update({names[0]: "5", names[1]: "8"})
+        equal(python(TALK, env).returncode, 0)
+        equal([(ring.rank, ring.world) for ring in rings(directory)], [(5, 8)], names[0])
+
+
+@test
+def the_numbers_are_those_of_the_header(place):
+    with open(os.path.join(SOURCE, "include", "lockstep", "probe.h")) as file:
+        header = file.read()
+    done = python("from lockstep import _abi; print(repr((_abi.PHASES, _abi.OPS, _abi.METRICS, "
+                  "_abi.COMM_KINDS, _abi.ABI)))\n"
+                  "import lockstep\n"
+                  "assert {n: i + 1 for i, n in enumerate(lockstep._PHASES)} == _abi.PHASES\n"
+                  "assert {n: i + 1 for i, n in enumerate(lockstep._METRICS)} == _abi.METRICS")
+    equal((done.returncode, done.stderr), (0, ""))
+    tables = ast.literal_eval(done.stdout)
+    for table, prefix in zip(tables, ("PHASE", "OP", "METRIC", "COMM")):
+        said = dict(re.findall(r"LOCKSTEP_%s_(\w+) = (\d+)" % prefix, header))
+        said.pop("COUNT", None)
+        equal({n.upper().replace("-", "_"): str(v) for n, v in table.items()}, said, prefix)
+    equal("LOCKSTEP_PROBE_ABI %d\n" % tables[4] in header, True)
+
+
+@test
+def every_exported_function_is_bound(place):
+    with open(os.path.join(SOURCE, "include", "lockstep", "probe.h")) as file:
+        names = set(re.findall(r"^[a-z].*?\blockstep_(\w+)\(", file.read(), re.M))
+    done = python("from lockstep import _abi; print(*_abi._MARKS, *_abi._CALLS)")
+    equal(set(done.stdout.split()), names)
+
+
+@test
+def it_is_python_3_9_everywhere(place):
+    for path in glob.glob(os.path.join(PACKAGE, "lockstep", "**", "*.py"), recursive=True):
+        with open(path) as file:
+            ast.parse(file.read(), path, feature_version=(3, 9))
+
+
+@test
+def the_library_is_found_beside_the_build(place):
+    done = python("from lockstep import _abi; print(_abi.load().path)", {
+        "LOCKSTEP_LIB": None, "PYTHONPATH": os.path.join(BUILD, "bindings", "python")})
+    equal(done.stdout.strip(), os.path.join(os.path.abspath(BUILD), "liblockstep.so.0"), done.stderr)
+
+
+main()

@@ -1,0 +1,67 @@
+"""A few words for tests in Python: functions decorated with @test run in order and print TAP."""
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+SOURCE = os.environ.get("SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+BUILD = os.environ.get("BUILD") or os.path.join(SOURCE, "build")
+LOCKSTEP = os.environ.get("LOCKSTEP") or os.path.join(BUILD, "lockstep")
+PACKAGE = os.path.join(SOURCE, "bindings", "python")
+PYTHON = sys.executable
+
+_tests = []
+
+
+def test(function):
+    _tests.append(function)
+    return function
+
+
+def equal(got, expected, what=""):
+    assert got == expected, "%sgot %r, expected %r" % (what and what + ": ", got, expected)
+
+
+def need_torch():
+    """Where torch is missing: an error on the machine that must have it, else a skip."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        if os.environ.get("CI") == "true":
+            print("Bail out! CI has no torch for %s: %s" % (PYTHON, error))
+            sys.exit(1)
+        print("1..0 # SKIP no torch for %s (%s); tools/deps torch installs it" % (PYTHON, error))
+        sys.exit(0)
+
+
+def main():
+    """With arguments, only the tests of those names."""
+    chosen = [t for t in _tests if len(sys.argv) < 2 or t.__name__ in sys.argv[1:]]
+    failed = 0
+    print("1..%d" % len(chosen))
+    for number, function in enumerate(chosen, 1):
+        name = function.__name__.replace("_", " ")
+        try:
+            with tempfile.TemporaryDirectory(prefix="lockstep-p.") as place:
+                function(place)
+            print("ok %d - %s" % (number, name), flush=True)
+        except Exception:
+            failed += 1
+            print("not ok %d - %s" % (number, name), flush=True)
+            for line in traceback.format_exc().splitlines():
+                print("# " + line, file=sys.stderr, flush=True)
+    sys.exit(failed > 0)
+
+
+def python(script, env=None, argv=(), **options):
+    """Runs a script's text with the package on its path; returns the ended process."""
+    whole = dict(os.environ, PYTHONPATH=PACKAGE)
+    whole.pop("LOCKSTEP_DIR", None)
+    whole.pop("LOCKSTEP_RUN", None)
+    whole["LOCKSTEP_LIB"] = os.path.join(BUILD, "liblockstep.so.0")
+    whole.update(env or {})
+    whole = {name: value for name, value in whole.items() if value is not None}
+    return subprocess.run([PYTHON, "-c", script, *argv], env=whole, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, universal_newlines=True, timeout=100, **options)
