@@ -6,6 +6,8 @@
 #include "core/clean.h"
 
 #define PROMPT_NS 1000000 /* started within this of its launch: the host may have held it up */
+#define PACE_LEAST 8      /* rank-steps before a pace says something */
+#define PACE_CLEAR 2      /* one variance is so many times the other */
 
 struct pass {
     struct model_class *class;
@@ -84,12 +86,58 @@ static void learn_comm(struct pass *pass, uint32_t item)
         forbid(pass->class, &pass->class->after_span[item]);
 }
 
+static double variance(const struct model_pace *pace, int of)
+{
+    return pace->squares[of] / pace->count;
+}
+
+/* Whether the host waited for what ended between two of its points, or was at work and it merely
+ * ended meanwhile: if it waited, its time since that end is what varies less from step to step.
+ */
+static void learn_pace(struct pass *pass, uint32_t point, int64_t gap_ns, int64_t lag_ns)
+{
+    struct model_class *class = pass->class;
+    struct model_pace *pace = &class->pace[point];
+    const double value[2] = { (double)gap_ns / 1e3, (double)lag_ns / 1e3 };
+
+    pace->count++;
+    for (int of = 0; of < 2; of++) {
+        double off = value[of] - pace->mean[of];
+
+        pace->mean[of] += off / pace->count;
+        pace->squares[of] += off * (value[of] - pace->mean[of]);
+    }
+    if (pace->count < PACE_LEAST || variance(pace, 1) * PACE_CLEAR < variance(pace, 0))
+        allow(class, &class->waited[point]);
+    else if (variance(pace, 0) * PACE_CLEAR < variance(pace, 1))
+        forbid(class, &class->waited[point]);
+}
+
 static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int64_t now_ns)
 {
-    if (pass->last_end_ns > now_ns + pass->tolerance_ns)
-        forbid(pass->class, &pass->class->sync[point]);
-    else if (pass->last_end_ns > before_ns + pass->tolerance_ns)
-        allow(pass->class, &pass->class->waited[point]);
+    struct model_class *class = pass->class;
+    int64_t awaited_ns = pass->last_end_ns;
+
+    if (awaited_ns > now_ns + pass->tolerance_ns) {
+        if (class->sync[point] && class->pace)
+            class->pace[point] = (struct model_pace){ 0 }; /* it was of another end */
+        forbid(class, &class->sync[point]);
+    }
+    if (!class->sync[point]) {
+        if (!class->newest || !class->newest[point])
+            return;
+        awaited_ns = pass->time[point - 1].end_ns;
+        if (awaited_ns > now_ns + pass->tolerance_ns) {
+            forbid(class, &class->newest[point]);
+            return;
+        }
+    }
+    if (awaited_ns <= before_ns + pass->tolerance_ns)
+        return;
+    if (class->pace)
+        learn_pace(pass, point, now_ns - before_ns, now_ns - awaited_ns);
+    else
+        allow(class, &class->waited[point]);
 }
 
 void learn_step(struct model_class *class, const struct fact_step *step)

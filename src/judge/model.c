@@ -39,6 +39,8 @@ static void class_destroy(struct model_class *class)
     free(class->what);
     free(class->sync);
     free(class->waited);
+    free(class->pace);
+    free(class->newest);
     free(class->after_span);
     free(class->prompt);
     free(class);
@@ -240,6 +242,7 @@ static struct model_class *class_create(const struct fact_shape *fact)
     struct model_class *class = calloc(1, sizeof(*class));
     uint16_t stream[MODEL_LINES_MAX] = { 0 };
     size_t count = fact->count + 1;
+    bool spans = false;
 
     if (!class)
         return NULL;
@@ -265,8 +268,20 @@ static struct model_class *class_create(const struct fact_shape *fact)
         class->what[i] = fact->item[i].what;
         if (fact->item[i].kind != ITEM_PHASE)
             class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
+        if (fact->item[i].kind == ITEM_SPAN)
+            spans = true;
+        else if (fact->item[i].kind != ITEM_PHASE && fact->item[i].stream == LOCKSTEP_HOST_STREAM)
+            class->host_line = class->line[i];
     }
-    if (!class_lines(class, count)) {
+    if (spans)
+        class->host_line = 0;
+    if (class->host_line) {
+        class->pace = calloc(count, sizeof(*class->pace));
+        class->newest = calloc(count, 1);
+        for (uint32_t i = 1; class->newest && i < count; i++)
+            class->newest[i] = class->kind[i - 1] != ITEM_PHASE;
+    }
+    if ((class->host_line && (!class->pace || !class->newest)) || !class_lines(class, count)) {
         class_destroy(class);
         return NULL;
     }

@@ -37,6 +37,12 @@ enum rung {
 };
 const char *rung_name(enum rung rung);
 
+/* The host between two of its points, µs: since the one before, and since the end of the last op. */
+struct model_pace {
+    double mean[2], squares[2];
+    uint32_t count;
+};
+
 struct model_class {
     uint64_t class;
     uint32_t count, lines;
@@ -44,12 +50,16 @@ struct model_class {
     uint8_t *kind, *what;          /* by item */
     uint32_t *at[MODEL_LINES_MAX]; /* by line, then place on it: the item; places[line] of them */
     uint32_t places[MODEL_LINES_MAX];
-    uint32_t learnt;  /* rank-steps seen */
-    uint32_t version; /* changes when something below does */
+    uint32_t host_line; /* of ops that the host's threads run, where no device tells; 0: none */
+    uint32_t learnt;    /* rank-steps seen */
+    uint32_t version;   /* changes when something below does */
     /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */
     uint8_t
         *sync; /* by item, +1 for the end: all that is launched before has always ended by then */
     uint8_t *waited; /* the same: and the host was seen to wait for it */
+    /* The same, where there is a host line, else NULL: */
+    uint8_t *newest; /* the op launched last before has always ended by then, if not all have */
+    struct model_pace *pace;
     uint8_t
         *after_span; /* by item: a communication op starts after the last span launched before it */
     uint8_t
@@ -57,6 +67,21 @@ struct model_class {
     uint32_t
         *after[MODEL_LINES_MAX]; /* by line, then item: it starts after so many ops of that line */
 };
+
+enum halt { /* what the host waits for at one of its points */
+    HALT_NONE,
+    HALT_ALL,   /* everything launched before */
+    HALT_NEWEST /* the op launched last before: a blocking call while others are on their way */
+};
+
+static inline enum halt class_halt(const struct model_class *class, uint32_t point)
+{
+    if (!class->waited[point])
+        return HALT_NONE;
+    if (class->sync[point])
+        return HALT_ALL;
+    return class->newest && class->newest[point] ? HALT_NEWEST : HALT_NONE;
+}
 
 struct model_shape {
     struct fact_shape fact;

@@ -69,10 +69,12 @@ static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
     const struct model_class *class = builder->class;
     struct op_form op = { .item = point,
                           .kind = (uint8_t)kind,
-                          .sync = class->sync[point] && class->waited[point],
+                          .halt = (uint8_t)class_halt(class, point),
                           .dep = { REPLAY_NONE, REPLAY_NONE } };
 
-    if (op.sync) {
+    if (op.halt == HALT_NEWEST)
+        op.dep[0] = builder->newest[class->line[point - 1]];
+    if (op.halt == HALT_ALL) {
         int result = deps_fold(builder, builder->newest + 1, class->lines - 1, op.dep);
 
         if (result < 0)
@@ -162,7 +164,7 @@ static int form_build(struct builder *builder)
     if (builder->host == REPLAY_NONE)
         return -ENOMEM;
     for (uint32_t i = 0; i < class->count && result == 0; i++) {
-        if (builder->keep_launches || class->prompt[i] || (class->sync[i] && class->waited[i]))
+        if (builder->keep_launches || class->prompt[i] || class_halt(class, i) != HALT_NONE)
             result = host_add(builder, OP_HOST, i);
         if (result == 0 && class->kind[i] != ITEM_PHASE)
             result = stream_add(builder, i);

@@ -32,8 +32,10 @@ static int64_t host_duration(struct loader *loader, const struct op_form *info, 
 {
     int64_t from = loader->point_ns;
 
-    if (info->sync)
+    if (info->halt == HALT_ALL)
         from = MAX(from, MIN(loader->last_end_ns, now_ns));
+    if (info->halt == HALT_NEWEST)
+        from = MAX(from, MIN(loader->time[info->item - 1].end_ns, now_ns));
     loader->point_ns = now_ns;
     return MAX(0, now_ns - from);
 }
@@ -76,11 +78,14 @@ static int64_t op_ready(const struct loader *loader, uint32_t item)
     return MIN(ready, time->start_ns);
 }
 
-/* Duration of a communication op: from the arrival of the last it waits for. */
+/* Duration of a communication op: from the arrival of the last it waits for.  Ops of the host's threads
+ * are said to start when they are launched; in the replay, ops of a line run one after the other.
+ */
 static int64_t comm_duration(const struct loader *loader, const struct op_form *info,
                              const struct meeting *meeting)
 {
-    int64_t arrival = loader->begin_ns + loader->time[info->item].start_ns;
+    int64_t arrival =
+        loader->begin_ns + MAX(loader->time[info->item].start_ns, loader->end_ns[info->line]);
 
     if (info->role != REPLAY_GIVES)
         arrival = MAX(arrival, meeting->last_arrival_ns);

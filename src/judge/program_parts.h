@@ -21,7 +21,7 @@ struct op_form {
     uint8_t line;
     uint8_t kind;
     uint8_t role; /* enum replay_role */
-    uint8_t sync; /* host: waits for all that is launched */
+    uint8_t halt; /* enum halt, of the host */
 };
 
 /* The ops of all ranks of a class: they differ only in whom they meet. */

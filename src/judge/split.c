@@ -1,4 +1,4 @@
-/* split.c - first all meetings of the step, then each rank's sweep over its lines. */
+/* split.c - first all meetings of the step, then each rank's sweep over its lines (sweep.c). */
 #include "judge/split.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
+#include "judge/sweep.h"
 
 /* Which items meet follows from the shapes alone, so it is kept until another shape comes. */
 struct splitter {
@@ -213,192 +214,6 @@ static void meetings_fill(struct splitter *splitter, const struct model *model,
     }
 }
 
-/* How long of its stay a member waited for the others. */
-static int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
-                            const struct item_time *time, int64_t begin_ns)
-{
-    int64_t stay = time->end_ns - time->start_ns, late;
-
-    if (meeting->members < 2)
-        return 0;
-    if (kind == ITEM_COLL && op_synchronises(what))
-        return stay - meeting->shortest_ns; /* needs no common clock */
-    late = meeting->last_arrival_ns - (begin_ns + time->start_ns);
-    if (kind == ITEM_P2P && what == LOCKSTEP_OP_SEND && late > stay)
-        return 0; /* it left before the receiver came: it did not wait */
-    return MAX(0, MIN(late, stay));
-}
-
-/* ---- one rank's sweep ---- */
-
-enum state {
-    STATE_NONE,
-    STATE_HOST,
-    STATE_QUEUED,
-    STATE_WAIT,
-    STATE_TRANSFER,
-    STATE_COMPUTE
-};
-
-struct cursor { /* on one line: the item now in view, and its next border */
-    uint32_t item, place;
-    enum state state;
-    int64_t next_ns, split_ns, end_ns;
-};
-
-struct sweep {
-    const struct model_class *class;
-    const struct item_time *time;
-    const struct meeting *meeting; /* number 0 */
-    const uint32_t *number;        /* of the rank's items */
-    int64_t begin_ns;
-    bool split; /* times of merged ops have their waiting */
-    struct cursor line[MODEL_LINES_MAX];
-    uint32_t phase[8]; /* open phases, innermost last */
-    int phases;
-};
-
-static int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
-{
-    const struct item_time *time = &sweep->time[item];
-
-    if (sweep->split && time->wait_ns >= 0)
-        return time->wait_ns; /* op by op, by the node's agent */
-    return item_wait_ns(&sweep->meeting[sweep->number[item]], sweep->class->kind[item],
-                        sweep->class->what[item], time, sweep->begin_ns);
-}
-
-/* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
- * begun.
- */
-static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
-{
-    struct cursor *at = &sweep->line[line];
-    const struct item_time *time;
-
-    at->place = place;
-    at->state = STATE_NONE;
-    if (place >= sweep->class->places[line]) {
-        at->next_ns = INT64_MAX;
-        return;
-    }
-    at->item = sweep->class->at[line][place];
-    time = &sweep->time[at->item];
-    if (line == 0 || time->enqueue_ns > now_ns) {
-        at->next_ns = MAX(time->enqueue_ns, now_ns);
-    } else {
-        at->state = STATE_QUEUED;
-        at->next_ns = MAX(time->start_ns, now_ns); /* items of a line do not overlap */
-    }
-}
-
-/* Passes the border of a stream's line: an item is launched, begins, goes from waiting to
- * transfer, ends.
- */
-static void cursor_step(struct sweep *sweep, uint32_t line)
-{
-    struct cursor *at = &sweep->line[line];
-    const struct item_time *time = &sweep->time[at->item];
-
-    if (at->state == STATE_NONE) {
-        at->state = STATE_QUEUED;
-        at->next_ns = MAX(time->start_ns, at->next_ns);
-    } else if (at->state == STATE_QUEUED) {
-        at->end_ns = MAX(time->end_ns, at->next_ns);
-        at->next_ns = at->end_ns;
-        at->state = STATE_COMPUTE;
-        if (sweep->number[at->item] != MODEL_NONE) {
-            at->state = STATE_WAIT;
-            at->next_ns = MIN(at->end_ns, time->start_ns + sweep_wait_ns(sweep, at->item));
-        }
-    } else if (at->state == STATE_WAIT) {
-        at->state = STATE_TRANSFER;
-        at->next_ns = at->end_ns;
-    } else {
-        cursor_load(sweep, line, at->place + 1, at->end_ns);
-    }
-}
-
-/* Phases nest: a border is the next begin or the innermost end, whichever comes first. */
-static int64_t phase_border(const struct sweep *sweep)
-{
-    int64_t next = sweep->line[0].next_ns;
-
-    if (sweep->phases > 0)
-        next = MIN(next, sweep->time[sweep->phase[sweep->phases - 1]].end_ns);
-    return next;
-}
-
-static void phase_step(struct sweep *sweep, int64_t now)
-{
-    struct cursor *at = &sweep->line[0];
-
-    if (sweep->phases > 0 && sweep->time[sweep->phase[sweep->phases - 1]].end_ns <= now) {
-        sweep->phases--;
-        return;
-    }
-    if (sweep->phases < (int)COUNT(sweep->phase))
-        sweep->phase[sweep->phases++] = at->item;
-    cursor_load(sweep, 0, at->place + 1, now);
-}
-
-static void account(const struct sweep *sweep, int64_t ns, struct rank_split *split)
-{
-    enum state state = STATE_HOST;
-    unsigned phase = 0;
-
-    for (uint32_t line = 1; line < sweep->class->lines; line++)
-        state = MAX(state, sweep->line[line].state);
-    switch (state) {
-    case STATE_COMPUTE:
-        split->compute_ns += ns;
-        break;
-    case STATE_TRANSFER:
-        split->transfer_ns += ns;
-        break;
-    case STATE_WAIT:
-        split->wait_ns += ns;
-        break;
-    case STATE_QUEUED:
-        split->queued_ns += ns;
-        break;
-    default:
-        if (sweep->phases > 0)
-            phase = sweep->class->what[sweep->phase[sweep->phases - 1]];
-        split->host_ns[phase < LOCKSTEP_PHASE_COUNT ? phase : 0] += ns;
-    }
-}
-
-static void sweep_rank(struct sweep *sweep, int64_t until_ns, struct rank_split *split)
-{
-    uint32_t lines = sweep->class->lines;
-    int64_t now = 0;
-
-    for (uint32_t line = 0; line < lines; line++)
-        cursor_load(sweep, line, 0, 0);
-    while (now < until_ns) {
-        int64_t next = phase_border(sweep);
-        uint32_t line = 0;
-
-        for (uint32_t i = 1; i < lines; i++) {
-            if (sweep->line[i].next_ns < next) {
-                next = sweep->line[i].next_ns;
-                line = i;
-            }
-        }
-        if (MIN(next, until_ns) > now) {
-            account(sweep, MIN(next, until_ns) - now, split);
-            now = MIN(next, until_ns);
-        }
-        if (next >= until_ns)
-            break;
-        if (line == 0)
-            phase_step(sweep, next);
-        else
-            cursor_step(sweep, line);
-    }
-}
-
 /* Ranks say what they like, also "not a number": what is no length explains nothing. */
 static bool is_length(double value)
 {
@@ -410,18 +225,19 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
 {
     const struct fact_step *step = &whole->step_of[rank];
     const uint32_t lengths = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES;
-    struct sweep sweep = {
+    const struct sweep_step sweep = {
         .class = whole->shape_of[rank]->class,
         .time = step->time,
         .meeting = splitter->meeting,
         .number = split_numbers(splitter, rank),
         .begin_ns = whole_begin(model, whole, rank),
+        .total_ns = step->duration_ns + step->tail_ns,
         .split = step->flags & STEP_SPLIT,
     };
 
     *split = (struct rank_split){ .present = true };
     split->begin_ns = sweep.begin_ns;
-    split->total_ns = step->duration_ns + step->tail_ns;
+    split->total_ns = sweep.total_ns;
     split->tail_ns = step->tail_ns;
     split->cpu_ns = step->cpu_ns;
     split->delay_ns = step->run_delay_ns;
@@ -430,7 +246,7 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     split->squares = step->metric[LOCKSTEP_METRIC_LENGTH_SQUARES];
     split->has_lengths = (step->metric_set & lengths) == lengths && is_length(split->tokens) &&
                          is_length(split->squares);
-    sweep_rank(&sweep, split->total_ns, split);
+    sweep_rank(&sweep, split);
 }
 
 int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,

@@ -32,6 +32,7 @@ static const struct rule {
 #define COST_SHARE 0.01      /* below this share of the step a straggler is not worth a word */
 #define STAY_SHARE 0.6 /* an open verdict stays while this share of the lowest limit remains */
 #define CPU_SHARE 0.4  /* of the excess spent ready to run but without a cpu: layer cpu */
+#define ONE_PHASE 0.85 /* of the excess in one phase: that phase's code */
 
 static int64_t part_compute(const struct rank_split *split)
 {
@@ -84,6 +85,14 @@ static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t
     *own_ms = own[longest];
     *peers_ms = peers[longest];
     return longest;
+}
+
+static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t steps, double excess)
+{
+    double own, peers;
+
+    longest_phase(court, rank, steps, &own, &peers);
+    return own - peers > ONE_PHASE * excess;
 }
 
 static const char *phase_name(unsigned phase)
@@ -155,6 +164,11 @@ static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t step
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) > 0.5 * excess)
         return LAYER_GPU;
+    /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
+     * is code; what makes all of them longer may be either.
+     */
+    if (history->host_view && !in_one_phase(court, rank, steps, excess))
+        return LAYER_UNKNOWN;
     return LAYER_USER_CODE;
 }
 
@@ -195,8 +209,8 @@ static void say_why(struct court *court, struct verdict *draft, uint32_t rank, u
     if (draft->layer != LAYER_GPU) {
         unsigned phase = longest_phase(court, rank, steps, &own, &theirs);
 
-        verdict_because(draft, "ring",
-                        "device idle while the host is in %s: %.1f ms, peers %.1f ms",
+        verdict_because(draft, "ring", "%s in %s: %.1f ms, peers %.1f ms",
+                        history->host_view ? "host at work" : "device idle while the host is",
                         phase_name(phase), own, theirs);
     }
     verdict_because(draft, "replay",
@@ -220,15 +234,18 @@ static void say_why(struct court *court, struct verdict *draft, uint32_t rank, u
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peers %.1f ms", own, theirs);
 }
 
-static const char *cause_of(unsigned layer)
+static const char *cause_of(unsigned layer, bool host_view)
 {
     switch (layer) {
     case LAYER_GPU:
         return "device work takes longer than on its peers";
     case LAYER_CPU:
         return "its threads wait for a cpu";
+    case LAYER_UNKNOWN:
+        return "all its work takes longer than on its peers; only host times are known";
     default:
-        return "its host code leaves the device idle";
+        return host_view ? "one phase of its host code takes longer than on its peers"
+                         : "its host code leaves the device idle";
     }
 }
 
@@ -253,7 +270,8 @@ static void draft_verdict(struct court *court, uint32_t rank, const struct rule 
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
     draft->layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
-    snprintf(draft->cause, sizeof(draft->cause), "%s", cause_of(draft->layer));
+    snprintf(draft->cause, sizeof(draft->cause), "%s",
+             cause_of(draft->layer, court->history.host_view));
     court_add_rank(court, draft, rank);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);

@@ -71,7 +71,12 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
 {
     struct lab_rank *at = &lab->rank[rank];
     const double mean = 4096;
+    uint32_t told = 0;
 
+    for (uint32_t i = 0; i < at->items; i++) {
+        if (!lab->config.host_view || at->item[i].shape.kind != ITEM_SPAN)
+            at->told[told++] = at->time[i];
+    }
     *ret = (struct fact_step){
         .rank = rank,
         .attempt = lab->attempt,
@@ -85,8 +90,9 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
         .run_delay_ns = lab->fault.delay_ns[rank],
         .throttled_ns = lab->fault.throttled_ns[rank],
         .metric_set = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES,
-        .count = at->items,
-        .time = at->time,
+        .flags = lab->config.host_view ? STEP_HOST_VIEW : 0,
+        .count = told,
+        .time = at->told,
     };
     ret->metric[LOCKSTEP_METRIC_TOKENS] = mean * at->length;
     ret->metric[LOCKSTEP_METRIC_LENGTH_SQUARES] = mean * mean * at->length * at->length;

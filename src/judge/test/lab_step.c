@@ -266,11 +266,17 @@ static void scripts_write(struct lab *lab)
 
         script_write(lab, rank);
         fact_shape_fini(&at->shape);
-        at->shape.count = at->items;
         at->shape.item = calloc(at->items, sizeof(*at->shape.item));
         assert(at->shape.item);
-        for (uint32_t i = 0; i < at->items; i++)
-            at->shape.item[i] = at->item[i].shape;
+        for (uint32_t i = 0; i < at->items; i++) {
+            struct shape_item *told = &at->shape.item[at->shape.count];
+
+            if (lab->config.host_view && at->item[i].shape.kind == ITEM_SPAN)
+                continue;
+            *told = at->item[i].shape;
+            told->stream = lab->config.host_view ? LOCKSTEP_HOST_STREAM : told->stream;
+            at->shape.count++;
+        }
         shape_hash(&at->shape);
     }
 }
@@ -335,7 +341,7 @@ static void lengths_draw(struct lab *lab)
     }
 }
 
-static int64_t span_ns(const struct lab *lab, uint32_t rank, uint32_t item)
+int64_t lab_span_ns(const struct lab *lab, uint32_t rank, uint32_t item)
 {
     const struct lab_rank *at = &lab->rank[rank];
     double work = 0.6 * at->length + 0.4 * at->length * at->length;
@@ -424,7 +430,7 @@ static void meet_end(struct lab *lab, struct lab_meet *meet)
     }
 }
 
-static void meet_arrive(struct lab *lab, uint32_t rank, uint32_t item)
+void lab_meet_arrive(struct lab *lab, uint32_t rank, uint32_t item)
 {
     struct lab_rank *at = &lab->rank[rank];
     const struct lab_item *what = &at->item[item];
@@ -460,9 +466,9 @@ static bool stream_run(struct lab *lab, uint32_t rank, uint32_t stream)
         at->time[*i].start_ns = ready;
         at->arrived[*i] = true;
         if (item->shape.kind == ITEM_SPAN)
-            item_end(at, *i, ready + span_ns(lab, rank, *i));
+            item_end(at, *i, ready + lab_span_ns(lab, rank, *i));
         else
-            meet_arrive(lab, rank, *i);
+            lab_meet_arrive(lab, rank, *i);
         if (!at->done[*i])
             return moved;
     }
@@ -488,10 +494,25 @@ static void rank_end(struct lab *lab, uint32_t rank, int64_t now)
     at->duration_ns = now;
 }
 
+/* Hosts launch ahead of their devices. */
+static void devices_run(struct lab *lab, int64_t *host)
+{
+    bool moved = true;
+
+    for (uint32_t rank = 0; rank < lab->world; rank++)
+        host[rank] = host_run(lab, rank);
+    while (moved) {
+        moved = false;
+        for (uint32_t rank = 0; rank < lab->world; rank++) {
+            for (uint32_t stream = 1; stream < LAB_STREAMS; stream++)
+                moved = stream_run(lab, rank, stream) || moved;
+        }
+    }
+}
+
 static void step_run(struct lab *lab)
 {
     int64_t host[LAB_RANKS], first = INT64_MIN, last = INT64_MIN;
-    bool moved = true;
 
     lengths_draw(lab);
     for (uint32_t i = 0; i < lab->meets; i++) {
@@ -501,15 +522,12 @@ static void step_run(struct lab *lab)
     for (uint32_t rank = 0; rank < lab->world; rank++) {
         memset(lab->rank[rank].next, 0, sizeof(lab->rank[rank].next));
         memset(lab->rank[rank].arrived, 0, sizeof(lab->rank[rank].arrived));
-        host[rank] = host_run(lab, rank);
+        memset(lab->rank[rank].done, 0, sizeof(lab->rank[rank].done));
     }
-    while (moved) {
-        moved = false;
-        for (uint32_t rank = 0; rank < lab->world; rank++) {
-            for (uint32_t stream = 1; stream < LAB_STREAMS; stream++)
-                moved = stream_run(lab, rank, stream) || moved;
-        }
-    }
+    if (lab->config.host_view)
+        lab_hosts_run(lab, host);
+    else
+        devices_run(lab, host);
     for (uint32_t rank = 0; rank < lab->world; rank++) {
         rank_end(lab, rank, host[rank]);
         first = MAX(first, lab->rank[rank].begin_ns);

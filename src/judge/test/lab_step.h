@@ -37,6 +37,8 @@ struct lab_config {
     bool rendezvous; /* a send ends with its receive */
     bool no_world;   /* no all-reduce over all ranks before the optimizer */
     bool with_gc;    /* a gc phase inside the first forward */
+    /* No device: hosts do the work, their threads the collectives, as in DDP on gloo (lab_host.c). */
+    bool host_view;
 };
 
 /* What goes wrong; may be changed between steps.  All zero: nothing. */
@@ -65,6 +67,7 @@ struct lab_item { /* of a rank's step, in launch order */
 struct lab_rank {
     struct lab_item item[LAB_ITEMS];
     struct item_time time[LAB_ITEMS];
+    struct item_time told[LAB_ITEMS]; /* of the shape's items: all but what nobody can see */
     uint32_t items;
     bool arrived[LAB_ITEMS], done[LAB_ITEMS];
     uint32_t gap_at;            /* the span before which an unexplained gap would be */
@@ -106,6 +109,11 @@ void lab_step(struct lab *lab);
 /* Measured period of the step made last, had the faults been those. */
 int64_t lab_without(struct lab *lab, const struct lab_fault *fault);
 void lab_restart(struct lab *lab, uint64_t step, int64_t pause_ns); /* a new attempt from there */
+
+/* ---- between lab_step.c and lab_host.c ---- */
+int64_t lab_span_ns(const struct lab *lab, uint32_t rank, uint32_t item);
+void lab_meet_arrive(struct lab *lab, uint32_t rank, uint32_t item); /* at its start_ns */
+void lab_hosts_run(struct lab *lab, int64_t *end_ns);                /* by rank */
 
 /* ---- what the judges hear of it (lab_feed.c) ---- */
 void lab_ring(const struct lab *lab, uint32_t rank, struct fact_ring *ret);

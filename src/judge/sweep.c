@@ -1,0 +1,254 @@
+/* sweep.c - moves over all lines of a rank at once, from border to border.
+ *
+ * Where devices tell their times, what runs on them is what the rank does, and the host counts
+ * only while they are idle.  Where they do not, the host's phases stand for the work, and the
+ * collectives that the host's own threads run (gloo) are hidden behind it: such a collective
+ * counts only while the host waits for it.  Nobody tells us when that is, as it happens inside
+ * a phase (backward waits for the last gradient bucket); but it is learnt at which points of
+ * the program all that was launched has always ended (learn.h), and from the last launch
+ * before such a point to the last end the host has waited.
+ */
+#include "judge/sweep.h"
+
+#include "core/clean.h"
+
+/* How long of its stay a member waited for the others. */
+static int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
+                            const struct item_time *time, int64_t begin_ns)
+{
+    int64_t stay = time->end_ns - time->start_ns, late;
+
+    if (meeting->members < 2)
+        return 0;
+    if (kind == ITEM_COLL && op_synchronises(what))
+        return stay - meeting->shortest_ns; /* needs no common clock */
+    late = meeting->last_arrival_ns - (begin_ns + time->start_ns);
+    if (kind == ITEM_P2P && what == LOCKSTEP_OP_SEND && late > stay)
+        return 0; /* it left before the receiver came: it did not wait */
+    return MAX(0, MIN(late, stay));
+}
+
+enum state {
+    STATE_NONE,
+    STATE_HOST,
+    STATE_QUEUED,
+    STATE_WAIT,
+    STATE_TRANSFER,
+    STATE_COMPUTE
+};
+
+struct cursor { /* on one line: the item now in view, and its next border */
+    uint32_t item, place;
+    enum state state;
+    int64_t next_ns, split_ns, end_ns;
+};
+
+struct pause { /* the host's next wait for what it launched */
+    int64_t from_ns, to_ns;
+    uint32_t point;      /* the next of the host's points to look at: launches, phases, the end */
+    int64_t point_ns;    /* when it passed the one before */
+    int64_t last_end_ns; /* latest end of all launched before that */
+};
+
+struct sweep {
+    struct sweep_step step;
+    struct cursor line[MODEL_LINES_MAX];
+    struct pause pause;
+    uint32_t phase[8]; /* open phases, innermost last */
+    int phases;
+};
+
+static int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
+{
+    const struct item_time *time = &sweep->step.time[item];
+
+    if (sweep->step.split && time->wait_ns >= 0)
+        return time->wait_ns; /* op by op, by the node's agent */
+    return item_wait_ns(&sweep->step.meeting[sweep->step.number[item]],
+                        sweep->step.class->kind[item], sweep->step.class->what[item], time,
+                        sweep->step.begin_ns);
+}
+
+/* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
+ * begun.
+ */
+static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
+{
+    struct cursor *at = &sweep->line[line];
+    const struct item_time *time;
+
+    at->place = place;
+    at->state = STATE_NONE;
+    if (place >= sweep->step.class->places[line]) {
+        at->next_ns = INT64_MAX;
+        return;
+    }
+    at->item = sweep->step.class->at[line][place];
+    time = &sweep->step.time[at->item];
+    if (line == 0 || time->enqueue_ns > now_ns) {
+        at->next_ns = MAX(time->enqueue_ns, now_ns);
+    } else {
+        at->state = STATE_QUEUED;
+        at->next_ns = MAX(time->start_ns, now_ns); /* items of a line do not overlap */
+    }
+}
+
+/* Passes the border of a stream's line: an item is launched, begins, goes from waiting to
+ * transfer, ends.
+ */
+static void cursor_step(struct sweep *sweep, uint32_t line)
+{
+    struct cursor *at = &sweep->line[line];
+    const struct item_time *time = &sweep->step.time[at->item];
+
+    if (at->state == STATE_NONE) {
+        at->state = STATE_QUEUED;
+        at->next_ns = MAX(time->start_ns, at->next_ns);
+    } else if (at->state == STATE_QUEUED) {
+        at->end_ns = MAX(time->end_ns, at->next_ns);
+        at->next_ns = at->end_ns;
+        at->state = STATE_COMPUTE;
+        if (sweep->step.number[at->item] != MODEL_NONE) {
+            at->state = STATE_WAIT;
+            at->next_ns = MIN(at->end_ns, time->start_ns + sweep_wait_ns(sweep, at->item));
+        }
+    } else if (at->state == STATE_WAIT) {
+        at->state = STATE_TRANSFER;
+        at->next_ns = at->end_ns;
+    } else {
+        cursor_load(sweep, line, at->place + 1, at->end_ns);
+    }
+}
+
+/* Phases nest: a border is the next begin or the innermost end, whichever comes first. */
+static int64_t phase_border(const struct sweep *sweep)
+{
+    int64_t next = sweep->line[0].next_ns;
+
+    if (sweep->phases > 0)
+        next = MIN(next, sweep->step.time[sweep->phase[sweep->phases - 1]].end_ns);
+    return next;
+}
+
+static void phase_step(struct sweep *sweep, int64_t now)
+{
+    struct cursor *at = &sweep->line[0];
+
+    if (sweep->phases > 0 && sweep->step.time[sweep->phase[sweep->phases - 1]].end_ns <= now) {
+        sweep->phases--;
+        return;
+    }
+    if (sweep->phases < (int)COUNT(sweep->phase))
+        sweep->phase[sweep->phases++] = at->item;
+    cursor_load(sweep, 0, at->place + 1, now);
+}
+
+/* The next wait of the host; the newest border has been passed. */
+static void pause_next(struct sweep *sweep)
+{
+    const struct model_class *class = sweep->step.class;
+    struct pause *pause = &sweep->pause;
+
+    pause->from_ns = pause->to_ns = INT64_MAX;
+    while (pause->point <= class->count && pause->to_ns == INT64_MAX) {
+        uint32_t point = pause->point++;
+        bool last = point == class->count;
+        int64_t now = last ? sweep->step.total_ns : sweep->step.time[point].enqueue_ns;
+
+        enum halt kind = class_halt(class, point);
+        int64_t until = kind == HALT_ALL      ? pause->last_end_ns
+                        : kind == HALT_NEWEST ? sweep->step.time[point - 1].end_ns
+                                              : INT64_MIN;
+
+        if (MIN(until, now) > pause->point_ns) {
+            pause->from_ns = pause->point_ns;
+            pause->to_ns = MIN(until, now);
+        }
+        pause->point_ns = MAX(pause->point_ns, now);
+        if (!last && class->kind[point] != ITEM_PHASE)
+            pause->last_end_ns = MAX(pause->last_end_ns, sweep->step.time[point].end_ns);
+    }
+}
+
+static void pause_init(struct sweep *sweep)
+{
+    sweep->pause = (struct pause){ .from_ns = INT64_MAX, .to_ns = INT64_MAX };
+    if (sweep->step.class->host_line)
+        pause_next(sweep);
+}
+
+static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struct rank_split *split)
+{
+    enum state state = STATE_HOST;
+    bool paused = now_ns >= sweep->pause.from_ns && now_ns < sweep->pause.to_ns;
+    unsigned phase = 0;
+
+    for (uint32_t line = 1; line < sweep->step.class->lines; line++) {
+        if (line != sweep->step.class->host_line || paused)
+            state = MAX(state, sweep->line[line].state);
+    }
+    switch (state) {
+    case STATE_COMPUTE:
+        split->compute_ns += ns;
+        break;
+    case STATE_TRANSFER:
+        split->transfer_ns += ns;
+        break;
+    case STATE_WAIT:
+        split->wait_ns += ns;
+        break;
+    case STATE_QUEUED:
+        split->queued_ns += ns;
+        break;
+    default:
+        if (sweep->phases > 0)
+            phase = sweep->step.class->what[sweep->phase[sweep->phases - 1]];
+        split->host_ns[phase < LOCKSTEP_PHASE_COUNT ? phase : 0] += ns;
+    }
+}
+
+/* The next border of a line: which, and when. */
+static uint32_t next_line(const struct sweep *sweep, int64_t *next_ns)
+{
+    uint32_t line = 0;
+
+    *next_ns = phase_border(sweep);
+    for (uint32_t i = 1; i < sweep->step.class->lines; i++) {
+        if (sweep->line[i].next_ns < *next_ns) {
+            *next_ns = sweep->line[i].next_ns;
+            line = i;
+        }
+    }
+    return line;
+}
+
+void sweep_rank(const struct sweep_step *step, struct rank_split *split)
+{
+    struct sweep sweep = { .step = *step };
+    int64_t now = 0;
+
+    for (uint32_t line = 0; line < step->class->lines; line++)
+        cursor_load(&sweep, line, 0, 0);
+    pause_init(&sweep);
+    while (now < step->total_ns) {
+        int64_t next, pause = now < sweep.pause.from_ns ? sweep.pause.from_ns : sweep.pause.to_ns;
+        uint32_t line = next_line(&sweep, &next);
+        bool pauses = pause < next;
+
+        next = MIN(pause, next);
+        if (MIN(next, step->total_ns) > now) {
+            account(&sweep, now, MIN(next, step->total_ns) - now, split);
+            now = MIN(next, step->total_ns);
+        }
+        if (next >= step->total_ns)
+            break;
+        if (pauses && now >= sweep.pause.to_ns)
+            pause_next(&sweep);
+        else if (pauses)
+            continue; /* it begins here */
+        else if (line == 0)
+            phase_step(&sweep, next);
+        else
+            cursor_step(&sweep, line);
+    }
+}
