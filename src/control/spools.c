@@ -10,7 +10,6 @@
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/hash.h"
-#include "core/map.h"
 #include "wire/facts.h"
 #include "wire/spool.h"
 
@@ -34,7 +33,7 @@ struct spools {
     struct source **source; /* by name, so that equal times come in the same order every time */
     size_t count, room;
     struct source *first; /* the one that was peeked at */
-    struct map seen;      /* sender and boot → highest number + 1 */
+    struct seen seen;
     uint64_t self;
     int64_t clock_offset_ns;
     uint64_t frames, doubled, foreign;
@@ -69,34 +68,18 @@ void spools_destroy(struct spools *spools)
         free(spools->source[i]);
     }
     free(spools->source);
-    map_fini(&spools->seen);
+    seen_fini(&spools->seen);
     free(spools);
 }
 
-/* Numbers go on across boots, but a machine that crashed may have lost the end of a spool and
- * given its numbers again: so the boot is part of the key.
- */
-static uint64_t frame_origin(const struct frame *frame)
+struct seen *spools_seen(struct spools *spools)
 {
-    return hash64_u64(frame->sender, frame->boot);
+    return &spools->seen;
 }
 
 int spools_mark(struct spools *spools, const struct frame *frame)
 {
-    uint64_t *next = map_put(&spools->seen, frame_origin(frame), 0);
-
-    if (!next)
-        return -ENOMEM;
-    if (frame->number >= *next && frame->number < UINT64_MAX)
-        *next = frame->number + 1;
-    return 0;
-}
-
-static bool is_seen(const struct spools *spools, const struct frame *frame)
-{
-    const uint64_t *next = map_get(&spools->seen, frame_origin(frame));
-
-    return next && frame->number < *next;
+    return seen_mark(&spools->seen, frame);
 }
 
 static void dir_clean(DIR **dir)
@@ -242,7 +225,7 @@ static void source_advance(struct spools *spools, struct source *source)
             continue;
         }
         source_learn_time(spools, source);
-        if (!is_seen(spools, &source->head)) {
+        if (!seen_has(&spools->seen, &source->head)) {
             source->has_head = true;
             break;
         }

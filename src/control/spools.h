@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "control/seen.h"
 #include "core/err.h"
 #include "wire/frame.h"
 
@@ -18,6 +19,7 @@ struct spools;
 int spools_create(const char *directory, struct spools **ret);
 void spools_destroy(struct spools *spools); /* NULL is fine */
 
+struct seen *spools_seen(struct spools *spools); /* what need not come; the spools' own */
 /* Frames of this sender and boot up to this number are in the log already.  -ENOMEM. */
 int spools_mark(struct spools *spools, const struct frame *frame);
 

@@ -225,12 +225,16 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
     return writer->number;
 }
 
-int spool_put_frame(struct spool_writer *writer, const struct frame *frame, struct err *err)
+int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
+                     struct err *err)
 {
     ssize_t written;
 
+    if (writer->frame.failed)
+        buf_fini(&writer->frame);
     writer->frame.size = 0;
-    frame_put(&writer->frame, frame);
+    for (size_t i = 0; i < count; i++)
+        frame_put(&writer->frame, &frame[i]);
     if (writer->frame.failed)
         return -ENOMEM;
     written = pwrite(writer->fd, writer->frame.data, writer->frame.size, writer->size);
@@ -245,6 +249,11 @@ int spool_put_frame(struct spool_writer *writer, const struct frame *frame, stru
     if (ftruncate(writer->fd, writer->size) < 0)
         err_wrap(err, 0, "cutting a torn frame failed");
     return -(int)written;
+}
+
+int spool_put_frame(struct spool_writer *writer, const struct frame *frame, struct err *err)
+{
+    return spool_put_frames(writer, frame, 1, err);
 }
 
 int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payload,

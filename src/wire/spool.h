@@ -27,6 +27,9 @@ int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payl
               struct err *err);
 /* A frame received from another sender, as it was: how the controller logs. */
 int spool_put_frame(struct spool_writer *writer, const struct frame *frame, struct err *err);
+/* Many of them by one write(2), all or none. */
+int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
+                     struct err *err);
 int spool_sync(struct spool_writer *writer, struct err *err); /* fdatasync */
 
 struct spool_reader;

@@ -1,0 +1,267 @@
+/* client.c - curl's multi interface on our loop: it says which sockets and when, we wait. */
+#include "base/client.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+
+#define ANSWER_BYTES_MAX (4u << 20)
+
+struct call {
+    struct call *next, **back;
+    struct client *client;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct buf body, answer;
+    char why[CURL_ERROR_SIZE];
+    client_fn *fn;
+    void *arg;
+};
+
+struct client {
+    struct loop *loop;
+    CURLM *multi;
+    struct loop_timer timer;
+    struct call *calls;
+    char url[512], ca_file[PATH_MAX], pin[64];
+    int64_t timeout_ns;
+};
+
+static void call_free(struct call *call)
+{
+    if (call->easy) {
+        curl_multi_remove_handle(call->client->multi, call->easy);
+        curl_easy_cleanup(call->easy);
+    }
+    *call->back = call->next;
+    if (call->next)
+        call->next->back = call->back;
+    curl_slist_free_all(call->headers);
+    buf_fini(&call->body);
+    buf_fini(&call->answer);
+    free(call);
+}
+
+static void call_end(struct call *call, CURLcode code)
+{
+    struct client_answer answer = { .body = &call->answer };
+    long status = 0;
+
+    if (code == CURLE_OK)
+        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    answer.status = (unsigned)status;
+    answer.why = call->why[0] ? call->why : curl_easy_strerror(code);
+    call->fn(call->arg, &answer);
+}
+
+/* The callback may make new calls, but the client must outlive it. */
+static void calls_reap(struct client *client)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(client->multi, &left))) {
+        struct call *call = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        call_end(call, message->data.result);
+        call_free(call);
+    }
+}
+
+static void on_ready(void *arg, int fd, uint32_t events)
+{
+    struct client *client = arg;
+    int flags = (events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+                (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                (events & EPOLLERR ? CURL_CSELECT_ERR : 0);
+    int running;
+
+    curl_multi_socket_action(client->multi, fd, flags, &running);
+    calls_reap(client);
+}
+
+static void on_timer(void *arg, int64_t now_ns)
+{
+    struct client *client = arg;
+    int running;
+
+    (void)now_ns;
+    curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    calls_reap(client);
+}
+
+static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
+{
+    struct client *client = arg;
+
+    (void)easy;
+    (void)socket_arg;
+    if (what == CURL_POLL_REMOVE)
+        loop_forget(client->loop, fd);
+    else
+        loop_watch(client->loop, fd,
+                   (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
+                   on_ready, client);
+    return 0;
+}
+
+static int want_timer(CURLM *multi, long left_ms, void *arg)
+{
+    struct client *client = arg;
+
+    (void)multi;
+    loop_timer_set(client->loop, &client->timer,
+                   left_ms < 0 ? INT64_MAX : time_mono_ns() + left_ms * NS_PER_MS);
+    return 0;
+}
+
+static size_t take_bytes(char *data, size_t size, size_t count, void *arg)
+{
+    struct call *call = arg;
+
+    if (call->answer.size + size * count > ANSWER_BYTES_MAX)
+        return 0;
+    buf_put(&call->answer, data, size * count);
+    return call->answer.failed ? 0 : size * count;
+}
+
+static void client_clean(struct client **client)
+{
+    client_close(*client);
+}
+
+int client_open(struct loop *loop, const struct client_settings *settings, struct client **ret,
+                struct err *err)
+{
+    CLEAN(client_clean) struct client *client = calloc(1, sizeof(*client));
+    size_t size = strlen(settings->url);
+
+    if (!client)
+        return err_set(err, -ENOMEM, "out of memory");
+    client->loop = loop;
+    while (size && settings->url[size - 1] == '/')
+        size--;
+    if ((strncmp(settings->url, "http://", 7) != 0 && strncmp(settings->url, "https://", 8) != 0) ||
+        size < 8 || size >= sizeof(client->url))
+        return err_set(err, -EINVAL, "'%s': expected http://HOST:PORT or https://HOST:PORT",
+                       settings->url);
+    memcpy(client->url, settings->url, size);
+    snprintf(client->ca_file, sizeof(client->ca_file), "%s",
+             settings->ca_file ? settings->ca_file : "");
+    snprintf(client->pin, sizeof(client->pin), "%s", settings->pin ? settings->pin : "");
+    client->timeout_ns = settings->timeout_ns;
+    client->timer = (struct loop_timer){ .fn = on_timer, .arg = client };
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    client->multi = curl_multi_init();
+    if (!client->multi)
+        return err_set(err, -ENOMEM, "out of memory");
+    curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
+    curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+    curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, want_timer);
+    curl_multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+    *ret = TAKE(client);
+    return 0;
+}
+
+void client_close(struct client *client)
+{
+    if (!client)
+        return;
+    while (client->calls)
+        call_free(client->calls);
+    if (client->multi)
+        curl_multi_cleanup(client->multi);
+    loop_timer_drop(client->loop, &client->timer);
+    free(client);
+}
+
+static int call_headers(struct call *call, const struct token *token)
+{
+    char line[TOKEN_SIZE + 40];
+    const char *const fixed[] = { "Content-Type: application/octet-stream",
+                                  "Expect:", "Lockstep-Version: " LOCKSTEP_VERSION };
+    struct curl_slist *grown;
+
+    for (size_t i = 0; i < COUNT(fixed); i++) {
+        grown = curl_slist_append(call->headers, fixed[i]);
+        if (!grown)
+            return -ENOMEM;
+        call->headers = grown;
+    }
+    if (!token || !token->text[0])
+        return 0;
+    snprintf(line, sizeof(line), "Authorization: Bearer %s", token->text);
+    grown = curl_slist_append(call->headers, line);
+    if (!grown)
+        return -ENOMEM;
+    call->headers = grown;
+    return 0;
+}
+
+static void call_dress(struct call *call, const char *url)
+{
+    const struct client *client = call->client;
+
+    curl_easy_setopt(call->easy, CURLOPT_URL, url);
+    curl_easy_setopt(call->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
+    curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
+    curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->why);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(call->easy, CURLOPT_NOPROXY, "*"); /* a token must not pass through one */
+    curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)(client->timeout_ns / NS_PER_MS));
+    curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);
+    if (client->ca_file[0])
+        curl_easy_setopt(call->easy, CURLOPT_CAINFO, client->ca_file);
+    if (client->pin[0]) {
+        curl_easy_setopt(call->easy, CURLOPT_PINNEDPUBLICKEY, client->pin);
+        curl_easy_setopt(call->easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(call->easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+}
+
+int client_call(struct client *client, const char *path, const struct token *token,
+                struct buf *body, client_fn *fn, void *arg)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    char url[1024];
+
+    if (!call)
+        return -ENOMEM;
+    *call = (struct call){ .client = client, .fn = fn, .arg = arg, .next = client->calls };
+    call->back = &client->calls;
+    if (call->next)
+        call->next->back = &call->next;
+    client->calls = call;
+    call->easy = curl_easy_init();
+    if (body) {
+        call->body = *body;
+        *body = (struct buf){ 0 };
+    }
+    snprintf(url, sizeof(url), "%s%s", client->url, path);
+    if (!call->easy || call_headers(call, token) < 0) {
+        call_free(call);
+        return -ENOMEM;
+    }
+    call_dress(call, url);
+    if (body) {
+        curl_easy_setopt(call->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.size);
+        curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS,
+                         call->body.data ? (const char *)call->body.data : "");
+    }
+    curl_multi_add_handle(client->multi, call->easy);
+    return 0;
+}

@@ -1,0 +1,570 @@
+/* http.c - libmicrohttpd in our loop.
+ *
+ * A handler that does not answer at once leaves its connection suspended; the answer resumes it.
+ * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request would
+ * stay for days: we keep the time at which each connection began to owe us a whole request and hang up on
+ * those that take too long, sooner when connections run short.
+ */
+#include "base/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/time.h"
+
+#define CONNECTION_BYTES (32u << 10) /* headers must fit; libmicrohttpd answers 431 else */
+#define CONNECTIONS_MAX 20000u
+#define FILES_FOR_US 256u /* logs, sockets of our own */
+#define IDLE_S 60u
+#define HURRY_NS (2 * NS_PER_S) /* a connection without a request, when they run short */
+#define HEADERS_MAX 8
+
+struct connection {
+    struct connection *next, **back;
+    int fd;
+    int64_t owes_ns; /* a whole request, since then; INT64_MAX: it is our turn */
+};
+
+struct http {
+    struct loop *loop;
+    struct http_settings settings;
+    struct MHD_Daemon *daemon;
+    int epoll_fd;
+    unsigned port, connections_max;
+    struct loop_timer run, sweep;
+    struct connection *connections;
+    struct http_counts counts;
+    bool closing;
+};
+
+struct http_exchange {
+    struct http *http;
+    struct MHD_Connection *connection;
+    struct connection *owner_connection;
+    char method[8], path[512];
+    struct buf body;
+    char *header[HEADERS_MAX][2];
+    size_t headers;
+    bool handed, suspended;
+    unsigned status;
+    struct MHD_Response *response; /* NULL: not answered yet */
+    bool queued;
+    struct buf pending; /* of a stream */
+    size_t pending_max; /* 0: no stream */
+    bool dropped;
+    void (*gone)(void *owner);
+    void *owner;
+};
+
+/* ---- addresses ---- */
+
+static int address_get(const char *listen, struct sockaddr_storage *ret, socklen_t *size,
+                       struct err *err)
+{
+    struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                              .ai_socktype = SOCK_STREAM };
+    const char *colon = strrchr(listen, ':');
+    struct addrinfo *found = NULL;
+    char host[64];
+    size_t length = colon ? (size_t)(colon - listen) : 0;
+
+    if (!colon || length >= sizeof(host) || !colon[1])
+        return err_set(err, -EINVAL, "'%s': expected ADDRESS:PORT, such as 127.0.0.1:8787", listen);
+    if (length >= 2 && listen[0] == '[' && listen[length - 1] == ']') {
+        listen++;
+        length -= 2;
+    }
+    memcpy(host, listen, length);
+    host[length] = '\0';
+    if (strcmp(host, "localhost") == 0)
+        strcpy(host, "127.0.0.1");
+    if (!length || getaddrinfo(host, colon + 1, &hints, &found) != 0)
+        return err_set(err, -EINVAL, "'%s': expected ADDRESS:PORT in numbers", host);
+    memcpy(ret, found->ai_addr, found->ai_addrlen);
+    *size = found->ai_addrlen;
+    freeaddrinfo(found);
+    return 0;
+}
+
+bool http_address_is_loopback(const char *listen, struct err *err)
+{
+    struct sockaddr_storage address;
+    socklen_t size;
+
+    if (address_get(listen, &address, &size, err) < 0)
+        return false;
+    if (address.ss_family == AF_INET)
+        return ntohl(((struct sockaddr_in *)&address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&address)->sin6_addr);
+}
+
+static int socket_open(const char *listen_on, unsigned *port, struct err *err)
+{
+    struct sockaddr_storage address;
+    socklen_t size;
+    CLEAN(fd_clean) int fd = -1;
+    int one = 1, result = address_get(listen_on, &address, &size, err);
+
+    if (result < 0)
+        return result;
+    fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, -errno, "socket: %m");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* inherited */
+    if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 4096) < 0)
+        return err_set(err, -errno, "%s: %m", listen_on);
+    size = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+        return err_set(err, -errno, "getsockname: %m");
+    *port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                               : ((struct sockaddr_in6 *)&address)->sin6_port);
+    return TAKE_FD(fd);
+}
+
+/* ---- exchanges ---- */
+
+const char *http_method(const struct http_exchange *exchange)
+{
+    return exchange->method;
+}
+
+const char *http_path(const struct http_exchange *exchange)
+{
+    return exchange->path;
+}
+
+const char *http_query(const struct http_exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const char *http_header(const struct http_exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const struct buf *http_body(const struct http_exchange *exchange)
+{
+    return &exchange->body;
+}
+
+uint64_t http_peer(const struct http_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    if (!info || !info->client_addr)
+        return 0;
+    if (info->client_addr->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)info->client_addr;
+
+        return hash64(4, &v4->sin_addr, sizeof(v4->sin_addr));
+    }
+    /* A host has a whole /64 of these. */
+    return hash64(6, &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr, 8);
+}
+
+static void http_poke(struct http *http)
+{
+    loop_timer_set(http->loop, &http->run, 0);
+}
+
+static void exchange_resume(struct http_exchange *exchange)
+{
+    if (!exchange->suspended)
+        return;
+    exchange->suspended = false;
+    MHD_resume_connection(exchange->connection);
+    http_poke(exchange->http);
+}
+
+void http_answer_header(struct http_exchange *exchange, const char *name, const char *value)
+{
+    if (exchange->headers == HEADERS_MAX)
+        return;
+    exchange->header[exchange->headers][0] = strdup(name);
+    exchange->header[exchange->headers++][1] = strdup(value);
+}
+
+static void answer_dress(struct http_exchange *exchange, const char *type)
+{
+    struct MHD_Response *response = exchange->response;
+
+    if (!response)
+        return;
+    MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "Lockstep-Version", LOCKSTEP_VERSION);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    for (size_t i = 0; i < exchange->headers; i++)
+        MHD_add_response_header(response, exchange->header[i][0], exchange->header[i][1]);
+}
+
+void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
+                 struct buf *body)
+{
+    if (exchange->response)
+        return;
+    exchange->status = status;
+    exchange->response =
+        MHD_create_response_from_buffer(body->size, body->data, MHD_RESPMEM_MUST_FREE);
+    if (exchange->response)
+        *body = (struct buf){ 0 };
+    else
+        buf_fini(body);
+    answer_dress(exchange, type);
+    exchange_resume(exchange);
+}
+
+void http_on_gone(struct http_exchange *exchange, void (*gone)(void *owner), void *owner)
+{
+    exchange->gone = gone;
+    exchange->owner = owner;
+}
+
+static ssize_t stream_read(void *arg, uint64_t at, char *out, size_t room)
+{
+    struct http_exchange *exchange = arg;
+    size_t size = MIN(room, exchange->pending.size);
+
+    (void)at;
+    if (exchange->dropped || exchange->http->closing)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!size) {
+        exchange->suspended = true;
+        MHD_suspend_connection(exchange->connection);
+        return 0;
+    }
+    memcpy(out, exchange->pending.data, size);
+    buf_drop_front(&exchange->pending, size);
+    return (ssize_t)size;
+}
+
+void http_stream(struct http_exchange *exchange, const char *type, size_t pending_max)
+{
+    if (exchange->response)
+        return;
+    exchange->status = 200;
+    exchange->pending_max = pending_max;
+    exchange->response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, stream_read, exchange, NULL);
+    answer_dress(exchange, type);
+    exchange_resume(exchange);
+}
+
+bool http_stream_put(struct http_exchange *exchange, const void *data, size_t size)
+{
+    buf_put(&exchange->pending, data, size);
+    if (exchange->pending.failed || exchange->pending.size > exchange->pending_max)
+        exchange->dropped = true;
+    exchange_resume(exchange);
+    return !exchange->dropped;
+}
+
+static struct http_exchange *exchange_create(struct http *http, struct MHD_Connection *connection,
+                                             const char *path, const char *method)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_exchange *exchange = calloc(1, sizeof(*exchange));
+
+    if (!exchange)
+        return NULL;
+    exchange->http = http;
+    exchange->connection = connection;
+    exchange->owner_connection = info ? info->socket_context : NULL;
+    snprintf(exchange->method, sizeof(exchange->method), "%s", method);
+    snprintf(exchange->path, sizeof(exchange->path), "%s", path);
+    http->counts.requests++;
+    return exchange;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode why)
+{
+    struct http_exchange *exchange = *state;
+
+    (void)arg;
+    (void)connection;
+    (void)why;
+    if (!exchange)
+        return;
+    *state = NULL;
+    if (exchange->gone)
+        exchange->gone(exchange->owner);
+    if (exchange->owner_connection)
+        exchange->owner_connection->owes_ns = time_mono_ns();
+    if (exchange->response)
+        MHD_destroy_response(exchange->response);
+    for (size_t i = 0; i < exchange->headers; i++) {
+        free(exchange->header[i][0]);
+        free(exchange->header[i][1]);
+    }
+    buf_fini(&exchange->body);
+    buf_fini(&exchange->pending);
+    free(exchange);
+}
+
+static enum MHD_Result exchange_queue(struct http_exchange *exchange)
+{
+    if (!exchange->response)
+        return MHD_NO; /* no memory: hang up */
+    exchange->queued = true;
+    return MHD_queue_response(exchange->connection, exchange->status, exchange->response);
+}
+
+static enum MHD_Result refuse_large(struct http_exchange *exchange)
+{
+    struct buf body = { 0 };
+    char text[128];
+
+    exchange->http->counts.refused_large++;
+    snprintf(text, sizeof(text), "{\"error\":\"the body is larger than %zu bytes\"}\n",
+             exchange->http->settings.body_max);
+    buf_put(&body, text, strlen(text));
+    http_answer_header(exchange, "Connection", "close");
+    http_answer(exchange, 413, "application/json", &body);
+    return exchange_queue(exchange);
+}
+
+/* The headers are there.  An answer given here spares the body. */
+static enum MHD_Result exchange_begin(struct http_exchange *exchange)
+{
+    const struct http_settings *settings = &exchange->http->settings;
+    const char *length = http_header(exchange, "Content-Length");
+
+    if (length && strtoull(length, NULL, 10) > settings->body_max)
+        return refuse_large(exchange);
+    if (settings->admit && !settings->admit(settings->arg, exchange))
+        return exchange_queue(exchange);
+    return MHD_YES;
+}
+
+static enum MHD_Result exchange_hand_over(struct http_exchange *exchange)
+{
+    if (exchange->owner_connection)
+        exchange->owner_connection->owes_ns = INT64_MAX;
+    if (!exchange->handed) {
+        exchange->handed = true;
+        exchange->http->settings.handle(exchange->http->settings.arg, exchange);
+    }
+    if (exchange->response)
+        return exchange_queue(exchange);
+    exchange->suspended = true;
+    MHD_suspend_connection(exchange->connection);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state)
+{
+    struct http *http = arg;
+    struct http_exchange *exchange = *state;
+
+    (void)version;
+    if (!exchange) {
+        exchange = exchange_create(http, connection, url, method);
+        *state = exchange;
+        return exchange ? exchange_begin(exchange) : MHD_NO;
+    }
+    if (*size == 0)
+        return exchange_hand_over(exchange);
+    if (exchange->body.size + *size > http->settings.body_max) { /* chunked: no length was told */
+        http->counts.refused_large++;
+        return MHD_NO;
+    }
+    buf_put(&exchange->body, data, *size);
+    *size = 0;
+    return exchange->body.failed ? MHD_NO : MHD_YES;
+}
+
+/* ---- connections ---- */
+
+static void connection_begin(struct http *http, struct MHD_Connection *connection, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct connection *one = calloc(1, sizeof(*one));
+
+    if (!one)
+        return;
+    one->fd = info ? info->connect_fd : -1;
+    one->owes_ns = time_mono_ns();
+    one->next = http->connections;
+    one->back = &http->connections;
+    if (one->next)
+        one->next->back = &one->next;
+    http->connections = one;
+    http->counts.connections++;
+    *context = one;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http *http = arg;
+    struct connection *one = *context;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        connection_begin(http, connection, context);
+        return;
+    }
+    if (!one)
+        return;
+    *one->back = one->next;
+    if (one->next)
+        one->next->back = one->back;
+    http->counts.connections--;
+    free(one);
+    *context = NULL;
+}
+
+static void on_sweep(void *arg, int64_t now_ns)
+{
+    struct http *http = arg;
+    bool short_of = http->counts.connections > http->connections_max / 4 * 3;
+    int64_t limit_ns = short_of ? HURRY_NS : http->settings.request_ns;
+
+    for (struct connection *one = http->connections; one; one = one->next) {
+        if (one->owes_ns != INT64_MAX && now_ns - one->owes_ns > limit_ns && one->fd >= 0) {
+            shutdown(one->fd, SHUT_RDWR);
+            one->fd = -1; /* libmicrohttpd closes it when it sees the end */
+            http->counts.refused_slow++;
+        }
+    }
+    loop_timer_set(http->loop, &http->sweep, now_ns + NS_PER_S);
+}
+
+/* ---- the daemon ---- */
+
+static void on_run(void *arg, int64_t now_ns)
+{
+    struct http *http = arg;
+    MHD_UNSIGNED_LONG_LONG left_ms;
+
+    MHD_run(http->daemon);
+    if (MHD_get_timeout(http->daemon, &left_ms) == MHD_YES)
+        now_ns += (int64_t)MIN(left_ms, 60000ull) * NS_PER_MS;
+    else
+        now_ns = INT64_MAX;
+    loop_timer_set(http->loop, &http->run, MIN(now_ns, http->run.at_ns));
+}
+
+static void on_ready(void *arg, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    on_run(arg, time_mono_ns());
+}
+
+static unsigned connections_allowed(unsigned wanted)
+{
+    struct rlimit limit;
+    unsigned most = wanted ? wanted : CONNECTIONS_MAX;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return MIN(most, 512u);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < most + FILES_FOR_US)
+        most = (unsigned)MAX(limit.rlim_cur, FILES_FOR_US + 16) - FILES_FOR_US;
+    return most;
+}
+
+static struct MHD_Daemon *daemon_start(struct http *http, int fd)
+{
+    const struct http_settings *settings = &http->settings;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+    struct MHD_OptionItem options[] = {
+        { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key_pem },
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->cert_pem },
+        { MHD_OPTION_END, 0, NULL },
+    };
+
+    if (settings->cert_pem)
+        flags |= MHD_USE_TLS;
+    else
+        options[0] = options[2];
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, http, MHD_OPTION_CONNECTION_LIMIT, http->connections_max,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        IDLE_S, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+}
+
+static void http_clean(struct http **http)
+{
+    http_close(*http);
+}
+
+int http_open(struct loop *loop, const struct http_settings *settings, struct http **ret,
+              struct err *err)
+{
+    CLEAN(http_clean) struct http *http = calloc(1, sizeof(*http));
+    const union MHD_DaemonInfo *info;
+    int fd;
+
+    if (!http)
+        return err_set(err, -ENOMEM, "out of memory");
+    http->loop = loop;
+    http->settings = *settings;
+    http->epoll_fd = -1;
+    http->run = (struct loop_timer){ .fn = on_run, .arg = http };
+    http->sweep = (struct loop_timer){ .fn = on_sweep, .arg = http };
+    http->connections_max = connections_allowed(settings->connections_max);
+    fd = socket_open(settings->listen, &http->port, err);
+    if (fd < 0)
+        return fd;
+    http->daemon = daemon_start(http, fd);
+    if (!http->daemon) {
+        close(fd);
+        return err_set(err, -EIO, "%s: the server cannot start (is the certificate good?)",
+                       settings->listen);
+    }
+    info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (!info || loop_watch(loop, info->epoll_fd, EPOLLIN, on_ready, http) < 0)
+        return err_set(err, -EIO, "%s: no descriptor to wait for", settings->listen);
+    http->epoll_fd = info->epoll_fd;
+    loop_timer_set(loop, &http->run, 0);
+    loop_timer_set(loop, &http->sweep, time_mono_ns() + NS_PER_S);
+    *ret = TAKE(http);
+    return 0;
+}
+
+void http_close(struct http *http)
+{
+    if (!http)
+        return;
+    http->closing = true;
+    if (http->epoll_fd >= 0)
+        loop_forget(http->loop, http->epoll_fd);
+    loop_timer_drop(http->loop, &http->run);
+    loop_timer_drop(http->loop, &http->sweep);
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    free(http);
+}
+
+unsigned http_port(const struct http *http)
+{
+    return http->port;
+}
+
+void http_counts(const struct http *http, struct http_counts *ret)
+{
+    *ret = http->counts;
+}

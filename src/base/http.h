@@ -1,0 +1,71 @@
+/* http.h - a small HTTP server in our own loop: requests come whole, answers may come later.
+ *
+ * No threads: libmicrohttpd's epoll descriptor is watched by the loop.  A request that is too large,
+ * too slow or one too many is refused here; what a handler sees is whole and bounded.
+ *
+ *     static void handle(void *arg, struct http_exchange *exchange)
+ *     {
+ *         http_answer(exchange, 200, "text/plain", &body);   // now, or keep it and answer later
+ *     }
+ */
+#ifndef LOCKSTEP_BASE_HTTP_H
+#define LOCKSTEP_BASE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/loop.h"
+#include "core/buf.h"
+#include "core/err.h"
+
+struct http;
+struct
+    http_exchange; /* a request and its answer; lives until the answer is sent or the peer gone */
+
+struct http_settings {
+    const char *listen;             /* "127.0.0.1:8787", "[::]:0" */
+    const char *key_pem, *cert_pem; /* NULL: no TLS */
+    size_t body_max;                /* more is answered 413 */
+    unsigned connections_max;       /* 0: as many as files are allowed */
+    int64_t request_ns;             /* a request must be whole after this */
+    /* When only the headers are there.  False: it has been answered, the body need not come. */
+    bool (*admit)(void *arg, struct http_exchange *exchange);
+    void (*handle)(void *arg, struct http_exchange *exchange);
+    void *arg;
+};
+
+int http_open(struct loop *loop, const struct http_settings *settings, struct http **ret,
+              struct err *err);     /* -EINVAL: no address; -EADDRINUSE */
+void http_close(struct http *http); /* NULL is fine */
+unsigned http_port(const struct http *http);
+bool http_address_is_loopback(const char *listen,
+                              struct err *err); /* false with err set: no address */
+
+struct http_counts {
+    uint64_t requests, refused_large, refused_slow;
+    uint64_t connections; /* now */
+};
+void http_counts(const struct http *http, struct http_counts *ret);
+
+const char *http_method(const struct http_exchange *exchange);
+const char *http_path(const struct http_exchange *exchange);
+const char *http_query(const struct http_exchange *exchange, const char *name);  /* NULL: none */
+const char *http_header(const struct http_exchange *exchange, const char *name); /* NULL: none */
+const struct buf *http_body(const struct http_exchange *exchange);
+uint64_t http_peer(const struct http_exchange *exchange); /* hash of the peer's address */
+
+/* Before the answer; both texts are copied. */
+void http_answer_header(struct http_exchange *exchange, const char *name, const char *value);
+/* Takes the body.  Once per exchange. */
+void http_answer(struct http_exchange *exchange, unsigned status, const char *type,
+                 struct buf *body);
+
+/* An answer without an end.  More than `pending_max` unsent bytes: the reader is too slow and is
+ * dropped.  `gone` is called when the exchange ends, for streams and for answers that are still owed.
+ */
+void http_on_gone(struct http_exchange *exchange, void (*gone)(void *owner), void *owner);
+void http_stream(struct http_exchange *exchange, const char *type, size_t pending_max);
+bool http_stream_put(struct http_exchange *exchange, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,234 @@
+/* tls.c - key and certificate by OpenSSL; the server itself speaks TLS through libmicrohttpd. */
+#include "base/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/paths.h"
+#include "core/clean.h"
+
+#define PEM_BYTES_MAX 65536
+#define GOOD_FOR_S (INT64_C(10) * 365 * 86400)
+
+static void key_clean(EVP_PKEY **key)
+{
+    EVP_PKEY_free(*key);
+}
+
+static void cert_clean(X509 **cert)
+{
+    X509_free(*cert);
+}
+
+static void bio_clean(BIO **bio)
+{
+    BIO_free(*bio);
+}
+
+void tls_fini(struct tls *tls)
+{
+    if (tls->key_pem)
+        OPENSSL_cleanse(tls->key_pem, strlen(tls->key_pem));
+    free(tls->key_pem);
+    free(tls->cert_pem);
+    *tls = (struct tls){ 0 };
+}
+
+static int file_read(const char *path, bool secret, char **ret, struct err *err)
+{
+    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CLEAN(free_clean) char *text = calloc(1, PEM_BYTES_MAX);
+    struct stat st;
+    ssize_t size;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    if (!text)
+        return -ENOMEM;
+    if (secret && (st.st_mode & 077))
+        return err_set(err, -EACCES, "%s: mode %04o lets others read the key; chmod 600 it", path,
+                       st.st_mode & 07777);
+    size = read(fd, text, PEM_BYTES_MAX - 1);
+    if (size < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    *ret = TAKE(text);
+    return 0;
+}
+
+static void fingerprint_put(const unsigned char *digest, unsigned size, struct tls *tls)
+{
+    char *at = tls->fingerprint;
+
+    for (unsigned i = 0; i < size && i < 32; i++)
+        at += snprintf(at, 4, i ? ":%02X" : "%02X", digest[i]);
+}
+
+/* Text of the certificate's own digest, and of its public key's as curl wants it. */
+static int digests(X509 *cert, struct tls *tls)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE], *spki = NULL;
+    unsigned size = 0;
+    int length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(cert), &spki), good;
+
+    if (length <= 0 || !X509_digest(cert, EVP_sha256(), digest, &size))
+        return -EINVAL;
+    fingerprint_put(digest, size, tls);
+    good = EVP_Digest(spki, (size_t)length, digest, &size, EVP_sha256(), NULL);
+    OPENSSL_free(spki);
+    if (!good)
+        return -EINVAL;
+    strcpy(tls->pin, "sha256//");
+    EVP_EncodeBlock((unsigned char *)tls->pin + 8, digest, (int)size);
+    return 0;
+}
+
+static int tls_check(struct tls *tls, const char *key_file, const char *cert_file, struct err *err)
+{
+    CLEAN(bio_clean) BIO *key_bio = BIO_new_mem_buf(tls->key_pem, -1);
+    CLEAN(bio_clean) BIO *cert_bio = BIO_new_mem_buf(tls->cert_pem, -1);
+    CLEAN(key_clean) EVP_PKEY *key = PEM_read_bio_PrivateKey(key_bio, NULL, NULL, NULL);
+    CLEAN(cert_clean) X509 *cert = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL);
+
+    if (!key)
+        return err_set(err, -EINVAL, "%s: no private key in PEM", key_file);
+    if (!cert)
+        return err_set(err, -EINVAL, "%s: no certificate in PEM", cert_file);
+    if (X509_check_private_key(cert, key) != 1)
+        return err_set(err, -EINVAL, "%s is not the key of %s", key_file, cert_file);
+    if (digests(cert, tls) < 0)
+        return err_set(err, -EINVAL, "%s: no digest of it", cert_file);
+    return 0;
+}
+
+int tls_read(const char *key_file, const char *cert_file, struct tls *ret, struct err *err)
+{
+    CLEAN(tls_fini) struct tls tls = { 0 };
+    int result = file_read(key_file, true, &tls.key_pem, err);
+
+    if (result == 0)
+        result = file_read(cert_file, false, &tls.cert_pem, err);
+    if (result == 0)
+        result = tls_check(&tls, key_file, cert_file, err);
+    if (result < 0)
+        return result;
+    *ret = tls;
+    tls = (struct tls){ 0 };
+    return 0;
+}
+
+/* ---- making one ---- */
+
+static int extension_add(X509 *cert, int nid, const char *value)
+{
+    X509V3_CTX context;
+    X509_EXTENSION *extension;
+    int good;
+
+    X509V3_set_ctx_nodb(&context);
+    X509V3_set_ctx(&context, cert, cert, NULL, NULL, 0);
+    extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
+    if (!extension)
+        return -EINVAL;
+    good = X509_add_ext(cert, extension, -1);
+    X509_EXTENSION_free(extension);
+    return good ? 0 : -ENOMEM;
+}
+
+/* A host's name may have bytes that the extension's grammar would misread. */
+static void host_name(char out[static 65])
+{
+    if (gethostname(out, 64) < 0)
+        strcpy(out, "localhost");
+    out[64] = '\0';
+    out[strspn(out, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")] = '\0';
+    if (!out[0])
+        strcpy(out, "localhost");
+}
+
+static int cert_fill(X509 *cert, EVP_PKEY *key)
+{
+    char host[65], names[256];
+    X509_NAME *name = X509_get_subject_name(cert);
+    uint64_t serial;
+    int result;
+
+    if (getrandom(&serial, sizeof(serial), 0) != sizeof(serial))
+        return -EIO;
+    host_name(host);
+    snprintf(names, sizeof(names), "DNS:%s,DNS:localhost,IP:127.0.0.1,IP:::1", host);
+    X509_set_version(cert, 2);
+    ASN1_INTEGER_set_uint64(X509_get_serialNumber(cert), serial >> 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -3600); /* clocks differ */
+    X509_gmtime_adj(X509_getm_notAfter(cert), GOOD_FOR_S);
+    X509_set_pubkey(cert, key);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)host, -1, -1, 0);
+    X509_set_issuer_name(cert, name);
+    result = extension_add(cert, NID_subject_alt_name, names);
+    if (result == 0)
+        result = extension_add(cert, NID_basic_constraints, "critical,CA:TRUE");
+    if (result == 0 && !X509_sign(cert, key, EVP_sha256()))
+        result = -EINVAL;
+    return result;
+}
+
+static int pem_write(const char *path, EVP_PKEY *key, X509 *cert, struct err *err)
+{
+    CLEAN(bio_clean) BIO *bio = BIO_new(BIO_s_mem());
+    CLEAN(fd_clean)
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, key ? 0600 : 0644);
+    char *data;
+    long size;
+
+    if (fd < 0)
+        return err_set(err, -errno, "%s: %m", path);
+    if (!bio || !(key ? PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL)
+                      : PEM_write_bio_X509(bio, cert)))
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
+    size = BIO_get_mem_data(bio, &data);
+    if (write(fd, data, (size_t)size) != size || fsync(fd) < 0)
+        return err_set(err, -EIO, "%s: %m", path);
+    return 0;
+}
+
+static int tls_make(const char *key_file, const char *cert_file, struct err *err)
+{
+    CLEAN(key_clean) EVP_PKEY *key = EVP_EC_gen("P-256");
+    CLEAN(cert_clean) X509 *cert = X509_new();
+    int result;
+
+    if (!key || !cert || cert_fill(cert, key) < 0)
+        return err_set(err, -EIO, "OpenSSL makes no certificate");
+    result = pem_write(key_file, key, NULL, err);
+    return result < 0 ? result : pem_write(cert_file, NULL, cert, err);
+}
+
+int tls_read_or_make(const char *directory, struct tls *ret, struct err *err)
+{
+    struct path key_file, cert_file;
+    int result = path_join(&key_file, directory, "key.pem", err);
+
+    if (result == 0)
+        result = path_join(&cert_file, directory, "cert.pem", err);
+    if (result == 0)
+        result = path_make(directory, err);
+    if (result < 0)
+        return result;
+    if (access(key_file.text, F_OK) < 0 && access(cert_file.text, F_OK) < 0) {
+        result = tls_make(key_file.text, cert_file.text, err);
+        if (result < 0)
+            return result;
+    }
+    return tls_read(key_file.text, cert_file.text, ret, err);
+}

@@ -1,0 +1,23 @@
+/* tls.h - the server's key and certificate: the site's own, or made on first use. */
+#ifndef LOCKSTEP_BASE_TLS_H
+#define LOCKSTEP_BASE_TLS_H
+
+#include "core/err.h"
+
+struct tls {
+    char *key_pem, *cert_pem;
+    char fingerprint[100]; /* SHA-256 of the certificate, "AB:CD:..." */
+    char pin[64];          /* SHA-256 of its public key, "sha256//BASE64": what curl pins */
+};
+
+/* Reads both files.  -ENOENT; -EACCES: others may read the key; -EINVAL: not PEM, or they do not
+ * belong together.
+ */
+int tls_read(const char *key_file, const char *cert_file, struct tls *ret, struct err *err);
+/* The same, of DIRECTORY/{key,cert}.pem; when neither is there a P-256 key and a certificate signed by
+ * itself are made, for this host's name, localhost and the loopback addresses, good for ten years.
+ */
+int tls_read_or_make(const char *directory, struct tls *ret, struct err *err);
+void tls_fini(struct tls *tls);
+
+#endif

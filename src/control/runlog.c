@@ -1,0 +1,298 @@
+/* runlog.c - writes a run's log and feeds its core. */
+#include "control/runlog.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "control/recall.h"
+#include "control/spools.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/spool.h"
+
+#define TICK_AT_LEAST_NS NS_PER_S /* also when nothing comes: silence is judged too */
+
+struct runlog {
+    struct runlog_settings settings;
+    char path[PATH_MAX], run[64];
+    struct spool_writer *writer;
+    struct recall recall; /* the core, and what it said that is not in the log yet */
+    int64_t ticked_ns;    /* by our clock */
+    int64_t shift_ns;     /* the run's clock minus ours */
+    int64_t tick_mono_ns; /* the newest, by the run's clock: it never goes back */
+    bool dirty;           /* written since the last sync */
+    bool facts_waiting;   /* fed since the last tick */
+    bool told_malformed;
+};
+
+void runlog_close(struct runlog *log)
+{
+    if (!log)
+        return;
+    recall_fini(&log->recall);
+    spool_writer_close(log->writer);
+    free(log);
+}
+
+static void runlog_clean(struct runlog **log)
+{
+    runlog_close(*log);
+}
+
+static void reader_clean(struct spool_reader **reader)
+{
+    spool_reader_close(*reader);
+}
+
+static void observe(const struct runlog *log, const struct frame *frame, bool live)
+{
+    if (log->settings.observe)
+        log->settings.observe(log->settings.arg, frame, live);
+}
+
+/* A frame of our own. */
+static int put_own(struct runlog *log, uint16_t type, const struct buf *payload, struct err *err)
+{
+    struct frame frame = { .type = type,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self,
+                           .number = spool_writer_number(log->writer),
+                           .payload = payload->data,
+                           .payload_bytes = payload->size };
+    int result = spool_put(log->writer, type, payload, err);
+
+    if (result < 0)
+        return result;
+    log->dirty = true;
+    observe(log, &frame, true);
+    return 0;
+}
+
+static int open_writer(struct runlog *log, struct err *err)
+{
+    int64_t deadline_ns = time_mono_ns() + log->settings.lock_wait_ns;
+    int result;
+
+    while ((result = spool_writer_open(log->path, CONTROL_SENDER, &log->writer, err)) == -EBUSY) {
+        struct timespec pause = time_spec(20 * NS_PER_MS);
+
+        if (time_mono_ns() > deadline_ns)
+            return err_wrap(err, result, "another controller is at work on run %s", log->run);
+        nanosleep(&pause, NULL);
+    }
+    return result;
+}
+
+int runlog_write_said(struct runlog *log, struct err *err)
+{
+    const struct said_frame *said;
+
+    while ((said = said_first(&log->recall.said))) {
+        int result = put_own(log, said->type, &said->payload, err);
+
+        if (result < 0)
+            return result;
+        said_drop(&log->recall.said);
+    }
+    return 0;
+}
+
+static int say_hello(struct runlog *log, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_hello hello = {
+        .kind = SENDER_CONTROL,
+        .version = LOCKSTEP_VERSION,
+        .mono_ns = time_mono_ns(),
+        .real_ns = time_real_ns(),
+    };
+
+    memcpy(hello.run, log->recall.run, sizeof(hello.run));
+    if (gethostname(hello.node, sizeof(hello.node) - 1) < 0)
+        hello.node[0] = '\0';
+    fact_hello_put(&payload, &hello);
+    return put_own(log, FRAME_HELLO, &payload, err);
+}
+
+static void recover_tell(const struct runlog *log, const struct spool_reader *reader)
+{
+    const struct recall *recall = &log->recall;
+
+    if (spool_reader_damaged(reader))
+        log_error("%s: %llu damaged bytes skipped", log->path,
+                  (unsigned long long)spool_reader_damaged(reader));
+    if (recall->different + recall->missing)
+        log_error("%s: %llu verdicts or ledgers in it are not what this version says now",
+                  log->path, (unsigned long long)(recall->different + recall->missing));
+    if (recall->ticks)
+        log_info("run %s: went on after %llu facts and %llu ticks", recall->run,
+                 (unsigned long long)recall->facts, (unsigned long long)recall->ticks);
+}
+
+/* Reads the log again: the core gets what it had, and `seen` learns what need not come. */
+static int recover(struct runlog *log, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    struct recall *recall = &log->recall;
+    struct frame frame;
+    int result = spool_reader_open(log->path, &reader, err);
+
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
+        if (frame.sender != recall->self)
+            result = seen_mark(log->settings.seen, &frame);
+        if (result >= 0)
+            result = recall_frame(recall, &frame, err);
+        if (result == -EPROTO) {
+            log_error("%s: %s; going on", log->path, err->text);
+            result = 0;
+        }
+        observe(log, &frame, false);
+    }
+    if (result < 0)
+        return result;
+    if (recall->ticks)
+        runlog_clock(log, recall->tick.mono_ns, recall->tick.real_ns);
+    log->tick_mono_ns = recall->tick.mono_ns;
+    recover_tell(log, reader);
+    return 0;
+}
+
+int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
+{
+    CLEAN(runlog_clean) struct runlog *log = calloc(1, sizeof(*log));
+    int result;
+
+    if (!log)
+        return err_set(err, -ENOMEM, "out of memory");
+    log->settings = *settings;
+    strcpy(log->path, settings->dir->log.text);
+    strcpy(log->run, settings->dir->run);
+    recall_init(&log->recall, log->run);
+    result = open_writer(log, err);
+    if (result == 0)
+        result = recover(log, err);
+    if (result == 0)
+        result = runlog_write_said(log, err);
+    if (result == 0)
+        result = say_hello(log, err);
+    if (result < 0)
+        return result;
+    *ret = TAKE(log);
+    return 0;
+}
+
+/* One line for the first fact that the core does not take; others are only counted. */
+static int feed(struct runlog *log, const struct frame *frame, struct err *err)
+{
+    struct core_counts before, after;
+    int result;
+
+    if (log->told_malformed || !log->recall.core)
+        return recall_fact(&log->recall, frame, err);
+    core_counts(log->recall.core, &before);
+    result = recall_fact(&log->recall, frame, err);
+    core_counts(log->recall.core, &after);
+    if (after.malformed > before.malformed) {
+        log_error(
+            "run %s: frame %llu of type %u is malformed and not judged, others may follow: %s",
+            log->run, (unsigned long long)frame->number, frame->type, err->text);
+        log->told_malformed = true;
+    }
+    return result;
+}
+
+int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err)
+{
+    int result = runlog_write_said(log, err);
+
+    if (result == 0)
+        result = spool_put_frames(log->writer, frame, count, err);
+    if (result < 0)
+        return result;
+    log->dirty = true;
+    log->facts_waiting = true;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        if (seen_mark(log->settings.seen, &frame[i]) < 0)
+            return err_set(err, -ENOMEM, "no memory for one more sender");
+        observe(log, &frame[i], true);
+        result = feed(log, &frame[i], err);
+    }
+    return result;
+}
+
+void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns)
+{
+    int64_t theirs, ours = time_real_ns() - time_mono_ns();
+
+    /* Both say what they take real minus monotonic time for; real time is common to both. */
+    if (!__builtin_sub_overflow(hello_real_ns, hello_mono_ns, &theirs))
+        __builtin_sub_overflow(ours, theirs, &log->shift_ns);
+}
+
+int64_t runlog_mono_ns(const struct runlog *log)
+{
+    int64_t now_ns;
+
+    if (__builtin_add_overflow(time_mono_ns(), log->shift_ns, &now_ns))
+        now_ns = log->tick_mono_ns;
+    return MAX(now_ns, log->tick_mono_ns);
+}
+
+int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_tick tick = { .mono_ns = runlog_mono_ns(log),
+                              .real_ns = time_real_ns(),
+                              .flags = flags };
+    int result = runlog_write_said(log, err);
+
+    if (result < 0)
+        return result;
+    fact_tick_put(&payload, &tick);
+    result = put_own(log, FRAME_TICK, &payload, err);
+    if (result < 0)
+        return result;
+    log->facts_waiting = false;
+    log->ticked_ns = time_mono_ns();
+    log->tick_mono_ns = tick.mono_ns;
+    result = recall_tick(&log->recall, &tick);
+    if (result < 0)
+        return err_set(err, result, "no memory for what the judges said");
+    return runlog_write_said(log, err);
+}
+
+bool runlog_tick_is_due(const struct runlog *log)
+{
+    if (log->facts_waiting)
+        return true;
+    /* After the last tick silence is no news. */
+    return !log->recall.last && time_mono_ns() - log->ticked_ns >= TICK_AT_LEAST_NS;
+}
+
+bool runlog_is_closed(const struct runlog *log)
+{
+    return log->recall.last;
+}
+
+bool runlog_is_dirty(const struct runlog *log)
+{
+    return log->dirty;
+}
+
+int runlog_sync(struct runlog *log, struct err *err)
+{
+    if (!log->dirty)
+        return 0;
+    log->dirty = false;
+    return spool_sync(log->writer, err);
+}
+
+void runlog_counts(const struct runlog *log, struct core_counts *ret)
+{
+    *ret = (struct core_counts){ 0 };
+    if (log->recall.core)
+        core_counts(log->recall.core, ret);
+}

@@ -1,0 +1,56 @@
+/* runlog.h - one run's log and the core behind it: the same for a run of its own and for a site.
+ *
+ * A fact is logged before the core sees it, and a tick before the core gets it: what the core knows
+ * can always be read from the log again (recall.h).  After -errno the log may be tried again, but after
+ * runlog_sync() has failed nobody knows what the disk has: close it and open it again.
+ */
+#ifndef LOCKSTEP_CONTROL_RUNLOG_H
+#define LOCKSTEP_CONTROL_RUNLOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/core.h"
+#include "control/rundir.h"
+#include "control/seen.h"
+#include "core/err.h"
+#include "wire/frame.h"
+
+struct runlog;
+
+struct runlog_settings {
+    const struct rundir *dir;
+    struct seen *seen;    /* gets what is in the log, and later what is taken */
+    int64_t lock_wait_ns; /* a reader may hold the lock for a moment */
+    /* If not NULL: every frame of the log, in its order; `live` when it was not read back. */
+    void (*observe)(void *arg, const struct frame *frame, bool live);
+    void *arg;
+};
+
+/* Reads the log again, completes what a killed one left undone, says hello.  -EBUSY: another
+ * controller has it.
+ */
+int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err);
+void runlog_close(struct runlog *log); /* NULL is fine */
+
+/* Facts that are not in the log yet.  All of them are written, or none. */
+int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err);
+/* What the core said and the log did not take (disk full).  Before anything else is written. */
+int runlog_write_said(struct runlog *log, struct err *err);
+int runlog_tick(struct runlog *log, uint8_t flags, struct err *err);
+/* Facts have come since the last tick, or it was more than a second ago and the books are open. */
+bool runlog_tick_is_due(const struct runlog *log);
+bool runlog_is_closed(const struct runlog *log); /* the books: the newest tick was the last */
+bool runlog_is_dirty(const struct runlog *log);  /* written since the last sync */
+int runlog_sync(struct runlog *log, struct err *err);
+
+/* The run's clock is that of its launcher's node.  Where that is another machine, ticks are given in its
+ * time: what is added to our monotonic clock.
+ */
+void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns);
+int64_t runlog_mono_ns(const struct runlog *log); /* now, by the run's clock */
+
+void runlog_counts(const struct runlog *log, struct core_counts *ret);
+
+#endif

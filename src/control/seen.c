@@ -1,0 +1,59 @@
+/* seen.c - numbers of frames by where they come from. */
+#include "control/seen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/hash.h"
+
+void seen_fini(struct seen *seen)
+{
+    map_fini(&seen->map);
+    free(seen->origin);
+    *seen = (struct seen){ 0 };
+}
+
+static uint64_t *place_of(struct seen *seen, const struct frame *frame)
+{
+    return map_put(&seen->map, hash64_u64(frame->sender, frame->boot), UINT64_MAX);
+}
+
+static int origin_add(struct seen *seen, const struct frame *frame, uint64_t *place)
+{
+    if (seen->count == seen->room) {
+        size_t room = seen->room ? seen->room * 2 : 16;
+        struct seen_origin *grown = realloc(seen->origin, room * sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        seen->origin = grown;
+        seen->room = room;
+    }
+    *place = seen->count;
+    seen->origin[seen->count++] =
+        (struct seen_origin){ .sender = frame->sender, .boot = frame->boot };
+    return 0;
+}
+
+int seen_mark(struct seen *seen, const struct frame *frame)
+{
+    uint64_t *place = place_of(seen, frame);
+
+    if (!place || (*place == UINT64_MAX && origin_add(seen, frame, place) < 0))
+        return -ENOMEM;
+    if (frame->number >= seen->origin[*place].next && frame->number < UINT64_MAX)
+        seen->origin[*place].next = frame->number + 1;
+    return 0;
+}
+
+uint64_t seen_next(const struct seen *seen, uint64_t sender, uint64_t boot)
+{
+    const uint64_t *place = map_get(&seen->map, hash64_u64(sender, boot));
+
+    return place && *place < seen->count ? seen->origin[*place].next : 0;
+}
+
+bool seen_has(const struct seen *seen, const struct frame *frame)
+{
+    return frame->number < seen_next(seen, frame->sender, frame->boot);
+}
