@@ -18,6 +18,7 @@ extern const struct command command_run;
 extern const struct command command_trainer;
 extern const struct command command_bench_probe;
 extern const struct command command_version;
+extern const struct command command_whatif;
 extern const struct command command_why;
 
 const struct command *const *lockstep_commands(void); /* ends with NULL */
