@@ -69,6 +69,11 @@ void core_counts(const struct core *core, struct core_counts *ret)
     ret->unfit_steps = core->court.unfit_steps;
 }
 
+const struct thresholds *core_thresholds(const struct core *core)
+{
+    return &core->court.limits;
+}
+
 /* ---- facts ---- */
 
 static void judge_pending(struct core *core, int64_t now_ns);
@@ -224,6 +229,14 @@ static int feed_exit(struct core *core, struct cut in)
     return result;
 }
 
+static int feed_setting(struct core *core, struct cut in)
+{
+    struct fact_setting fact;
+    int result = fact_setting_get(in, &fact);
+
+    return result < 0 ? result : thresholds_set(&core->court.limits, fact.name, fact.value, NULL);
+}
+
 static int feed_gap(struct core *core, struct cut in)
 {
     struct fact_gap fact;
@@ -305,6 +318,9 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
         break;
     case FRAME_RUN:
         result = feed_run(core, in);
+        break;
+    case FRAME_SETTING:
+        result = feed_setting(core, in);
         break;
     default: /* beats and notes are for people and for judges to come */
         break;

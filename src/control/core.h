@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/err.h"
+#include "judge/thresholds.h"
 #include "wire/facts.h"
 #include "wire/frame.h"
 
@@ -34,6 +35,8 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err);
  */
 void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit,
                void *arg);
+
+const struct thresholds *core_thresholds(const struct core *core);
 
 struct core_counts { /* for the log and `why --json` */
     uint64_t frames, malformed, steps_whole, steps_partial, gap_records, gap_steps, unfit_steps;

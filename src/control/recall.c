@@ -102,6 +102,9 @@ int recall_fact(struct recall *recall, const struct frame *frame, struct err *er
     recall_close_tick(recall);
     recall->facts++;
     recall->last = false;
+    /* Only the controller changes thresholds; an agent that tries is not heard. */
+    if (frame->type == FRAME_SETTING && frame->sender != recall->self)
+        return 0;
     result = core_feed(recall->core, frame, err);
     /* Anything else is the fact's fault and was counted.  It is in the log already: if it stopped us, it
      * would stop every later start, too.
@@ -162,6 +165,8 @@ int recall_frame(struct recall *recall, const struct frame *frame, struct err *e
         if (recall_tick(recall, &tick) < 0)
             return err_set(err, -ENOMEM, "run %s: no memory to judge it", recall->run);
         return 0;
+    case FRAME_SETTING:
+        return recall_fact(recall, frame, err);
     case FRAME_VERDICT:
     case FRAME_LEDGER:
         recall_said(recall, frame);

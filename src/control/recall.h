@@ -2,8 +2,9 @@
  *
  * The log is: any number of facts, then a TICK in the controller's name, then what the core said at
  * that tick (verdicts, ledgers, in order), then again facts.  The controller's HELLOs may stand
- * anywhere but between a TICK and what was said at it; the first gives the run's name.  To read it
- * again: feed each frame that is not the controller's; at a TICK call core_tick() with what it
+ * anywhere but between a TICK and what was said at it; the first gives the run's name.  Its SETTINGs
+ * stand where facts do.  To read it
+ * again: feed each frame that is not the controller's, and its SETTINGs; at a TICK call core_tick() with what it
  * says; what comes out must be the frames that follow.
  *
  * What the core said and the log does not have yet stays in `said`: a controller that was killed

@@ -12,14 +12,14 @@
 #include "judge/learn.h"
 #include "judge/ledger.h"
 
-#define CLOSE_AFTER_STEPS 8 /* not seen for so long: it is over */
-#define LEARN_RANKS 64      /* a step teaches from at most so many ranks */
+#define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 
 int court_init(struct court *court, const char *run)
 {
     int result;
 
     *court = (struct court){ 0 };
+    thresholds_default(&court->limits);
     snprintf(court->model.run, sizeof(court->model.run), "%s", run);
     result = splitter_create(&court->splitter);
     if (result == 0)
@@ -207,7 +207,7 @@ static void docket_age(struct court *court, const struct past_step *past)
 
         if (!entry->open || entry->verdict.kind == VERDICT_CRASH)
             continue;
-        if (past->step > entry->seen_step + CLOSE_AFTER_STEPS) {
+        if (past->step > entry->seen_step + (uint64_t)court->limits.verdict_close_after) {
             entry->open = false;
             entry->changed = true;
             entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
@@ -245,6 +245,7 @@ static void step_learn(struct court *court, const struct whole *whole)
 static void step_replay(struct court *court, const struct whole *whole, struct past_step *past)
 {
     court->program_ready = false;
+    program_fit_share(court->program, court->limits.replay_fit_share);
     if (program_load(court->program, &court->model, whole, court->splitter) == 0) {
         past->measured_ns = program_measured_ns(court->program);
         court->program_ready = program_fits(court->program);

@@ -11,6 +11,7 @@
 #include "judge/model.h"
 #include "judge/program.h"
 #include "judge/split.h"
+#include "judge/thresholds.h"
 #include "wire/verdict.h"
 
 #define DOCKET_MAX 256
@@ -34,6 +35,7 @@ struct docket {
 struct ledger_book; /* ledger.h */
 
 struct court {
+    struct thresholds limits;
     struct model model;
     struct splitter *splitter;
     struct program *program;

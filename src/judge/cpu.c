@@ -12,27 +12,20 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define STEPS 4 /* looked at ... */
-#define ABOVE 1 /* ... of which two must be bad: scarce cpus do not hurt every step alike */
-#define PRESSURE_LEAST 0.04 /* share of time without a cpu, above the typical */
-#define PRESSURE_TIMES 2.0  /* ... and so many times the typical */
-#define SLOWER 1.06         /* period against the typical period */
-#define HOST_SHARE 0.4      /* of the slowdown must be host time that devices waited for */
-#define WORST_SHARE 0.5     /* of the worst node's pressure: where all suffer, the worst is named */
-#define STRONG_LEAST 0.25   /* pressure so high, above typical, in three of these steps ... */
-#define STRONG_ABOVE 2
-#define STRONG_SLOWER 1.10 /* ... that one slow step is enough, wherever its time went */
-#define STAY 0.5           /* an open verdict stays while half of that remains */
+#define STEPS 4        /* looked at ... */
+#define ABOVE 1        /* ... of which two must be bad: scarce cpus do not hurt every step alike */
+#define STRONG_ABOVE 2 /* a pressure that is there in three of them: one slow step is enough */
 
 static bool node_is_starved(const struct court *court, uint32_t node, double scale,
                             double excess_ms)
 {
     const struct node_typical *typical = &court->history.typical[node];
     struct node_typical now = history_node(&court->history, node, STEPS, ABOVE);
+    const struct thresholds *limits = &court->limits;
 
-    return (now.pressure - typical->pressure) > PRESSURE_LEAST * scale &&
-           now.pressure > typical->pressure * (1 + (PRESSURE_TIMES - 1) * scale) &&
-           (now.host_ms - typical->host_ms) > HOST_SHARE * scale * excess_ms;
+    return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
+           now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
+           (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms;
 }
 
 /* A quota bites in some steps and spares others, but its pressure is there in all of them. */
@@ -40,11 +33,12 @@ static bool node_is_strangled(const struct court *court, uint32_t node)
 {
     const struct node_typical *typical = &court->history.typical[node];
     struct node_typical now = history_node(&court->history, node, STEPS, STRONG_ABOVE);
+    const struct thresholds *limits = &court->limits;
 
-    return now.pressure - typical->pressure > STRONG_LEAST &&
-           now.pressure > typical->pressure * PRESSURE_TIMES &&
+    return now.pressure - typical->pressure > limits->cpu_strong_least &&
+           now.pressure > typical->pressure * limits->cpu_pressure_times &&
            history_period_above_ms(&court->history, STEPS, 0) >
-               court->history.base_period_ms * STRONG_SLOWER;
+               court->history.base_period_ms * limits->cpu_strong_slower;
 }
 
 /* The highest pressure of all nodes, above its typical. */
@@ -135,26 +129,28 @@ static struct entry *node_entry(const struct court *court, uint32_t node)
 static void cpu_step(struct court *court)
 {
     const struct history *history = &court->history;
+    const struct thresholds *limits = &court->limits;
     double excess, worst;
 
     if (history->base_period_ms == 0)
         return;
     excess = MAX(0, history_period_above_ms(history, STEPS, ABOVE) - history->base_period_ms);
     worst = worst_pressure(court);
-    if (worst < PRESSURE_LEAST * STAY)
+    if (worst < limits->cpu_pressure_least * limits->cpu_stay_share)
         return;
     for (uint32_t node = 0; node < court->model.nodes; node++) {
         struct node_typical now = history_node(history, node, STEPS, ABOVE);
         double above = now.pressure - history->typical[node].pressure, scale;
         struct entry *open;
 
-        if (above < PRESSURE_LEAST * STAY || above < WORST_SHARE * worst)
+        if (above < limits->cpu_pressure_least * limits->cpu_stay_share ||
+            above < limits->cpu_worst_share * worst)
             continue;
         open = node_entry(court, node);
-        scale = open ? STAY : 1;
+        scale = open ? limits->cpu_stay_share : 1;
         if (!node_is_strangled(court, node) &&
             (!node_is_starved(court, node, scale, excess) ||
-             excess < history->base_period_ms * (SLOWER - 1) * scale))
+             excess < history->base_period_ms * (limits->cpu_slower - 1) * scale))
             continue;
         if (open) {
             open->seen_step = history_back(history, 0)->step;

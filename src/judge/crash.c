@@ -8,8 +8,7 @@
 #include "core/clean.h"
 #include "judge/ledger.h"
 
-#define SETTLE_NS INT64_C(1000000000) /* exits that belong together come within this */
-#define SAME_NS 50000000              /* seen within this: which was first cannot be told by time */
+#define SAME_NS 50000000 /* seen within this: which was first cannot be told by time */
 
 static bool is_bad(const struct fact_exit *fact)
 {
@@ -96,10 +95,11 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
 {
     const struct fact_exit *culprit = court->crash_told ? NULL : first_bad(court);
     struct verdict draft = { .kind = VERDICT_CRASH };
+    int64_t settle_ns = (int64_t)(court->limits.crash_settle * 1e9);
     struct entry *entry;
     bool fresh;
 
-    if (!culprit || (!over && now_ns - culprit->mono_ns < SETTLE_NS))
+    if (!culprit || (!over && now_ns - culprit->mono_ns < settle_ns))
         return;
     court->crash_told = true;
     draft.layer = (uint8_t)layer_of(culprit->status);

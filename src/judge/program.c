@@ -9,8 +9,8 @@
 #include "core/hash.h"
 #include "judge/median.h"
 #include "judge/program_parts.h"
+#include "judge/thresholds.h"
 
-#define FIT_SHARE 0.02
 #define LARGE_OPS 1000000 /* from here on a program is built anew only when it must be */
 
 int program_create(struct program **ret)
@@ -19,6 +19,7 @@ int program_create(struct program **ret)
 
     if (!program)
         return -ENOMEM;
+    program->fit_share = thresholds_find("replay.fit-share")->value;
     *ret = program;
     return 0;
 }
@@ -173,11 +174,16 @@ int64_t program_replayed_ns(struct program *program)
     return program->replayed;
 }
 
+void program_fit_share(struct program *program, double share)
+{
+    program->fit_share = share;
+}
+
 bool program_fits(struct program *program)
 {
     int64_t off = llabs(program_replayed_ns(program) - program->measured);
 
-    return program->measured > 0 && (double)off <= (double)program->measured * FIT_SHARE;
+    return program->measured > 0 && (double)off <= (double)program->measured * program->fit_share;
 }
 
 static bool op_is_local(const struct op_form *op)

@@ -25,7 +25,8 @@ const char *program_trouble(
 /* The step's period: from the last rank's begin to the last rank's end. */
 int64_t program_measured_ns(const struct program *program); /* as it was */
 int64_t program_replayed_ns(struct program *program);       /* replay of the measured durations */
-bool program_fits(struct program *program);                 /* the two within 2 % */
+bool program_fits(struct program *program); /* the two within the share that was set */
+void program_fit_share(struct program *program, double share); /* of the measured period */
 
 /* Period had every rank done its local work as its peers typically do. */
 int64_t program_ideal_ns(struct program *program);

@@ -26,13 +26,8 @@ static const struct rule {
     { 18, 0.035, 4 },
 };
 
-#define WARM_UP_STEPS 2      /* the first steps of an attempt are never typical */
-#define LEAST_HISTORY 5      /* steps before anybody is suspected */
-#define LEAST_EXCESS_MS 0.3f /* nothing finer is anyone's business */
-#define COST_SHARE 0.01      /* below this share of the step a straggler is not worth a word */
-#define STAY_SHARE 0.6 /* an open verdict stays while this share of the lowest limit remains */
-#define CPU_SHARE 0.4  /* of the excess spent ready to run but without a cpu: layer cpu */
-#define ONE_PHASE 0.85 /* of the excess in one phase: that phase's code */
+#define WARM_UP_STEPS 2 /* the first steps of an attempt are never typical */
+#define ONE_PHASE 0.85  /* of the excess in one phase: that phase's code */
 
 static int64_t part_compute(const struct rank_split *split)
 {
@@ -131,11 +126,13 @@ static const struct rule *broken_rule(const struct court *court, uint32_t rank)
 {
     const struct history *history = &court->history;
     const struct past_step *past = history_back(history, 0);
+    const struct thresholds *limits = &court->limits;
 
-    if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= LEAST_EXCESS_MS)
+    if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= limits->straggler_least_excess)
         return NULL;
     for (size_t i = 0; i < COUNT(rules); i++) {
-        if (history->count < rules[i].steps + WARM_UP_STEPS || history->count < LEAST_HISTORY)
+        if (history->count < rules[i].steps + WARM_UP_STEPS ||
+            history->count < limits->straggler_least_history)
             return NULL;
         if (breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
             breaks(court, SERIES_COMPUTE, rank, &rules[i]))
@@ -148,7 +145,7 @@ static bool still_slow(const struct court *court, uint32_t rank)
 {
     double least = rules[COUNT(rules) - 1].share * history_typical_ms(&court->history, rank, 5);
 
-    return excess_ms(court, rank, 5) > STAY_SHARE * least;
+    return excess_ms(court, rank, 5) > court->limits.straggler_stay_share * least;
 }
 
 /* ---- the verdict ---- */
@@ -160,7 +157,7 @@ static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t step
     double starved = history_part_ms(history, rank, steps, part_starved) -
                      history_peers_ms(history, &court->model, rank, steps, part_starved, &peers);
 
-    if (starved > CPU_SHARE * excess)
+    if (starved > court->limits.straggler_cpu_share * excess)
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) > 0.5 * excess)
         return LAYER_GPU;
@@ -408,10 +405,12 @@ static void straggler_step(struct court *court)
 {
     CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
     struct suspects suspects = { .flag = flag };
-    double least = COST_SHARE * history_period_ms(&court->history, 5), all;
+    const struct thresholds *limits = &court->limits;
+    double least = limits->straggler_cost_share * history_period_ms(&court->history, 5), all;
     bool covered;
 
-    if (!flag || (court->history.lengths_vary && court->history.count < LEAST_HISTORY + 3))
+    if (!flag ||
+        (court->history.lengths_vary && court->history.count < limits->straggler_least_history + 3))
         return; /* lengths differ and it is not known yet what they explain */
     covered = suspects_gather(court, &suspects);
     if (suspects.count == 0)

@@ -177,6 +177,14 @@ struct fact_tick {
     uint8_t flags; /* enum tick_flag */
 };
 
+/* From here in the log on the judges use this value of a threshold. */
+struct fact_setting {
+    int64_t real_ns; /* when it was changed */
+    double value;
+    char name[FACT_NAME]; /* "straggler.cost-share" */
+    char who[FACT_NAME];  /* who changed it: a settings file, or whose token it was */
+};
+
 /* Where every allocated GPU-second went: each lands in exactly one bucket, so the sum is
  * ranks × wall time.  All are measured; only `unattributed` is a remainder.
  */
@@ -256,6 +264,8 @@ void fact_run_put(struct buf *out, const struct fact_run *fact);
 int fact_run_get(struct cut in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);
 int fact_tick_get(struct cut in, struct fact_tick *ret);
+void fact_setting_put(struct buf *out, const struct fact_setting *fact);
+int fact_setting_get(struct cut in, struct fact_setting *ret);
 /* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are
  * merged by.  0: it does not say, or the payload is short.
  */

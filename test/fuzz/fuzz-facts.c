@@ -56,6 +56,7 @@ READ_WRITE_READ(struct fact_gap, fact_gap_get, fact_gap_put, nothing_fini)
 READ_WRITE_READ(struct fact_note, fact_note_get, fact_note_put, nothing_fini)
 READ_WRITE_READ(struct fact_run, fact_run_get, fact_run_put, nothing_fini)
 READ_WRITE_READ(struct fact_tick, fact_tick_get, fact_tick_put, nothing_fini)
+READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
 /* A verdict without evidence is a bug of ours, so writing asserts; from outside it is refused. */
@@ -110,13 +111,14 @@ static void (*const tries[])(struct cut in) = {
     [FRAME_TICK] = try_fact_tick_get,
     [FRAME_VERDICT] = try_verdict_get,
     [FRAME_LEDGER] = try_ledger_get,
+    [FRAME_SETTING] = try_fact_setting_get,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned kind = size ? data[0] % FRAME_TYPE_COUNT : 0;
 
-    if (kind) {
+    if (kind && tries[kind]) {
         fact_when((uint16_t)kind, cut_of(data + 1, size - 1));
         tries[kind](cut_of(data + 1, size - 1));
     }

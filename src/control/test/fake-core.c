@@ -14,6 +14,7 @@ struct core {
     uint64_t hash; /* of everything fed */
     uint64_t steps, judged, fed, told;
     struct core_counts counts;
+    struct thresholds limits;
 };
 
 int core_create(const char *run, struct core **ret)
@@ -23,6 +24,7 @@ int core_create(const char *run, struct core **ret)
     if (!core)
         return -ENOMEM;
     snprintf(core->run, sizeof(core->run), "%s", run);
+    thresholds_default(&core->limits);
     *ret = core;
     return 0;
 }
@@ -30,6 +32,11 @@ int core_create(const char *run, struct core **ret)
 void core_destroy(struct core *core)
 {
     free(core);
+}
+
+const struct thresholds *core_thresholds(const struct core *core)
+{
+    return &core->limits;
 }
 
 int core_feed(struct core *core, const struct frame *frame, struct err *err)

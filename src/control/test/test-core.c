@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,6 +163,62 @@ static void a_run_with_a_slow_and_a_killed_rank_is_explained(void **state)
 /* Another order in which each sender's frames keep theirs, and nobody runs ahead of a marker that
  * the launcher's attempts are.
  */
+static int set(struct core *core, const char *name, double value)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_setting fact = { .value = value, .who = "test" };
+    struct lab_frame frame = { .type = FRAME_SETTING };
+
+    snprintf(fact.name, sizeof(fact.name), "%s", name);
+    fact_setting_put(&payload, &fact);
+    frame.payload = payload.data;
+    frame.bytes = (uint32_t)payload.size;
+    return feed(core, &frame);
+}
+
+static bool says_straggler(const char *name, double value)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct said said = { 0 };
+    struct core *core;
+    bool found = false;
+
+    record(&frames, false);
+    assert_int_equal(core_create("test", &core), 0);
+    if (name)
+        assert_int_equal(set(core, name, value), 0);
+    for (size_t i = 0; i < frames.count; i++) {
+        feed(core, &frames.frame[i]);
+        if (i % 8 == 7)
+            tick(core, 1000 + 50 * (int64_t)(i / 8), false, &said);
+    }
+    for (uint32_t i = 0; i < said.verdicts; i++)
+        found |= said.verdict[i].kind == VERDICT_STRAGGLER;
+    core_destroy(core);
+    buf_fini(&said.bytes);
+    return found;
+}
+
+static void a_setting_changes_what_is_worth_a_word(void **state)
+{
+    struct core_counts counts;
+    struct core *core;
+
+    (void)state;
+    assert_true(says_straggler(NULL, 0));
+    assert_false(says_straggler("straggler.cost-share", 0.9));
+    assert_false(says_straggler("straggler.least-excess", 60000));
+    assert_int_equal(core_create("test", &core), 0);
+    assert_int_equal(set(core, "straggler.cost-share", 0.25), 0);
+    assert_true(core_thresholds(core)->straggler_cost_share == 0.25);
+    assert_true(set(core, "straggler.cost-share", 1.25) < 0);
+    assert_true(set(core, "no.such", 1) < 0);
+    assert_true(core_thresholds(core)->straggler_cost_share == 0.25);
+    core_counts(core, &counts);
+    assert_int_equal(counts.malformed, 2);
+    core_destroy(core);
+}
+
 static void shuffle(const struct lab_frames *from, struct rand *rand, struct lab_frames *to)
 {
     CLEAN(free_clean) bool *taken = calloc(from->count, sizeof(*taken));
@@ -512,6 +569,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_with_a_slow_and_a_killed_rank_is_explained),
+        cmocka_unit_test(a_setting_changes_what_is_worth_a_word),
         cmocka_unit_test(any_interleaving_of_senders_gives_the_same_verdicts),
         cmocka_unit_test(the_same_frames_and_ticks_give_the_same_bytes),
         cmocka_unit_test(frames_that_come_twice_change_nothing),

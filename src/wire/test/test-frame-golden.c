@@ -1,7 +1,9 @@
 /* test-frame-golden.c - the frames' format cannot change unnoticed.
  *
- * test-frame-golden BIN            the bytes in BIN are made again as they are, and read as they were
- * test-frame-golden --make BIN     writes BIN (a new version gets a new name, old files stay)
+ * test-frame-golden BIN [TYPE]        the bytes in BIN are made again as they are, and read as they were
+ * test-frame-golden --make BIN TYPE   writes BIN (a new version gets a new name, old files stay)
+ *
+ * Without TYPE: all types that the first version had.  Later ones have files of their own.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -101,6 +103,9 @@ static const struct fact_run run = { .event = RUN_ATTEMPT_END,
                                      .real_ns = REAL,
                                      .text = "rank 3: killed" };
 static const struct fact_tick tick = { .mono_ns = MONO, .real_ns = REAL, .flags = TICK_LAST };
+static const struct fact_setting setting = {
+    .real_ns = REAL, .value = 0.025, .name = "straggler.cost-share", .who = "admin"
+};
 static const struct ledger ledger = {
     .ranks = 8,
     .wall_seconds = 100.5,
@@ -210,14 +215,20 @@ static void put_payload(struct buf *out, uint16_t type)
         return verdict_put(out, &verdict);
     case FRAME_LEDGER:
         return ledger_put(out, &ledger);
+    case FRAME_SETTING:
+        return fact_setting_put(out, &setting);
     default:
         abort(); /* a new type needs its frame here */
     }
 }
 
-static void golden_write(struct buf *out)
+struct range {
+    uint16_t first, last; /* types */
+};
+
+static void golden_write(struct buf *out, struct range range)
 {
-    for (uint16_t type = FRAME_HELLO; type < FRAME_TYPE_COUNT; type++) {
+    for (uint16_t type = range.first; type <= range.last; type++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
         struct frame frame = { .type = type,
                                .version = FRAME_VERSION,
@@ -309,14 +320,16 @@ static bool same_payload(uint16_t type, struct cut in)
         SAME(fact_tick, struct fact_tick);
     case FRAME_VERDICT:
         SAME(verdict, struct verdict);
+    case FRAME_SETTING:
+        SAME(fact_setting, struct fact_setting);
     default:
         SAME(ledger, struct ledger);
     }
 }
 
-static int golden_read(const unsigned char *bytes, size_t size)
+static int golden_read(const unsigned char *bytes, size_t size, struct range range)
 {
-    uint16_t expect = FRAME_HELLO;
+    uint16_t expect = range.first;
     int bad = 0;
 
     for (size_t at = 0; at < size; expect++) {
@@ -332,10 +345,10 @@ static int golden_read(const unsigned char *bytes, size_t size)
             break;
         at += (size_t)used;
     }
-    return bad || expect != FRAME_TYPE_COUNT;
+    return bad || expect != range.last + 1;
 }
 
-static int golden_check(const char *path)
+static int golden_check(const char *path, struct range range)
 {
     static unsigned char want[ROOM];
     CLEAN(file_clean) FILE *file = fopen(path, "rb");
@@ -347,18 +360,18 @@ static int golden_check(const char *path)
         perror(path);
         return 1;
     }
-    golden_write(&have);
+    golden_write(&have, range);
     same = have.size == size && memcmp(have.data, want, size) == 0;
     printf("%sok - frames are written as they always were\n", same ? "" : "not ");
-    return golden_read(want, size) || !same;
+    return golden_read(want, size, range) || !same;
 }
 
-static int golden_make(const char *path)
+static int golden_make(const char *path, struct range range)
 {
     CLEAN(file_clean) FILE *file = fopen(path, "wbx");
     CLEAN(buf_fini) struct buf bytes = { 0 };
 
-    golden_write(&bytes);
+    golden_write(&bytes, range);
     if (!file || fwrite(bytes.data, 1, bytes.size, file) != bytes.size) {
         perror(path);
         return 1;
@@ -368,11 +381,15 @@ static int golden_make(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--make") == 0)
-        return golden_make(argv[2]);
-    if (argc != 2) {
-        fprintf(stderr, "usage: test-frame-golden [--make] BIN\n");
+    bool make = argc > 1 && strcmp(argv[1], "--make") == 0;
+    int at = make ? 2 : 1;
+    struct range range = { FRAME_HELLO, FRAME_LEDGER };
+
+    if (argc < at + 1 || argc > at + 2) {
+        fprintf(stderr, "usage: test-frame-golden [--make] BIN [TYPE]\n");
         return 2;
     }
-    return golden_check(argv[1]);
+    if (argc == at + 2)
+        range.first = range.last = (uint16_t)strtoul(argv[at + 1], NULL, 10);
+    return make ? golden_make(argv[at], range) : golden_check(argv[at], range);
 }

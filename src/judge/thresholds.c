@@ -1,0 +1,83 @@
+/* thresholds.c - the table: what each number means, and why it is what it is. */
+#include "judge/thresholds.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct thresholds, field)
+
+/* clang-format off */
+const struct threshold thresholds_table[] = {
+    { "straggler.least-history", AT(straggler_least_history), 5, 3, 1000, "steps",
+      "before so many steps of an attempt nobody is suspected: the first ones are never typical" },
+    { "straggler.least-excess", AT(straggler_least_excess), 0.3, 0, 60000, "ms",
+      "nothing finer is anyone's business: clocks and 16-bit times are not much better" },
+    { "straggler.cost-share", AT(straggler_cost_share), 0.01, 0, 1, "share",
+      "of the step; a straggler that costs everybody less is not worth a word" },
+    { "straggler.stay-share", AT(straggler_stay_share), 0.6, 0, 1, "share",
+      "of the lowest limit: an open verdict stays while so much remains, or it would come and go" },
+    { "straggler.cpu-share", AT(straggler_cpu_share), 0.4, 0, 1, "share",
+      "of the excess spent ready to run but without a cpu: then the layer is cpu" },
+    { "cpu.pressure-least", AT(cpu_pressure_least), 0.04, 0, 1, "share",
+      "of time ready to run but without a cpu, above the node's typical share" },
+    { "cpu.pressure-times", AT(cpu_pressure_times), 2, 1, 1000, "times",
+      "the node's typical share: machines that are always a little short are not news" },
+    { "cpu.slower", AT(cpu_slower), 1.06, 1, 100, "times",
+      "the typical period: without slower steps scarce cpus hurt nobody" },
+    { "cpu.host-share", AT(cpu_host_share), 0.4, 0, 1, "share",
+      "of the slowdown that must be host time which devices waited for" },
+    { "cpu.worst-share", AT(cpu_worst_share), 0.5, 0, 1, "share",
+      "of the worst node's pressure: where all suffer, the worst are named" },
+    { "cpu.strong-least", AT(cpu_strong_least), 0.25, 0, 1, "share",
+      "of time without a cpu: so high that one slow step is enough" },
+    { "cpu.strong-slower", AT(cpu_strong_slower), 1.10, 1, 100, "times",
+      "the typical period, in that one step" },
+    { "cpu.stay-share", AT(cpu_stay_share), 0.5, 0, 1, "share",
+      "of these limits: an open verdict stays while so much remains" },
+    { "crash.settle", AT(crash_settle), 1, 0, 600, "s",
+      "exits that belong together come within this; waiting longer only delays the verdict" },
+    { "verdict.close-after", AT(verdict_close_after), 8, 1, 100000, "steps",
+      "a fault that has not been seen for so long is over" },
+    { "replay.fit-share", AT(replay_fit_share), 0.02, 0.0001, 0.5, "share",
+      "of the step by which its replay may differ; beyond it nothing is blamed or priced" },
+    { .name = NULL },
+};
+/* clang-format on */
+
+static double *threshold_at(struct thresholds *thresholds, const struct threshold *row)
+{
+    return (double *)((char *)thresholds + row->offset);
+}
+
+void thresholds_default(struct thresholds *ret)
+{
+    for (const struct threshold *row = thresholds_table; row->name; row++)
+        *threshold_at(ret, row) = row->value;
+}
+
+const struct threshold *thresholds_find(const char *name)
+{
+    for (const struct threshold *row = thresholds_table; row->name; row++) {
+        if (strcmp(row->name, name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+double thresholds_get(const struct thresholds *thresholds, const struct threshold *row)
+{
+    return *(const double *)((const char *)thresholds + row->offset);
+}
+
+int thresholds_set(struct thresholds *thresholds, const char *name, double value, struct err *err)
+{
+    const struct threshold *row = thresholds_find(name);
+
+    if (!row)
+        return err_set(err, -ENOENT, "no threshold '%s'", name);
+    if (!(value >= row->low && value <= row->high)) /* no number at all is refused, too */
+        return err_set(err, -ERANGE, "threshold %s %g: expected %g to %g %s", name, value, row->low,
+                       row->high, row->unit);
+    *threshold_at(thresholds, row) = value;
+    return 0;
+}

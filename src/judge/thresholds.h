@@ -1,0 +1,37 @@
+/* thresholds.h - from which numbers on the judges speak: one table for files, the API and the page.
+ *
+ * A court has its own copy, set to the defaults; a FRAME_SETTING in the log changes one of them, so that
+ * a replay judges every step by what held when it was first judged.
+ */
+#ifndef LOCKSTEP_JUDGE_THRESHOLDS_H
+#define LOCKSTEP_JUDGE_THRESHOLDS_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+
+struct thresholds { /* thresholds.c says what each means, and why it is what it is */
+    double straggler_least_history, straggler_least_excess, straggler_cost_share;
+    double straggler_stay_share, straggler_cpu_share;
+    double cpu_pressure_least, cpu_pressure_times, cpu_slower, cpu_host_share, cpu_worst_share;
+    double cpu_strong_least, cpu_strong_slower, cpu_stay_share;
+    double crash_settle, verdict_close_after, replay_fit_share;
+};
+
+struct threshold {
+    const char *name; /* "straggler.cost-share"; NULL ends the table */
+    size_t offset;    /* in struct thresholds */
+    double value;     /* unless somebody changes it */
+    double low, high; /* inclusive; beyond them the judge would say nothing, or anything */
+    const char *unit; /* "share", "times", "steps", "ms", "s" */
+    const char *why;
+};
+extern const struct threshold thresholds_table[];
+
+void thresholds_default(struct thresholds *ret);
+const struct threshold *thresholds_find(const char *name); /* NULL: there is none */
+double thresholds_get(const struct thresholds *thresholds, const struct threshold *row);
+/* -ENOENT: no such name; -ERANGE: out of bounds; the sentence says what there is. */
+int thresholds_set(struct thresholds *thresholds, const char *name, double value, struct err *err);
+
+#endif
