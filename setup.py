@@ -1,0 +1,87 @@
+"""The half of the Python package that pyproject.toml cannot say: the library, and the wheel's tag.
+
+liblockstep.so needs libc only, so a C compiler is all it takes, and one wheel serves every Python of
+an architecture.  $LOCKSTEP_LIB names one that is built already; $CC another compiler than cc.
+"""
+import glob
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.dist import Distribution
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SONAME = "liblockstep.so.0"
+ROOMS = ("probe", "wire", "core")  # libc only, all of them; the linker keeps what is used
+FLAGS = ("-std=gnu17 -O2 -g -fPIC -D_GNU_SOURCE -fvisibility=hidden -ffunction-sections "
+         "-fdata-sections -shared -Wl,--gc-sections -Wl,-z,nodelete -Wl,-z,defs").split()
+
+
+def compile_library(out):
+    with open(os.path.join(HERE, "meson.build")) as file:
+        version = re.search(r"version: '([^']*)'", file.read()).group(1)
+    names = os.path.join(HERE, "src", "probe", "liblockstep.map")
+    sources = [path for room in ROOMS for path in sorted(glob.glob(
+        os.path.join(HERE, "src", room, "*.c")))]
+    command = shlex.split(os.environ.get("CC", "cc")) + FLAGS + [
+        '-DLOCKSTEP_VERSION="%s"' % version, "-I" + os.path.join(HERE, "src"),
+        "-I" + os.path.join(HERE, "include"), "-Wl,--version-script=" + names,
+        "-Wl,-soname," + SONAME, "-o", out] + sources
+    try:
+        subprocess.run(command, check=True)
+    except FileNotFoundError:
+        raise SystemExit("lockstep: no C compiler '%s': install one (apt install gcc libc6-dev), or "
+                         "name a built library in LOCKSTEP_LIB" % command[0]) from None
+
+
+def tag_of(library):
+    """The oldest libc that has all the library asks for, as wheels say it."""
+    machine = sysconfig.get_platform().split("-", 1)[1].replace("-", "_").replace(".", "_")
+    with open(library, "rb") as file:
+        minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", file.read())]
+    if not minors:
+        return "linux_" + machine
+    return "manylinux_2_%d_%s" % (max([17] + minors), machine)
+
+
+class BuildWithLibrary(build_py):
+    def run(self):
+        shutil.rmtree(os.path.join(self.build_lib, "lockstep"), ignore_errors=True)  # of another day
+        super().run()
+        out = os.path.join(self.build_lib, "lockstep", SONAME)
+        os.makedirs(os.path.dirname(out), exist_ok=True)
+        given = os.environ.get("LOCKSTEP_LIB")
+        if given:
+            shutil.copyfile(given, out)
+            os.chmod(out, 0o755)
+        else:
+            compile_library(out)
+
+
+class AnyPythonWheel(bdist_wheel):
+    def finalize_options(self):
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self):
+        built = self.get_finalized_command("build_py").build_lib
+        return "py3", "none", tag_of(os.path.join(built, "lockstep", SONAME))
+
+
+class WithLibrary(Distribution):
+    def has_ext_modules(self):
+        return True  # into the architecture's directory
+
+
+setup(distclass=WithLibrary, cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": AnyPythonWheel},
+      options={"build": {"build_base": "build-python"}})  # build/ is Meson's
