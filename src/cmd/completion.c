@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
+#include "cmd/settings.h"
 #include "core/clean.h"
 
 /* Rows of a command, hidden ones left out, then those that every command has. */
@@ -301,7 +302,7 @@ static void completion_fish(void)
     }
 }
 
-/* command NAME SUMMARY; option COMMAND NAME LETTER VALUE ENVIRONMENT HELP; "-" where there is none */
+/* threshold NAME DEFAULT LOW HIGH UNIT WHY; command NAME SUMMARY; option COMMAND NAME LETTER VALUE ENVIRONMENT HELP; "-" where there is none */
 static void completion_table(void)
 {
     const struct command *command;
@@ -314,6 +315,9 @@ static void completion_table(void)
                    opt->letter ? opt->letter : '-', opt->arg ? opt->arg : "-",
                    opt->env ? opt->env : "-", opt->help);
     }
+    for (const struct threshold *row = thresholds_table; row->name; row++)
+        printf("threshold\t%s\t%g\t%g\t%g\t%s\t%s\n", row->name, row->value, row->low, row->high,
+               row->unit, row->why);
 }
 
 /* A settings file with everything in it, commented out: what stands behind one '#' is a setting. */
@@ -337,6 +341,9 @@ static void completion_settings(void)
             printf("#  %s: %s\n", opt->name, opt->arg ? opt->arg : "no");
         }
     }
+    puts("\n## from which numbers on the judges speak\n#" SETTINGS_JUDGE ":");
+    for (const struct threshold *row = thresholds_table; row->name; row++)
+        printf("  ## %s: %s\n#  %s: %g\n", row->unit, row->why, row->name, row->value);
 }
 
 static const struct {

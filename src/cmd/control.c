@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
+#include "cmd/settings.h"
 #include "control/server.h"
 #include "core/time.h"
 
@@ -23,6 +24,7 @@ static const struct opt control_opts[] = {
 static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS };
+    struct thresholds limits;
     struct err err = { "" };
     int first = opt_parse(&command_control, argc, argv, &settings);
     int result;
@@ -38,9 +40,14 @@ static int control_run(int argc, char **argv)
                                    : "--run-dir DIR: expected the directory of a run");
         return 2;
     }
-    result = server_run(
-        &(struct server_settings){ .run_dir = settings.run_dir, .tick_ns = settings.tick_ns },
-        &err);
+    if (settings_thresholds(&command_control, argc, argv, &limits, &err) < 0) {
+        log_error("%s", err.text);
+        return 2;
+    }
+    result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,
+                                                   .tick_ns = settings.tick_ns,
+                                                   .thresholds = &limits },
+                        &err);
     if (result == 0)
         return 0;
     log_error("%s", err.text);

@@ -36,6 +36,7 @@ static int settings_unknown(const struct conf *conf, const struct conf_entry *en
         if (!list[i]->hidden)
             near_offer(&near, list[i]->name);
     }
+    near_offer(&near, SETTINGS_JUDGE);
     if (near.best)
         return conf_error(conf, entry->at, err, "unknown section '%s'; did you mean '%s'?",
                           entry->section, near.best);
@@ -44,8 +45,65 @@ static int settings_unknown(const struct conf *conf, const struct conf_entry *en
                       entry->section);
 }
 
+static int settings_unknown_threshold(const struct conf *conf, const struct conf_entry *entry,
+                                      struct err *err)
+{
+    struct near near = { .typed = entry->key };
+
+    for (const struct threshold *row = thresholds_table; row->name; row++)
+        near_offer(&near, row->name);
+    return conf_error(conf, entry->at, err, "unknown key '%s' in section '%s'; %s%s%s", entry->key,
+                      entry->section, near.best ? "did you mean '" : "see lockstep.yaml(5)",
+                      near.best ? near.best : "", near.best ? "'?" : "");
+}
+
+/* The section 'judge' into `ret`. */
+static int settings_judge(const struct conf *conf, struct thresholds *ret, struct err *err)
+{
+    for (size_t i = 0; i < conf->count; i++) {
+        const struct conf_entry *entry = &conf->entry[i];
+        struct err why = { "" };
+        char *end;
+        double value;
+
+        if (!entry->key || strcmp(entry->section, SETTINGS_JUDGE) != 0)
+            continue;
+        if (!thresholds_find(entry->key))
+            return settings_unknown_threshold(conf, entry, err);
+        value = strtod(entry->value, &end);
+        if (end == entry->value || *end)
+            return conf_error(conf, entry->value_at, err, "key '%s', value '%s': expected a number",
+                              entry->key, entry->value);
+        if (thresholds_set(ret, entry->key, value, &why) < 0)
+            return conf_error(conf, entry->value_at, err, "%s", why.text);
+    }
+    return 0;
+}
+
+int settings_thresholds(const struct command *command, int argc, char **argv,
+                        struct thresholds *ret, struct err *err)
+{
+    struct path path[CONF_FILES_MAX];
+    int must, result = 0;
+    size_t count = conf_files(opt_config(command, argc, argv), path, &must);
+
+    thresholds_default(ret);
+    for (size_t i = 0; i < count && result == 0; i++) {
+        CLEAN(conf_fini) struct conf conf = { 0 };
+
+        result = conf_read(path[i].text, &conf, err);
+        if (result == -ENOENT && !must)
+            result = 0;
+        else if (result == 0)
+            result = settings_judge(&conf, ret, err);
+    }
+    return result;
+}
+
 int settings_check_conf(const struct conf *conf, struct err *err)
 {
+    struct thresholds trial;
+
     for (size_t i = 0; i < conf->count; i++) {
         const struct conf_entry *entry = &conf->entry[i];
         const struct command *command;
@@ -54,8 +112,11 @@ int settings_check_conf(const struct conf *conf, struct err *err)
         if (entry->key)
             continue;
         command = settings_command(entry->section);
-        result =
-            command ? opt_read_conf(command, conf, NULL, err) : settings_unknown(conf, entry, err);
+        if (strcmp(entry->section, SETTINGS_JUDGE) == 0)
+            result = settings_judge(conf, &trial, err);
+        else
+            result = command ? opt_read_conf(command, conf, NULL, err)
+                             : settings_unknown(conf, entry, err);
         if (result < 0)
             return result;
     }

@@ -67,6 +67,7 @@ void recall_init(struct recall *recall, const char *run)
 {
     *recall = (struct recall){ .self = control_sender() };
     snprintf(recall->run, sizeof(recall->run), "%s", run);
+    thresholds_default(&recall->filed);
 }
 
 void recall_fini(struct recall *recall)
@@ -147,6 +148,16 @@ static void recall_hello(struct recall *recall, struct cut in)
         snprintf(recall->run, sizeof(recall->run), "%s", hello.run);
 }
 
+static int recall_setting(struct recall *recall, const struct frame *frame, struct err *err)
+{
+    struct fact_setting fact;
+
+    if (fact_setting_get(cut_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+        strcmp(fact.who, RECALL_FILE) == 0)
+        thresholds_set(&recall->filed, fact.name, fact.value, NULL);
+    return recall_fact(recall, frame, err);
+}
+
 int recall_frame(struct recall *recall, const struct frame *frame, struct err *err)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
@@ -166,7 +177,7 @@ int recall_frame(struct recall *recall, const struct frame *frame, struct err *e
             return err_set(err, -ENOMEM, "run %s: no memory to judge it", recall->run);
         return 0;
     case FRAME_SETTING:
-        return recall_fact(recall, frame, err);
+        return recall_setting(recall, frame, err);
     case FRAME_VERDICT:
     case FRAME_LEDGER:
         recall_said(recall, frame);

@@ -45,10 +45,12 @@ struct recall {
     uint64_t self; /* the controller's sender id */
     struct fact_tick tick;
     uint64_t ticks, facts, equal;
-    uint64_t different; /* in the log, but the core said something else or nothing */
-    uint64_t missing;   /* said by the core, and the log went on without it */
-    bool last;          /* the newest tick was the last one */
+    uint64_t different;      /* in the log, but the core said something else or nothing */
+    uint64_t missing;        /* said by the core, and the log went on without it */
+    bool last;               /* the newest tick was the last one */
+    struct thresholds filed; /* as settings files said, by the newest SETTINGs in their name */
 };
+#define RECALL_FILE "settings file" /* who, of a SETTING */
 
 void recall_init(struct recall *recall, const char *run); /* the run's name without a HELLO */
 void recall_fini(struct recall *recall);

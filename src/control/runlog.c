@@ -160,6 +160,60 @@ static int recover(struct runlog *log, struct err *err)
     return 0;
 }
 
+void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
+{
+    thresholds_default(ret);
+    if (log->recall.core)
+        *ret = *core_thresholds(log->recall.core);
+}
+
+int runlog_set(struct runlog *log, const char *name, double value, const char *who, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_setting fact = { .real_ns = time_real_ns(), .value = value };
+    struct frame frame = { .type = FRAME_SETTING,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self };
+    struct thresholds trial;
+    int result = thresholds_set(&trial, name, value, err);
+
+    if (result < 0)
+        return result;
+    if (log->recall.last)
+        return err_set(err, -EALREADY, "run %s is over: its books are closed", log->run);
+    snprintf(fact.name, sizeof(fact.name), "%s", name);
+    snprintf(fact.who, sizeof(fact.who), "%s", who);
+    fact_setting_put(&payload, &fact);
+    result = runlog_write_said(log, err);
+    if (result == 0)
+        result = put_own(log, FRAME_SETTING, &payload, err);
+    if (result < 0)
+        return result;
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    log_info("run %s: %s is %g now, by %s", log->run, name, value, who);
+    return recall_frame(&log->recall, &frame, err);
+}
+
+/* What a file says is logged where it differs from what a file said before; what somebody changed
+ * since then, through the API, stays.
+ */
+static int apply_files(struct runlog *log, const struct thresholds *thresholds, struct err *err)
+{
+    int result = 0;
+
+    if (!thresholds || log->recall.last)
+        return 0;
+    for (const struct threshold *row = thresholds_table; row->name && result == 0; row++) {
+        double value = thresholds_get(thresholds, row);
+
+        if (value < thresholds_get(&log->recall.filed, row) ||
+            value > thresholds_get(&log->recall.filed, row))
+            result = runlog_set(log, row->name, value, RECALL_FILE, err);
+    }
+    return result;
+}
+
 int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
 {
     CLEAN(runlog_clean) struct runlog *log = calloc(1, sizeof(*log));
@@ -178,6 +232,8 @@ int runlog_open(const struct runlog_settings *settings, struct runlog **ret, str
         result = runlog_write_said(log, err);
     if (result == 0)
         result = say_hello(log, err);
+    if (result == 0)
+        result = apply_files(log, settings->thresholds, err);
     if (result < 0)
         return result;
     *ret = TAKE(log);

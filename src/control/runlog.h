@@ -23,6 +23,8 @@ struct runlog_settings {
     const struct rundir *dir;
     struct seen *seen;    /* gets what is in the log, and later what is taken */
     int64_t lock_wait_ns; /* a reader may hold the lock for a moment */
+    /* What settings files say, or NULL.  What they said before and do not say any more is logged. */
+    const struct thresholds *thresholds;
     /* If not NULL: every frame of the log, in its order; `live` when it was not read back. */
     void (*observe)(void *arg, const struct frame *frame, bool live);
     void *arg;
@@ -44,6 +46,13 @@ bool runlog_tick_is_due(const struct runlog *log);
 bool runlog_is_closed(const struct runlog *log); /* the books: the newest tick was the last */
 bool runlog_is_dirty(const struct runlog *log);  /* written since the last sync */
 int runlog_sync(struct runlog *log, struct err *err);
+
+/* Changes a threshold of the judges, from the next tick on, and logs who did.  -ENOENT, -ERANGE: no such name or
+ * value; -EALREADY: the books are closed.
+ */
+int runlog_set(struct runlog *log, const char *name, double value, const char *who,
+               struct err *err);
+void runlog_thresholds(const struct runlog *log, struct thresholds *ret);
 
 /* The run's clock is that of its launcher's node.  Where that is another machine, ticks are given in its
  * time: what is added to our monotonic clock.

@@ -190,7 +190,8 @@ static int server_open(struct server *server, const struct server_settings *sett
         return err_set(err, result, "%s: %s", server->dir.spool.text, strerror(-result));
     return runlog_open(&(struct runlog_settings){ .dir = &server->dir,
                                                   .seen = spools_seen(server->spools),
-                                                  .lock_wait_ns = LOCK_WAIT_NS },
+                                                  .lock_wait_ns = LOCK_WAIT_NS,
+                                                  .thresholds = settings->thresholds },
                        &server->log, err);
 }
 

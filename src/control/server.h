@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "judge/thresholds.h"
 
 struct server_settings {
     const char *run_dir;
-    int64_t tick_ns; /* how long it sleeps when nothing came */
+    int64_t tick_ns;                     /* how long it sleeps when nothing came */
+    const struct thresholds *thresholds; /* that settings files give; NULL: the defaults */
 };
 
 /* Runs until SIGTERM, SIGINT or SIGHUP comes or the parent is gone; then it reads every spool to

@@ -44,13 +44,23 @@ exits 2 "a file that is none is refused" "$LOCKSTEP" version
 has "by its size" 'more than 1048576 bytes' "$TAP/err"
 rm "$file"
 
+printf 'judge:\n  straggler.cost-sahre: 0.1\n' >"$file"
+exits 2 "a misspelt threshold is found" "$LOCKSTEP" version
+has "with its place" "$file:2:3: unknown key 'straggler.cost-sahre' .* did you mean 'straggler.cost-share'\?$" "$TAP/err"
+printf 'judge:\n  straggler.cost-share: 7\n' >"$file"
+exits 2 "a threshold out of its bounds is found" "$LOCKSTEP" version
+has "with them" "$file:2:25: threshold straggler.cost-share 7: expected 0 to 1 share$" "$TAP/err"
+rm "$file"
+
 # The file that people begin with has every key, and each of them is one.
 ok "a file with all settings can be had" "$LOCKSTEP" completion settings
 cp "$TAP/out" "$TAP/all"
 ok "as it is it sets nothing" "$LOCKSTEP" version --config "$TAP/all"
 "$LOCKSTEP" completion table |
     awk -F '\t' '$1 == "option" && $3 != "help" && $3 != "config" { print $2 "\t" $3 }' | sort >"$TAP/keys"
-sed -n 's/^#\([^# ].*\):$/section \1/p; s/^#  \([a-z0-9-]*\): .*/key \1/p' "$TAP/all" |
+"$LOCKSTEP" completion table | awk -F '\t' '$1 == "threshold" { print "judge\t" $2 }' >>"$TAP/keys"
+sort -o "$TAP/keys" "$TAP/keys"
+sed -n 's/^#\([^# ].*\):$/section \1/p; s/^#  \([a-z0-9.-]*\): .*/key \1/p' "$TAP/all" |
     awk '/^section/ { section = substr($0, 9) } /^key/ { print section "\t" $2 }' | sort >"$TAP/in-file"
 cmp "$TAP/keys" "$TAP/in-file" >"$TAP/out" 2>&1
 tap_result $? "it has every option of every command"
@@ -59,4 +69,22 @@ sed -n 's/^#\([^#]\)/\1/p' "$TAP/all" |
     sed 's/: TIME$/: 1s/; s/: [A-Z]*\(,[A-Z]*\)*$/: 1/; s/: [A-Z][A-Z=,|.a-z0-9-]*$/: 1/' >"$TAP/live.yaml"
 exits 0 "and all of them are understood" "$LOCKSTEP" doctor --help --config "$TAP/live.yaml"
 exits 0 "by all commands" "$LOCKSTEP" version --no-json --config "$TAP/live.yaml"
+
+# The page says of each threshold what the table says.
+"$LOCKSTEP" completion table | awk -F '\t' '$1 == "threshold" {
+    print "*" $2 "*"; print "\tDefault " $3 " " $6 " (" $4 " to " $5 "): " $7 "." }' >"$TAP/lines"
+grep -Fvxf "$SOURCE/man/lockstep.yaml.5.scd" "$TAP/lines" >"$TAP/out"
+[ -s "$TAP/lines" ] && [ ! -s "$TAP/out" ]
+tap_result $? "lockstep.yaml(5) has every threshold as it is"
+grep -c '^\*[a-z]*\.[a-z-]*\*$' "$SOURCE/man/lockstep.yaml.5.scd" >"$TAP/out"
+[ "$(cat "$TAP/out")" = "$(grep -c '^\*' "$TAP/lines")" ]
+tap_result $? "and no other"
+
+# What a file says reaches the judges, by the log.
+printf 'judge:\n  straggler.cost-share: 0.25\ncontrol:\n  tick: 20ms\n' >"$TAP/judge.yaml"
+ok "a run with settings" "$LOCKSTEP" run --config "$TAP/judge.yaml" -n 2 --name set -- \
+    "$LOCKSTEP" trainer --steps 20 --step-ms 5 --host-work-ms 0
+has "the judges are told, and who said so" \
+    'run set: straggler.cost-share is 0.25 now, by settings file' "$LOCKSTEP_STATE/set/control.log"
+ok "and the log says it, too" "$LOCKSTEP" why --replay set
 done_testing
