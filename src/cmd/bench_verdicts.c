@@ -290,7 +290,7 @@ static bool board_good(const struct board *board)
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
                       const struct score_result *result)
 {
-    char text[200], times[96] = "";
+    char text[200], times[96] = "", ledger[80] = "";
     const char *answer = "nothing said, rightly";
 
     score_case_text(at, text, sizeof(text));
@@ -302,10 +302,13 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
         answer = "WRONGLY NAMED";
     else if (result->found)
         answer = result->layer_exact ? "right" : "right rank, WRONG LAYER";
+    if (result->ledger_injected > 0)
+        snprintf(ledger, sizeof(ledger), "; %.2f of %.2f GPU-seconds in the ledger",
+                 result->ledger_found, result->ledger_injected);
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);
-    fprintf(stderr, "%u/%u %s: %s%s%s%s%s\n", number, count, text, answer, times,
+    fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
             result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }
 

@@ -15,9 +15,16 @@
 #define DATA_STEPS 6
 #define DATA_EXPLAINED 0.6 /* of the spread between ranks must be lengths */
 #define DATA_SHARE 0.03    /* of the step is lost to it */
+/* A stage is heavier by design, so a few steps show it; a slight difference needs more of them, to
+ * be sure that it is not noise.  How much it costs depends on where the stage is: in a pipeline of
+ * one-forward-one-backward the first stage has slack while the others fill up, and one that is
+ * 1.25 times as heavy may cost less than 2 % of the step, the last one three times that.
+ */
 #define STAGE_STEPS 4
 #define STAGE_HEAVIER 1.10 /* than the mean stage */
-#define STAGE_SHARE 0.02
+#define STAGE_SLIGHT_STEPS 12
+#define STAGE_SLIGHTLY_HEAVIER 1.03
+#define STAGE_SHARE 0.005 /* of the step is lost to it: less is not worth a change of the split */
 #define STAY 0.6
 
 /* ---- lengths ---- */
@@ -95,17 +102,20 @@ static int64_t compute_part(const struct rank_split *split)
 }
 
 struct stages {
-    uint32_t count;
-    double *work_ms; /* by stage: median over its ranks */
+    uint32_t count, steps; /* looked at the last so many */
+    double *work_ms; /* by stage: lower median over its ranks, so that one slow rank of two is not a
+                      * heavy stage */
     double mean_ms;
     uint32_t heaviest;
 };
 
-static bool stages_weigh(const struct court *court, struct stages *stages)
+/* Over the last steps.  False: some stage was not seen. */
+static bool stages_weigh(const struct court *court, struct stages *stages, uint32_t steps)
 {
     const struct model *model = &court->model;
     CLEAN(free_clean) double *value = malloc(model->world * sizeof(*value));
 
+    stages->steps = steps;
     stages->mean_ms = 0;
     stages->heaviest = 0;
     for (uint32_t stage = 0; stage < stages->count; stage++) {
@@ -113,7 +123,7 @@ static bool stages_weigh(const struct court *court, struct stages *stages)
 
         for (uint32_t rank = 0; value && rank < model->world; rank++) {
             if (model->rank[rank].has_layout && model->rank[rank].at[LAYOUT_PP] == stage)
-                value[used++] = history_part_ms(&court->history, rank, STAGE_STEPS, compute_part);
+                value[used++] = history_part_ms(&court->history, rank, steps, compute_part);
         }
         if (!used)
             return false;
@@ -123,6 +133,26 @@ static bool stages_weigh(const struct court *court, struct stages *stages)
             stages->heaviest = stage;
     }
     return true;
+}
+
+static bool stages_differ(const struct court *court, struct stages *stages, uint32_t steps,
+                          double heavier)
+{
+    return court->history.count > steps && stages_weigh(court, stages, steps) &&
+           stages->work_ms[stages->heaviest] >= heavier * stages->mean_ms;
+}
+
+/* A rank that became slow is not the design of its stage; where it is alone there, only the straggler's
+ * verdict tells them apart.
+ */
+static bool stage_has_straggler(struct court *court, uint32_t stage)
+{
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (court->model.rank[rank].at[LAYOUT_PP] == stage &&
+            court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank))
+            return true;
+    }
+    return false;
 }
 
 static void stage_accuse(struct court *court, const struct stages *stages, double cost_ms)
@@ -140,15 +170,15 @@ static void stage_accuse(struct court *court, const struct stages *stages, doubl
     snprintf(draft.group, sizeof(draft.group), "pipeline stage %u", stages->heaviest);
     snprintf(draft.cause, sizeof(draft.cause), "stage %u of %u has more work than the others",
              stages->heaviest, stages->count);
-    draft.since_step = history_back(&court->history, STAGE_STEPS - 1)->step;
+    draft.since_step = history_back(&court->history, stages->steps - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(
         &draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
-        stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, STAGE_STEPS);
+        stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, stages->steps);
     verdict_because(&draft, "replay",
                     "an even split of the stages would save %.1f ms of %.1f ms a step", cost_ms,
-                    history_period_ms(&court->history, STAGE_STEPS));
+                    history_period_ms(&court->history, stages->steps));
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
     court_find(court, &draft, &fresh);
 }
@@ -175,28 +205,35 @@ static void stage_step(struct court *court)
 {
     const struct history *history = &court->history;
     struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
-    struct stages stages = { 0 };
     CLEAN(free_clean) double *work = NULL;
-    double scale = open ? STAY : 1, cost;
+    struct stages stages = { 0 };
+    double cost;
 
-    if (history->count < STAGE_STEPS + 1 || court->model.world == 0 ||
-        !court->model.rank[0].has_layout)
+    if (court->model.world == 0 || !court->model.rank[0].has_layout)
         return;
     stages.count = court->model.rank[0].size[LAYOUT_PP];
     if (stages.count < 2)
         return;
     stages.work_ms = work = calloc(stages.count, sizeof(*work));
-    if (!work || !stages_weigh(court, &stages) ||
-        stages.work_ms[stages.heaviest] < stages.mean_ms * (1 + (STAGE_HEAVIER - 1) * scale))
+    if (!work)
         return;
-    cost = stage_cost_ms(court, &stages);
     if (open) {
+        if (!stages_differ(court, &stages, STAGE_STEPS, 1 + (STAGE_SLIGHTLY_HEAVIER - 1) * STAY))
+            return;
         open->seen_step = history_back(history, 0)->step;
+        cost = stage_cost_ms(court, &stages);
         if (cost >= 0)
             open->step_seconds = cost / 1e3;
-    } else if (cost > STAGE_SHARE * history_period_ms(history, STAGE_STEPS)) {
-        stage_accuse(court, &stages, cost);
+        return;
     }
+    if (!stages_differ(court, &stages, STAGE_STEPS, STAGE_HEAVIER) &&
+        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, STAGE_SLIGHTLY_HEAVIER))
+        return;
+    if (stage_has_straggler(court, stages.heaviest))
+        return;
+    cost = stage_cost_ms(court, &stages);
+    if (cost > STAGE_SHARE * history_period_ms(history, stages.steps))
+        stage_accuse(court, &stages, cost);
 }
 
 static void imbalance_step(struct court *court)

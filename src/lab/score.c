@@ -49,8 +49,8 @@ static const struct draw {
 static const struct {
     uint32_t ranks, tp, pp;
 } layouts[] = {
-    { 4, 1, 1 }, { 4, 2, 1 }, { 4, 1, 2 },  { 8, 1, 1 },  { 8, 2, 1 },
-    { 8, 2, 2 }, { 8, 1, 2 }, { 16, 1, 1 }, { 16, 2, 2 }, { 16, 2, 1 },
+    { 4, 1, 1 }, { 4, 2, 1 }, { 4, 1, 2 },  { 8, 1, 1 },  { 8, 2, 1 },  { 8, 2, 2 },
+    { 8, 1, 2 }, { 8, 1, 4 }, { 16, 1, 1 }, { 16, 2, 2 }, { 16, 2, 1 }, { 16, 1, 4 },
 };
 static const double factors[] = { 1.10, 1.25, 2 };
 
@@ -96,7 +96,7 @@ static void case_layout(struct score_case *at, struct rand *rand, enum fault_id 
 
 static void case_fault(struct score_case *at, struct rand *rand, uint32_t number, enum fault_id id)
 {
-    static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank */
+    static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank or stage */
     struct fault *fault = &at->fault;
 
     *fault = (struct fault){ .kind = kind_of(id), .set = FAULT_STEP | FAULT_FACTOR };
@@ -115,16 +115,17 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         at->nodes = 2; /* so that one of them can be named */
         fault->set |= FAULT_NODE;
         fault->node = rand_below(rand, 2);
-        fault->factor = MAX(fault->factor, 1.25); /* the host is a small part of a step */
+        fault->factor = MAX(fault->factor, 1.25); /* 1.10 of the host's work is 1 % of a step */
         at->host_work_ms = HOST_WORK_CPU_MS;
         break;
     case FAULT_HEAVY_STAGE:
         fault->set |= FAULT_STAGE;
-        fault->stage = rand_below(rand, at->pp);
-        fault->factor = MAX(fault->factor, 1.25);
+        fault->stage = (at->pp - 1) * numerator[rand_below(rand, 3)] / 2;
+        if (fault->stage ==
+            0) /* it has slack while the others fill up: 1.10 costs 0.3 % of a step */
+            fault->factor = MAX(fault->factor, 1.25);
         break;
     default:
-        fault->factor = MAX(fault->factor, 1.25);
         break;
     }
     fault->set &= fault->kind->params;

@@ -138,6 +138,62 @@ static void a_heavy_stage_is_named_with_its_ranks(void **state)
     }
 }
 
+/* The last stage of a pipeline has no slack.  The first has, while the others fill up: of two, one that
+ * is slightly heavier costs next to nothing, and a better split is not worth a word.
+ */
+static void a_slightly_heavy_stage_is_named_where_it_costs_something(void **state)
+{
+    (void)state;
+    for (uint32_t stage = 0; stage < 2; stage++) {
+        struct lab_config config = layout(1, 2, 2);
+        struct bench bench = bench_open(&config);
+
+        bench.lab->fault.heavier[stage] = 0.1;
+        lab_judge_many(bench.lab, &bench.court, 30);
+        if (stage == 1) {
+            const struct entry *entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+
+            assert_int_equal(entry->verdict.rank_count, 2);
+            assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, 1);
+        } else {
+            assert_int_equal(bench.court.docket.count, 0);
+        }
+        bench_close(&bench);
+    }
+}
+
+static void a_heavy_first_stage_is_named_though_it_costs_little(void **state)
+{
+    struct lab_config config = layout(1, 2, 2);
+    struct bench bench = bench_open(&config);
+    const struct entry *entry;
+
+    (void)state;
+    bench.lab->fault.heavier[0] = 0.25;
+    lab_judge_many(bench.lab, &bench.court, 10);
+    entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+    assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, 0);
+    assert_true(entry->verdict.seconds_per_step < 0.004);
+    bench_close(&bench);
+}
+
+static void one_slow_replica_of_two_is_not_a_heavy_stage(void **state)
+{
+    struct lab_config config = layout(1, 2, 2);
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct bench bench = bench_open(&config);
+
+        lab_judge_many(bench.lab, &bench.court, 12);
+        bench.lab->fault.stretch[rank] = 1.0;
+        lab_judge_many(bench.lab, &bench.court, 40);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 0);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        bench_close(&bench);
+    }
+}
+
 static void equal_stages_are_nothing(void **state)
 {
     struct lab_config config = layout(1, 4, 2);
@@ -159,6 +215,9 @@ int main(void)
         cmocka_unit_test(a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline),
         cmocka_unit_test(a_straggler_with_even_lengths_is_not_explained_by_them),
         cmocka_unit_test(a_heavy_stage_is_named_with_its_ranks),
+        cmocka_unit_test(a_slightly_heavy_stage_is_named_where_it_costs_something),
+        cmocka_unit_test(a_heavy_first_stage_is_named_though_it_costs_little),
+        cmocka_unit_test(one_slow_replica_of_two_is_not_a_heavy_stage),
         cmocka_unit_test(equal_stages_are_nothing),
     };
 
