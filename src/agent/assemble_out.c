@@ -286,10 +286,24 @@ static void step_scheduler(const struct build *build, struct fact_step *step)
     step->major_faults = build->end_sample.major_faults - build->begin_sample.major_faults;
 }
 
+/* Until when a step lasts, its tail included.  After the last one nothing begins, but a rank may still do
+ * what belongs to it: save a checkpoint, wait for its device.
+ */
+static int64_t step_until(const struct build *build, int64_t end_ns)
+{
+    int64_t until = MAX(end_ns, build->next_ns);
+
+    for (uint32_t i = 0; build->next_ns == 0 && i < build->count; i++) {
+        if (build->item[i].ended)
+            until = MAX(until, build->item[i].end_ns);
+    }
+    return until;
+}
+
 static int step_out(struct assemble *assemble, struct build *build, struct assembled *out)
 {
     int64_t end = build->ended ? build->end_ns : MAX(assemble->gone_ns, build->begin_ns);
-    int64_t until = MAX(end, build->next_ns);
+    int64_t until = step_until(build, end);
     struct fact_step *step = &out->step;
 
     *step = (struct fact_step){
@@ -299,7 +313,7 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
         .step = build->number,
         .begin_ns = build->begin_ns,
         .duration_ns = MIN(end - build->begin_ns, YEAR_NS - 1),
-        .tail_ns = build->next_ns ? MIN(MAX(build->next_ns - end, 0), YEAR_NS - 1) : 0,
+        .tail_ns = MIN(until - end, YEAR_NS - 1),
         .flags = step_flags(assemble, build),
         .metric_set = build->metric_set,
         .digest_parts = build->digest_parts,

@@ -158,37 +158,19 @@ static void board_add(struct board *board, const struct score_case *at,
     tally_add(tally_of(board, expect->family), result);
 }
 
-/* Noise puts some seconds of every run into straggler-wait: as much as in the healthy runs with as
- * many ranks, or less, since who waits for a straggler anyway does not wait for noise as well.
- * Only what lies outside of that is an error.
+/* Noise puts some seconds of every run into straggler-wait.  How many, the twin without the fault
+ * tells: the same seed gives the same jitter.
  */
-static double noise_per_step(const struct score_case *cases, const struct score_result *results,
-                             uint32_t count, uint32_t ranks)
-{
-    double seconds = 0, steps = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        if (!results[i].ran || score_expect(cases[i].fault.kind->id) || cases[i].ranks != ranks ||
-            cases[i].tp * cases[i].pp != 1)
-            continue;
-        seconds += results[i].ledger_found;
-        steps += (double)cases[i].steps;
-    }
-    return steps > 0 ? seconds / steps : 0;
-}
-
 static void board_ledgers(struct board *board, const struct score_case *cases,
                           const struct score_result *results, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        double noise, error;
+        const struct score_result *twin = cases[i].twin < count ? &results[cases[i].twin] : NULL;
+        double error;
 
-        if (!results[i].ran || results[i].ledger_injected <= 0)
+        if (!twin || !twin->ran || !results[i].ran || twin->ledger_injected <= 0)
             continue;
-        noise = noise_per_step(cases, results, count, cases[i].ranks) * (double)cases[i].steps;
-        error = MIN(0, results[i].ledger_found - results[i].ledger_injected) +
-                MAX(0, results[i].ledger_found - results[i].ledger_injected - noise);
-        error /= results[i].ledger_injected;
+        error = (twin->ledger_found - results[i].ledger_found) / twin->ledger_injected - 1;
         board->ledger_error[board->ledgers++] = error;
         board->ledger_most = MAX(board->ledger_most, error < 0 ? -error : error);
     }
@@ -303,8 +285,11 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     else if (result->found)
         answer = result->layer_exact ? "right" : "right rank, WRONG LAYER";
     if (result->ledger_injected > 0)
-        snprintf(ledger, sizeof(ledger), "; %.2f of %.2f GPU-seconds in the ledger",
-                 result->ledger_found, result->ledger_injected);
+        snprintf(ledger, sizeof(ledger), "; %.2f GPU-seconds injected, %.2f in the ledger",
+                 result->ledger_injected, result->ledger_found);
+    else if (at->twin != SCORE_NO_TWIN)
+        snprintf(ledger, sizeof(ledger), "; noise %.2f GPU-seconds, twin of case %u",
+                 result->ledger_found, at->twin + 1);
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);

@@ -33,8 +33,11 @@ const struct score_expect *score_expect(enum fault_id fault)
 
 /* ---- cases ---- */
 
-#define HOST_WORK_MS 2.5
-#define HOST_WORK_CPU_MS 8 /* a scarce cpu only hurts who needs it */
+/* A real host has a core for each rank.  Here all share a few: host work of all ranks together, so that
+ * many of them do not wait for each other more than few do.
+ */
+#define HOST_WORK_MS 10.0
+#define HOST_WORK_CPU_MS 8 /* of each rank: a scarce cpu only hurts who needs it */
 #define ONSET 20           /* the first steps are for warming up and for knowing what is typical */
 
 /* How often each fault is drawn, of ten. */
@@ -92,6 +95,7 @@ static void case_layout(struct score_case *at, struct rand *rand, enum fault_id 
     at->tp = layouts[which].tp;
     at->pp = layouts[which].pp;
     at->dp = at->ranks / at->tp / at->pp;
+    at->host_work_ms = HOST_WORK_MS / at->ranks;
 }
 
 static void case_fault(struct score_case *at, struct rand *rand, uint32_t number, enum fault_id id)
@@ -152,6 +156,39 @@ bool score_has_family(const char *family)
     return false;
 }
 
+/* All ranks pay for every second, and it is known how many were injected. */
+static bool has_ledger(const struct score_case *at)
+{
+    const struct score_expect *expect = score_expect(at->fault.kind->id);
+
+    return expect && expect->bucket && at->tp * at->pp == 1;
+}
+
+/* First the twins of those whose ledgers are compared, then layouts at random. */
+static uint32_t draw_healthy(uint64_t seed, uint32_t healthy, struct rand *rand,
+                             struct score_case *cases, uint32_t faults, uint32_t room)
+{
+    uint32_t count = 0, twin = 0;
+
+    for (; count < healthy && faults + count < room; count++) {
+        struct score_case *at = &cases[faults + count];
+
+        while (twin < faults && !has_ledger(&cases[twin]))
+            twin++;
+        if (twin < faults) {
+            *at = cases[twin];
+            at->twin = twin++;
+        } else {
+            *at = (struct score_case){
+                .seed = seed * 1000 + 500 + count, .nodes = 1, .steps = 60, .twin = SCORE_NO_TWIN
+            };
+            case_layout(at, rand, FAULT_NONE);
+        }
+        at->fault = (struct fault){ .kind = kind_of(FAULT_NONE) };
+    }
+    return count;
+}
+
 uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
                     struct score_case *ret, uint32_t room)
 {
@@ -163,22 +200,13 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
         enum fault_id id = draw_fault(i);
         const struct score_expect *expect = score_expect(id);
 
-        *at = (struct score_case){ .seed = seed * 1000 + i, .host_work_ms = HOST_WORK_MS };
+        *at = (struct score_case){ .seed = seed * 1000 + i, .twin = SCORE_NO_TWIN };
         case_layout(at, &rand, id);
         case_fault(at, &rand, i / 3 + i, id);
         if (!only || strcmp(only, expect->family) == 0)
             count++;
     }
-    for (uint32_t i = 0; i < healthy && count < room; i++) {
-        struct score_case *at = &ret[count++];
-
-        *at = (struct score_case){
-            .seed = seed * 1000 + 500 + i, .nodes = 1, .steps = 60, .host_work_ms = HOST_WORK_MS
-        };
-        at->fault.kind = kind_of(FAULT_NONE);
-        case_layout(at, &rand, FAULT_NONE);
-    }
-    return count;
+    return count + draw_healthy(seed, healthy, &rand, ret, count, room);
 }
 
 void score_case_text(const struct score_case *at, char *out, size_t room)
@@ -328,11 +356,9 @@ static void compare(const struct score_case *at, struct json_object *answer,
         for (size_t i = 0; i < json_object_array_length(verdicts); i++)
             compare_verdict(result, expect, json_object_array_get_idx(verdicts, i), &truth, flag);
     }
-    if (at->tp * at->pp == 1) { /* all ranks pay for every second */
-        if (expect && expect->bucket)
-            result->ledger_injected = truth.seconds * at->ranks;
-        result->ledger_found = ledger_bucket(answer, "straggler-wait");
-    }
+    if (has_ledger(at))
+        result->ledger_injected = truth.seconds * at->ranks;
+    result->ledger_found = ledger_bucket(answer, "straggler-wait");
     result->unattributed = total > 0 ? ledger_bucket(answer, "unattributed") / total : 0;
 }
 

@@ -39,7 +39,12 @@ struct score_case {
     uint32_t tp, pp, dp;
     uint64_t steps, seed;
     double host_work_ms;
+    /* Of a healthy run: the case with a fault that is the same but for that, jitter included, so that
+     * their ledgers can be compared; SCORE_NO_TWIN: none.
+     */
+    uint32_t twin;
 };
+#define SCORE_NO_TWIN UINT32_MAX
 
 struct score_result {
     bool ran; /* else `why` says why not: skipped, never counted */
@@ -51,7 +56,7 @@ struct score_result {
     uint64_t steps;                  /* steps with the fault that it took */
     double run_seconds;
     /* GPU-seconds that were injected (0: not compared), and those in the bucket where they belong; of
-     * a healthy run those that noise alone puts into straggler-wait.
+     * a healthy run those that noise alone puts there.
      */
     double ledger_injected, ledger_found;
     double unattributed; /* share of the run's GPU-seconds */

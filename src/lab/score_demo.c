@@ -21,9 +21,20 @@ static void demo_exec(const struct score_case *at, const char *state, int out)
 {
     char ranks[24], nodes[24], steps[32], work[40], seed[32], layout[64],
         fault[FAULT_TEXT] = "none";
-    const char *argv[] = { "lockstep", "demo", "--json",   ranks,  nodes,
-                           steps,      seed,   "--layout", layout, "--checkpoint-every=0",
-                           "--fault",  fault,  NULL };
+    const char *argv[] = { "lockstep",
+                           "demo",
+                           "--json",
+                           work,
+                           ranks,
+                           nodes,
+                           steps,
+                           seed,
+                           "--layout",
+                           layout,
+                           "--checkpoint-every=0",
+                           "--fault",
+                           fault,
+                           NULL };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     snprintf(ranks, sizeof(ranks), "--ranks=%u", at->ranks);

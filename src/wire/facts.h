@@ -94,7 +94,8 @@ struct fact_step {
     uint64_t step, shape;
     int64_t begin_ns;    /* the node's monotonic clock */
     int64_t duration_ns; /* to step end */
-    int64_t tail_ns;     /* from step end to the next begin; 0 when unknown (the last step) */
+    int64_t
+        tail_ns; /* from step end to the next begin; after the last step to its last item's end */
     uint32_t flags;
     /* Scheduler's view of all the process's threads over the step. */
     int64_t cpu_ns, run_delay_ns, throttled_ns, major_faults;

@@ -311,6 +311,22 @@ static void more_operations_than_fit_are_merged(void **state)
     assert_int_equal(out.step.time[0].end_ns, out.shape.item[0].count * MS);
 }
 
+static void what_a_rank_does_after_its_last_step_is_that_steps_tail(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    CLEAN(assembled_fini) struct assembled out = { 0 };
+
+    (void)state;
+    put(a, 100, 7, RING_STEP_BEGIN);
+    put(a, 150, 7, RING_STEP_END);
+    put_phase(a, 151, 7, RING_PHASE_BEGIN, LOCKSTEP_PHASE_CHECKPOINT);
+    put_phase(a, 158, 7, RING_PHASE_END, LOCKSTEP_PHASE_CHECKPOINT);
+    assemble_finish(a, 200 * MS);
+    out = take(a, ASSEMBLED_STEP);
+    assert_int_equal(out.step.duration_ns, 50 * MS);
+    assert_int_equal(out.step.tail_ns, 8 * MS);
+}
+
 static void the_last_step_comes_out_when_the_rank_is_gone(void **state)
 {
     CLEAN(destroy) struct assemble *a = assemble_create(&id);
@@ -617,6 +633,7 @@ int main(void)
         cmocka_unit_test(spans_told_a_step_late_belong_where_they_were_launched),
         cmocka_unit_test(point_to_point_keeps_its_peer),
         cmocka_unit_test(more_operations_than_fit_are_merged),
+        cmocka_unit_test(what_a_rank_does_after_its_last_step_is_that_steps_tail),
         cmocka_unit_test(the_last_step_comes_out_when_the_rank_is_gone),
         cmocka_unit_test(lost_records_tear_a_step_and_are_counted),
         cmocka_unit_test(steps_that_are_lost_whole_are_in_the_gap),
