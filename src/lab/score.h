@@ -38,7 +38,7 @@ struct score_case {
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;
-    double host_work_ms;
+    double step_ms, host_work_ms;
     /* Of a healthy run: the case with a fault that is the same but for that, jitter included, so that
      * their ledgers can be compared; SCORE_NO_TWIN: none.
      */
@@ -59,8 +59,9 @@ struct score_result {
      * a healthy run those that noise alone puts there.
      */
     double ledger_injected, ledger_found;
-    double unattributed; /* share of the run's GPU-seconds */
-    char said[240];      /* what was said, for people */
+    double ledger_hidden; /* share of its steps with the fault: noise in them may be hidden by it */
+    double unattributed;  /* share of the run's GPU-seconds */
+    char said[240];       /* what was said, for people */
 };
 
 /* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */
