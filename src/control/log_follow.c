@@ -16,6 +16,8 @@ struct log_follow {
     uint64_t self;
     bool last;      /* the newest tick was the last */
     bool was_alive; /* somebody was seen at work */
+    bool told;      /* some frame was read */
+    bool was_empty; /* nobody was at work on a log with nothing in it */
 };
 
 int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *err)
@@ -61,6 +63,7 @@ static void follow_frame(struct log_follow *follow, const struct frame *frame,
     struct fact_tick tick;
     struct fact_run run;
 
+    follow->told = true;
     if (frame->sender == follow->self) {
         if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
             follow->last = tick.flags & TICK_LAST;
@@ -78,8 +81,14 @@ static bool follow_is_over(struct log_follow *follow, bool controlled)
     bool alive = controlled || rundir_is_alive(&follow->dir);
 
     follow->was_alive = follow->was_alive || alive;
-    /* Before the first writer there is nothing to be over, unless a log was left behind. */
-    return !alive && (follow->was_alive || follow->reader);
+    if (alive || follow->was_alive || !follow->reader)
+        return !alive &&
+               follow->was_alive; /* before the first writer there is nothing to be over */
+    /* A log was left behind.  An empty one may be a writer's who is about to lock it: look twice. */
+    if (follow->told || follow->was_empty)
+        return true;
+    follow->was_empty = true;
+    return false;
 }
 
 int log_follow_read(struct log_follow *follow, const struct log_follow_calls *calls,
