@@ -81,7 +81,9 @@ struct lockstep_layout { /* sizes are at least 1, indices below them */
     uint16_t tp, pp, dp, cp, ep;
 };
 
-#define LOCKSTEP_HOST_STREAM 0 /* ops that the host itself runs; device streams are 1 … 65535 */
+#define LOCKSTEP_HOST_STREAM 0 /* ops that the host itself runs; device streams are 1 … 65279 */
+#define LOCKSTEP_HOST_THREADS                                                                      \
+    0xff00 /* from here on: ops that its threads run beside it, as gloo's do */
 
 /* Opens this process's ring in $LOCKSTEP_DIR (default: a directory of this user and run
  * under /dev/shm, or under $TMPDIR where that does not fit).  A second open of the same

@@ -237,6 +237,11 @@ static bool class_lines(struct model_class *class, size_t count)
     return true;
 }
 
+static bool is_host_stream(uint16_t stream)
+{
+    return stream == LOCKSTEP_HOST_STREAM || stream >= LOCKSTEP_HOST_THREADS;
+}
+
 static struct model_class *class_create(const struct fact_shape *fact)
 {
     struct model_class *class = calloc(1, sizeof(*class));
@@ -270,18 +275,18 @@ static struct model_class *class_create(const struct fact_shape *fact)
             class->line[i] = line_of(stream, &class->lines, fact->item[i].stream);
         if (fact->item[i].kind == ITEM_SPAN)
             spans = true;
-        else if (fact->item[i].kind != ITEM_PHASE && fact->item[i].stream == LOCKSTEP_HOST_STREAM)
-            class->host_line = class->line[i];
+        else if (fact->item[i].kind != ITEM_PHASE && is_host_stream(fact->item[i].stream))
+            class->host_lines |= 1u << class->line[i];
     }
     if (spans)
-        class->host_line = 0;
-    if (class->host_line) {
+        class->host_lines = 0;
+    if (class->host_lines) {
         class->pace = calloc(count, sizeof(*class->pace));
         class->newest = calloc(count, 1);
         for (uint32_t i = 1; class->newest && i < count; i++)
             class->newest[i] = class->kind[i - 1] != ITEM_PHASE;
     }
-    if ((class->host_line && (!class->pace || !class->newest)) || !class_lines(class, count)) {
+    if ((class->host_lines && (!class->pace || !class->newest)) || !class_lines(class, count)) {
         class_destroy(class);
         return NULL;
     }

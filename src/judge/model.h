@@ -50,14 +50,14 @@ struct model_class {
     uint8_t *kind, *what;          /* by item */
     uint32_t *at[MODEL_LINES_MAX]; /* by line, then place on it: the item; places[line] of them */
     uint32_t places[MODEL_LINES_MAX];
-    uint32_t host_line; /* of ops that the host's threads run, where no device tells; 0: none */
-    uint32_t learnt;    /* rank-steps seen */
-    uint32_t version;   /* changes when something below does */
+    uint32_t host_lines; /* bits: of ops that the host and its threads run; 0 where devices tell */
+    uint32_t learnt;     /* rank-steps seen */
+    uint32_t version;    /* changes when something below does */
     /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */
     uint8_t
         *sync; /* by item, +1 for the end: all that is launched before has always ended by then */
     uint8_t *waited; /* the same: and the host was seen to wait for it */
-    /* The same, where there is a host line, else NULL: */
+    /* The same, where there are host lines, else NULL: */
     uint8_t *newest; /* the op launched last before has always ended by then, if not all have */
     struct model_pace *pace;
     uint8_t

@@ -173,7 +173,7 @@ static void pause_next(struct sweep *sweep)
 static void pause_init(struct sweep *sweep)
 {
     sweep->pause = (struct pause){ .from_ns = INT64_MAX, .to_ns = INT64_MAX };
-    if (sweep->step.class->host_line)
+    if (sweep->step.class->host_lines)
         pause_next(sweep);
 }
 
@@ -184,7 +184,7 @@ static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struc
     unsigned phase = 0;
 
     for (uint32_t line = 1; line < sweep->step.class->lines; line++) {
-        if (line != sweep->step.class->host_line || paused)
+        if (paused || !(sweep->step.class->host_lines & 1u << line))
             state = MAX(state, sweep->line[line].state);
     }
     switch (state) {

@@ -274,7 +274,8 @@ static void scripts_write(struct lab *lab)
             if (lab->config.host_view && at->item[i].shape.kind == ITEM_SPAN)
                 continue;
             *told = at->item[i].shape;
-            told->stream = lab->config.host_view ? LOCKSTEP_HOST_STREAM : told->stream;
+            if (lab->config.host_view && told->kind != ITEM_PHASE)
+                told->stream = told->comm == comm_dp(at) ? LOCKSTEP_HOST_THREADS + 1 : 0;
             at->shape.count++;
         }
         shape_hash(&at->shape);
