@@ -325,6 +325,42 @@ static void op_settle(struct assemble *assemble, struct open_op *op)
         optable_remove(&assemble->ops, op);
 }
 
+/* NULL: more than fit; those are not told. */
+static struct channel *channel_for(struct assemble *assemble, const struct open_op *op)
+{
+    uint8_t what = op->p2p ? op->what : 0;
+    uint32_t peer = op->p2p ? op->peer : 0;
+
+    for (unsigned i = 0; i < assemble->channels; i++) {
+        struct channel *channel = &assemble->channel[i];
+
+        if (channel->comm == op->comm && channel->what == what && channel->peer == peer)
+            return channel;
+    }
+    if (assemble->channels == BEAT_CHANNELS_MAX)
+        return NULL;
+    assemble->channel[assemble->channels] =
+        (struct channel){ .comm = op->comm, .what = what, .peer = peer };
+    return &assemble->channel[assemble->channels++];
+}
+
+/* Collectives have numbers of their own; messages are counted. */
+static void channel_count(struct assemble *assemble, struct open_op *op, uint8_t kind)
+{
+    struct channel *channel = op->enqueued ? channel_for(assemble, op) : NULL;
+
+    if (!channel)
+        return;
+    if (kind == RING_COLL_ENQUEUE || kind == RING_P2P_ENQUEUE) {
+        op->ordinal = op->p2p ? channel->enqueued : op->key;
+        channel->enqueued = MAX(channel->enqueued, op->ordinal + 1);
+    }
+    if (op->started)
+        channel->started = MAX(channel->started, op->ordinal + 1);
+    if (op->ended)
+        channel->ended = MAX(channel->ended, op->ordinal + 1);
+}
+
 static void on_enqueue(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
@@ -340,7 +376,10 @@ static void on_enqueue(struct assemble *assemble, const struct ring_event *event
     op->enqueued = true;
     op->what = event->detail;
     op->stream = event->stream;
+    op->bytes = event->b;
+    op->peer = op->p2p ? (uint32_t)event->c : 0;
     op->enqueue_ns = (int64_t)event->time_ns;
+    channel_count(assemble, op, event->kind);
     item = build ? item_add(assemble, build, op->enqueue_ns) : NULL;
     if (item) {
         item->kind = op->p2p ? ITEM_P2P : ITEM_COLL;
@@ -365,6 +404,7 @@ static void on_start(struct assemble *assemble, const struct ring_event *event)
         return;
     op->started = true;
     op->start_ns = (int64_t)event->time_ns;
+    channel_count(assemble, op, event->kind);
     op_settle(assemble, op);
 }
 
@@ -376,6 +416,8 @@ static void on_end(struct assemble *assemble, const struct ring_event *event)
         return;
     op->ended = true;
     op->end_ns = (int64_t)event->time_ns;
+    assemble->ends++;
+    channel_count(assemble, op, event->kind);
     op_settle(assemble, op);
 }
 
@@ -485,6 +527,7 @@ static void on_lost(struct assemble *assemble, const struct ring_event *event)
     uint64_t from = first ? 0 : event->b, to = event->step;
 
     assemble->lost += event->a;
+    assemble->uncounted = true;
     assemble->lost_first |= first;
     if (to == RING_NO_STEP)
         return;

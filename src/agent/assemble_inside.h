@@ -70,6 +70,13 @@ struct seen_op { /* what a stream was in at the last view */
     uint64_t key;
 };
 
+struct channel { /* how far the rank has come, by communicator or by peer and direction */
+    int32_t comm;
+    uint8_t what;  /* 0: collectives */
+    uint32_t peer; /* of point-to-point */
+    uint64_t enqueued, started, ended;
+};
+
 struct assemble {
     struct assemble_id id;
     uint64_t comm_id[RING_COMMS];
@@ -108,6 +115,10 @@ struct assemble {
     struct seen_op seen[BEAT_OPS_MAX];
     unsigned seen_count;
     uint64_t events, seen_events;
+    uint64_t ends, seen_ends; /* operations that have ended */
+    struct channel channel[BEAT_CHANNELS_MAX];
+    unsigned channels;
+    bool uncounted; /* records were lost, so messages cannot be numbered */
 };
 
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);

@@ -439,6 +439,28 @@ static bool op_advanced(const struct assemble *assemble, const struct open_op *o
     return true;
 }
 
+/* Only while nothing ends: a rank that goes on need not say how far it is. */
+static void view_channels(struct assemble *assemble, struct fact_beat *beat)
+{
+    bool still = assemble->ends == assemble->seen_ends;
+
+    assemble->seen_ends = assemble->ends;
+    for (unsigned i = 0; still && i < assemble->channels; i++) {
+        const struct channel *channel = &assemble->channel[i];
+
+        if ((channel->what && assemble->uncounted) || channel->comm < 0 ||
+            channel->comm >= RING_COMMS || !assemble->comm_known[channel->comm])
+            continue;
+        beat->channel[beat->channels++] =
+            (struct beat_channel){ .comm = assemble->comm_id[channel->comm],
+                                   .what = channel->what,
+                                   .peer = channel->peer,
+                                   .enqueued = channel->enqueued,
+                                   .started = channel->started,
+                                   .ended = channel->ended };
+    }
+}
+
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat)
 {
     const struct open_op *front[BEAT_OPS_MAX];
@@ -449,6 +471,9 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
     beat->phase_age_ns = phase ? MAX(now_ns - phase->since_ns, 0) : 0;
     beat->step = assemble->any_step ? assemble->now_step : RING_NO_STEP;
     beat->step_age_ns = assemble->any_step ? MAX(now_ns - assemble->now_begin_ns, 0) : 0;
+    for (unsigned i = 0; i < assemble->phases; i++)
+        beat->phases |= 1u << assemble->phase[i].phase;
+    view_channels(assemble, beat);
     beat->advanced = assemble->events != assemble->seen_events;
     assemble->seen_events = assemble->events;
     beat->ops = view_ops(assemble, front);
@@ -465,6 +490,9 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
             .age_ns = MAX(now_ns - (op->started ? op->start_ns : op->enqueue_ns), 0),
             .started = op->started,
             .advanced = op_advanced(assemble, op),
+            .bytes = op->bytes,
+            .peer = op->peer,
+            .ordinal = op->p2p && assemble->uncounted ? BEAT_UNKNOWN : op->ordinal,
         };
     }
     assemble->seen_count = beat->ops;

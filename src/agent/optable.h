@@ -18,6 +18,9 @@ struct open_op {
     uint16_t stream;
     int32_t comm;
     uint64_t key;
+    uint64_t bytes;
+    uint32_t peer;
+    uint64_t ordinal; /* of its channel */
     int64_t enqueue_ns, start_ns, end_ns;
     uint64_t build; /* serial of the step it belongs to; 0: none (start-up, or already sent) */
     uint32_t item;  /* its place there */

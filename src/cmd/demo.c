@@ -144,7 +144,7 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
         if (demo->plan.count == PLAN_FAULTS)
             return err_set(err, -E2BIG, "more than %d faults", PLAN_FAULTS);
         demo->plan.fault[demo->plan.count++] = fault;
-        if (fault.kind->id == FAULT_KILL || fault.kind->id == FAULT_EXIT)
+        if (fault_ends_attempt(&fault))
             demo->config.restarts++;
     }
     return 0;

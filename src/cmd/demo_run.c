@@ -19,6 +19,7 @@
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "lab/oom.h"
 
 #define WORD 64
 #define WORDS 40
@@ -196,6 +197,7 @@ void demo_run_fini(struct demo_run *demo)
         waitpid(demo->pid, &demo->status, 0);
         demo->pid = 0;
     }
+    oom_sweep();
     if (demo->scratch[0])
         tree_remove(demo->scratch);
 }

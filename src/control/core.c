@@ -9,6 +9,7 @@
 #include "core/time.h"
 #include "judge/court.h"
 #include "judge/crash.h"
+#include "judge/hang.h"
 #include "judge/ledger.h"
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
@@ -237,6 +238,22 @@ static int feed_setting(struct core *core, struct cut in)
     return result < 0 ? result : thresholds_set(&core->court.limits, fact.name, fact.value, NULL);
 }
 
+static int feed_beat(struct core *core, struct cut in)
+{
+    struct fact_beat fact;
+    int result = fact_beat_get(in, &fact);
+
+    return result < 0 ? result : hang_beat(&core->court, &fact);
+}
+
+static int feed_stack(struct core *core, struct cut in)
+{
+    struct fact_stack fact;
+    int result = fact_stack_get(in, &fact);
+
+    return result < 0 ? result : hang_stack(&core->court, &fact);
+}
+
 static int feed_gap(struct core *core, struct cut in)
 {
     struct fact_gap fact;
@@ -310,6 +327,12 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     case FRAME_STEP:
         result = feed_step(core, in);
         break;
+    case FRAME_BEAT:
+        result = feed_beat(core, in);
+        break;
+    case FRAME_STACK:
+        result = feed_stack(core, in);
+        break;
     case FRAME_EXIT:
         result = feed_exit(core, in);
         break;
@@ -322,7 +345,7 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     case FRAME_SETTING:
         result = feed_setting(core, in);
         break;
-    default: /* beats and notes are for people and for judges to come */
+    default: /* notes are for people and for judges to come */
         break;
     }
     core->counts.frames++;
@@ -428,6 +451,8 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
 {
     core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
     judge_pending(core, now->mono_ns);
+    if (!core->attempt_end_ns)
+        hang_judge(&core->court, now->mono_ns);
     crash_judge(
         &core->court, now->mono_ns,
         last || (core->attempt_end_ns && now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));

@@ -9,6 +9,7 @@
 #include "core/clean.h"
 #include "judge/clock.h"
 #include "judge/crash.h"
+#include "judge/hang.h"
 #include "judge/learn.h"
 #include "judge/ledger.h"
 
@@ -26,6 +27,8 @@ int court_init(struct court *court, const char *run)
         result = program_create(&court->program);
     if (result == 0)
         result = ledger_book_create(&court->book);
+    if (result == 0)
+        result = hang_create(&court->hang);
     if (result < 0)
         court_fini(court);
     return result;
@@ -38,6 +41,7 @@ void court_fini(struct court *court)
     splitter_destroy(court->splitter);
     program_destroy(court->program);
     ledger_book_destroy(court->book);
+    hang_destroy(court->hang);
     history_fini(&court->history);
     model_fini(&court->model);
     *court = (struct court){ 0 };
@@ -49,6 +53,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         court->exits = 0;
         court->crash_told = false;
         history_reset(&court->history);
+        hang_attempt(court);
         for (uint32_t i = 0; i < court->model.nodes; i++)
             court->model.node[i].level = 0; /* ranks may be elsewhere now */
     }
@@ -205,7 +210,8 @@ static void docket_age(struct court *court, const struct past_step *past)
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
 
-        if (!entry->open || entry->verdict.kind == VERDICT_CRASH)
+        if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
+            entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
             continue;
         if (past->step > entry->seen_step + (uint64_t)court->limits.verdict_close_after) {
             entry->open = false;
@@ -300,6 +306,7 @@ int court_step(struct court *court, struct whole *whole)
         return result;
     for (int i = 0; judges[i]; i++)
         judges[i]->step(court);
+    hang_step(court, whole);
     court->stepped = true;
     court->last_step = past->step;
     docket_age(court, past);

@@ -23,7 +23,7 @@ struct entry { /* one verdict over its life */
     uint64_t steps;      /* it was open in */
     double step_seconds; /* what the newest step lost to it */
     double cost_seconds; /* ... summed over all its steps */
-    uint32_t attempt;    /* of a crash: the one that ended with it */
+    uint32_t attempt;    /* of a crash or hang: the one that ended with it */
 };
 
 struct docket {
@@ -33,6 +33,7 @@ struct docket {
 };
 
 struct ledger_book; /* ledger.h */
+struct hang;        /* hang.h */
 
 struct court {
     struct thresholds limits;
@@ -42,6 +43,7 @@ struct court {
     struct history history;
     struct docket docket;
     struct ledger_book *book;
+    struct hang *hang;
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
     int64_t mono_to_real_ns;   /* from the newest tick */

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "core/clean.h"
+#include "judge/hang.h"
 #include "judge/ledger.h"
 
 #define SAME_NS 50000000 /* seen within this: which was first cannot be told by time */
@@ -91,6 +92,21 @@ static void say_echoes(const struct court *court, struct verdict *draft,
     }
 }
 
+/* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
+static void echo_hang(struct court *court, struct entry *entry, const struct fact_exit *first)
+{
+    struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count];
+
+    if (entry->verdict.echo_count < VERDICT_LINES) {
+        snprintf(line->what, sizeof(line->what), "rank %u %s", first->rank, first->text);
+        snprintf(line->source, sizeof(line->source), "launcher");
+        entry->verdict.echo_count++;
+    }
+    say_echoes(court, &entry->verdict, first);
+    entry->changed = true;
+    court->crash_told = true;
+}
+
 void crash_judge(struct court *court, int64_t now_ns, bool over)
 {
     const struct fact_exit *culprit = court->crash_told ? NULL : first_bad(court);
@@ -101,6 +117,11 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
 
     if (!culprit || (!over && now_ns - culprit->mono_ns < settle_ns))
         return;
+    entry = hang_open(court);
+    if (entry) {
+        echo_hang(court, entry, culprit);
+        return;
+    }
     court->crash_told = true;
     draft.layer = (uint8_t)layer_of(culprit->status);
     snprintf(draft.cause, sizeof(draft.cause), "%s", culprit->text);
@@ -124,6 +145,12 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     }
 }
 
+/* Verdicts that last until training goes on. */
+static bool is_ending(unsigned kind)
+{
+    return kind == VERDICT_CRASH || kind == VERDICT_HANG || kind == VERDICT_DESYNC;
+}
+
 void crash_recovered(struct court *court, const struct past_step *past)
 {
     double cost = ledger_crash_seconds(court->book);
@@ -132,7 +159,7 @@ void crash_recovered(struct court *court, const struct past_step *past)
         struct entry *entry = court->docket.entry[i];
 
         /* Late steps of the attempt that crashed are no recovery. */
-        if (entry->verdict.kind != VERDICT_CRASH || !entry->open || cost <= 0 ||
+        if (!is_ending(entry->verdict.kind) || !entry->open || cost <= 0 ||
             entry->attempt >= court->model.attempt)
             continue;
         entry->cost_seconds += cost / court->model.world; /* of all its crashes */

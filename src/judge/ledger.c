@@ -32,6 +32,8 @@ struct ledger_book {
     int64_t end_ns;        /* of this one; 0: it goes on */
     bool failed;           /* this one did not end well */
     double crash_before;
+    int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
+    int64_t hang_before_ns;
     struct step_account *step; /* ring by step number */
 };
 
@@ -79,7 +81,9 @@ void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns)
 
 static double crash_seconds(const struct ledger_book *book)
 {
-    return book->total.gpu_seconds[LEDGER_RESTART] + book->total.gpu_seconds[LEDGER_LOST];
+    const double *seconds = book->total.gpu_seconds;
+
+    return seconds[LEDGER_RESTART] + seconds[LEDGER_LOST] + seconds[LEDGER_HANG];
 }
 
 double ledger_crash_seconds(const struct ledger_book *book)
@@ -94,6 +98,8 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->crash_before = crash_seconds(book);
     book->end_before_ns = book->end_ns ? book->end_ns : mono_ns; /* or nobody said when */
     book->end_ns = 0;
+    book->hang_before_ns = book->hang_ns;
+    book->hang_ns = 0;
     book->failed = false;
     book->attempt = attempt;
     for (uint32_t rank = 0; rank < book->ranks; rank++)
@@ -118,6 +124,21 @@ static void account(struct ledger_book *book, uint32_t rank, int64_t to_ns,
     book->until_ns[rank] = to_ns;
 }
 
+void ledger_hang(struct ledger_book *book, int64_t since_ns)
+{
+    book->hang_ns = since_ns;
+}
+
+/* Up to the end of an attempt that did not end well: lost, and from some time on not even that. */
+static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_ns, int64_t hang_ns)
+{
+    if (hang_ns) {
+        account(book, rank, MIN(hang_ns, end_ns), LEDGER_LOST);
+        account(book, rank, end_ns, LEDGER_HANG);
+    }
+    account(book, rank, end_ns, LEDGER_LOST);
+}
+
 /* Everything before a rank's first step of an attempt. */
 static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
 {
@@ -125,7 +146,7 @@ static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin
         account(book, rank, begin_ns, LEDGER_START_UP);
         return;
     }
-    account(book, rank, MIN(book->end_before_ns, begin_ns), LEDGER_LOST);
+    account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
     account(book, rank, begin_ns, LEDGER_RESTART);
 }
 
@@ -244,6 +265,11 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
         else
             account(book, rank, split->begin_ns, LEDGER_UNATTRIBUTED); /* steps we did not see */
         book->stepped[rank] = true;
+        if (book->hang_ns && split->begin_ns + split->total_ns > book->hang_ns) {
+            account(book, rank, book->hang_ns, LEDGER_LOST); /* the step that never got done */
+            account(book, rank, split->begin_ns + split->total_ns, LEDGER_HANG);
+            continue;
+        }
         rank_parts(split, (double)past->typical_ms[rank], &parts, seconds);
         account_step(book, rank, split, seconds, kept);
     }
@@ -258,7 +284,7 @@ void ledger_end(struct ledger_book *book, int64_t mono_ns)
         if (!book->stepped[rank])
             account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
         else if (book->failed)
-            account(book, rank, book->end_ns, LEDGER_LOST);
+            account_failed(book, rank, book->end_ns, book->hang_ns);
         account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
     }
 }

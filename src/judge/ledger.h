@@ -20,9 +20,11 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
 void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well);
 void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past);
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
+/* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
+void ledger_hang(struct ledger_book *book, int64_t since_ns);
 /* The ledger as of now; what is not accounted for yet is not in wall time yet. */
 void ledger_read(const struct ledger_book *book, struct ledger *ret);
-/* GPU-seconds of restart and lost work since the last attempt began: what a crash has cost. */
+/* GPU-seconds of restart, hang and lost work since the last attempt began: what a crash has cost. */
 double ledger_crash_seconds(const struct ledger_book *book);
 
 #endif

@@ -35,6 +35,7 @@ struct work {
     struct work *next;
     /* What it is, for run() and ended(). */
     int phase, block, micro, comm, way;
+    bool stalls; /* a fault: it never ends */
     uint64_t key;
 };
 

@@ -11,6 +11,7 @@
 #include "core/rand.h"
 #include "lockstep/probe.h"
 
+#define FIRST ", in the first attempt"
 #define FAULT_WHEN (FAULT_STEP | FAULT_STEPS)
 
 static const struct fault_kind fault_table[] = {
@@ -43,9 +44,44 @@ static const struct fault_kind fault_table[] = {
       "a rank exits with status 1 in the middle of a step, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash" },
     { FAULT_SLOW_CHECKPOINT, "slow-checkpoint",
-      "checkpoints take factor times as long; on all ranks when none is given",
-      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 3, 0,
+      "checkpoints take factor times as long, or ms longer; on all ranks when none is given",
+      FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 3, 0,
       "checkpoint-stall checkpoint" },
+    { FAULT_STOP, "stop", "a rank is stopped (SIGSTOP) in the middle of a step" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang" },
+    { FAULT_STUCK_DATA, "stuck-data", "a rank never gets its next batch" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang data" },
+    { FAULT_STUCK_CODE, "stuck-code", "a rank's host never comes back from its own code" FIRST,
+      FAULT_RANK | FAULT_STEP | FAULT_PHASE, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
+    { FAULT_GPU_HANG, "gpu-hang", "a rank's device never ends what it computes" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang gpu" },
+    { FAULT_FROZEN_LINK, "frozen-link",
+      "a rank's messages go nowhere: all enter a collective, and nothing moves" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang fabric" },
+    { FAULT_OTHER_OP, "other-op", "a rank enters another collective than the others" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "desync user-code" },
+    { FAULT_OTHER_SIZE, "other-size", "a rank enters a collective with another size" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "desync user-code" },
+    { FAULT_OTHER_ORDER, "other-order",
+      "a rank enters two communicators in the opposite order: a deadlock" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
+    { FAULT_SEGFAULT, "segfault", "a rank reads where there is nothing" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
+    { FAULT_ABORT, "abort", "a rank aborts" FIRST, FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0,
+      1, 20, "crash user-code" },
+    { FAULT_EXCEPTION, "exception", "a rank prints an uncaught exception and exits with 1" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
+    { FAULT_OOM, "oom", "a rank takes more memory than its control group allows" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, FAULT_NEEDS_CGROUP, 1, 20,
+      "crash host-memory" },
+    { FAULT_EVAL, "eval", "no fault: an evaluation of ms after the step; on all ranks, or one",
+      FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
+    { FAULT_COMPILE, "compile", "no fault: something is compiled for ms; on all ranks, or one",
+      FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
+    { FAULT_SLOW_START, "slow-start", "no fault: start-up takes ms longer; on all ranks, or one",
+      FAULT_RANK | FAULT_MS, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
+    { FAULT_BUSY, "busy", "no fault: a rank's host computes for ms in one step",
+      FAULT_RANK | FAULT_MS | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, NULL },
 };
 
 enum fault_type {
@@ -342,6 +378,14 @@ void fault_list(FILE *out)
         if (names[0])
             fputc('\n', out);
     }
+}
+
+bool fault_ends_attempt(const struct fault *fault)
+{
+    const char *expect = fault->kind->expect;
+
+    return expect && (strncmp(expect, "crash", 5) == 0 || strncmp(expect, "hang", 4) == 0 ||
+                      strncmp(expect, "desync", 6) == 0);
 }
 
 bool fault_active(const struct fault *fault, uint64_t step)

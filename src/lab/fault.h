@@ -28,6 +28,22 @@ enum fault_id {
     FAULT_KILL,
     FAULT_EXIT,
     FAULT_SLOW_CHECKPOINT,
+    FAULT_STOP,
+    FAULT_STUCK_DATA,
+    FAULT_STUCK_CODE,
+    FAULT_GPU_HANG,
+    FAULT_FROZEN_LINK,
+    FAULT_OTHER_OP,
+    FAULT_OTHER_SIZE,
+    FAULT_OTHER_ORDER,
+    FAULT_SEGFAULT,
+    FAULT_ABORT,
+    FAULT_EXCEPTION,
+    FAULT_OOM,
+    FAULT_EVAL,
+    FAULT_COMPILE,
+    FAULT_SLOW_START,
+    FAULT_BUSY,
 };
 
 enum fault_param { /* bits */
@@ -89,6 +105,8 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
 void fault_format(const struct fault *fault, char out[static FAULT_TEXT]); /* parses back */
 void fault_list(FILE *out); /* the text of --list-faults */
 
+/* Does the job need to be started again to get over it? */
+bool fault_ends_attempt(const struct fault *fault);
 bool fault_active(const struct fault *fault, uint64_t step);
 /* The nodes of a pretended cluster hold ranks in contiguous blocks. */
 uint32_t fault_node_of_rank(uint32_t rank, uint32_t world, uint32_t nodes);

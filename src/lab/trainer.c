@@ -101,6 +101,7 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
         trainer_tell(trainer, begin_ns, stop || trainer->step + 1 == trainer->config->steps);
         if (trainer_save_is_due(trainer))
             result = trainer_save(trainer, err);
+        trainer_stuck_pause(trainer, FAULT_EVAL);
         trainer->step++;
         if (stop)
             break;
@@ -129,6 +130,8 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
 
     if (result == 0)
         result = truth_open(&trainer->plan, config->rank, config->attempt, &trainer->truth, err);
+    if (result == 0)
+        trainer_stuck_pause(trainer, FAULT_SLOW_START);
     if (result == 0)
         result = trainer_setup(trainer, err);
     if (result == 0)

@@ -145,7 +145,8 @@ int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns)
 
     for (uint32_t i = 0; i < trainer->plan.count; i++) {
         const struct fault *fault = &trainer->plan.fault[i];
-        int64_t ns = (int64_t)((double)taken_ns * (fault->factor - 1));
+        int64_t ns = fault->set & FAULT_MS ? (int64_t)(fault->ms * 1e6)
+                                           : (int64_t)((double)taken_ns * (fault->factor - 1));
 
         if (fault->kind->id != FAULT_SLOW_CHECKPOINT || !fault_is_ours(trainer, fault))
             continue;

@@ -41,7 +41,8 @@ int trainer_run_compute(struct work *work, void *context, struct err *err)
     uint32_t micro = (uint32_t)work->micro, block = (uint32_t)work->block;
     bool last = trainer->place.pp + 1 == trainer->place.pp_size;
 
-    (void)err;
+    if (work->stalls)
+        return trainer_stall(trainer, "the device", err);
     if (work->phase == LOCKSTEP_PHASE_FORWARD) {
         student_forward(student, micro, block);
         if (trainer->place.tp_size == 1)
@@ -119,6 +120,8 @@ int trainer_run_reduce(struct work *work, void *context, struct err *err)
     latest_ns = work->begin_ns = op_start(work);
     lockstep_coll_start(trainer->probe, trainer->probe_comm[work->comm], work->key,
                         (uint64_t)work->begin_ns);
+    if (work->stalls)
+        return trainer_stall(trainer, group->name, err);
     result = group_reduce(group, op, data, count, &latest_ns, err);
     if (result < 0)
         return result;

@@ -85,6 +85,8 @@ struct trainer {
     uint32_t launches; /* per step, for spreading the host's work */
     bool control_save; /* as the control word last said */
     int64_t told_ns;   /* when rank 0 last printed */
+    uint32_t made;     /* faults that happen once and have, as bits */
+    bool swapped;      /* the last bucket waits for the world's reduction: a fault */
 };
 
 /* trainer_ops.c: what runs on the streams. */
@@ -115,7 +117,18 @@ int trainer_check_replicas(struct trainer *trainer, struct err *err);
 void trainer_fault_step(struct trainer *trainer); /* sets slow and load */
 void trainer_fault_phase(struct trainer *trainer, enum lockstep_phase phase);
 void trainer_fault_die(struct trainer *trainer, uint32_t launched);
-int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
+
+/* trainer_stuck.c: faults after which nothing moves, and pauses that are none. */
+void trainer_stuck_phase(struct trainer *trainer, enum lockstep_phase phase);
+void trainer_stuck_host(struct trainer *trainer, uint32_t launched); /* in the middle of a step */
+void trainer_stuck_pause(struct trainer *trainer, enum fault_id id); /* start-up, evaluation */
+/* What this rank's reduction is told to be, and whether it ever ends. */
+bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op *op,
+                          uint64_t *bytes);
+bool trainer_stuck_device(struct trainer *trainer);
+bool trainer_stuck_order(struct trainer *trainer, uint32_t bucket); /* it is launched too late */
+int trainer_stall(struct trainer *trainer, const char *what, struct err *err); /* for the timeout */
+int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns);   /* further wait */
 
 /* host_work.c */
 double host_work_calibrate(void); /* ns of CPU time a unit takes here */

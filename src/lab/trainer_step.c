@@ -70,6 +70,7 @@ static void launch_compute(struct launch *launch, enum lockstep_phase phase, uin
     launch->last =
         launch_work(launch, (struct work){ .stream = STREAM_COMPUTE,
                                            .run = trainer_run_compute,
+                                           .stalls = trainer_stuck_device(trainer),
                                            .dep = { before, launch->recv ? launch->blocker : NULL },
                                            .model_ns = (int64_t)((double)ns * trainer->slow),
                                            .phase = (int)phase,
@@ -83,18 +84,21 @@ static const struct work *launch_reduce(struct launch *launch, enum trainer_comm
 {
     struct trainer *trainer = launch->trainer;
     const struct work *last = launch->last;
+    enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
+    bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
-    return launch_work(launch, (struct work){ .stream = stream,
-                                              .run = trainer_run_reduce,
-                                              .dep = { last },
-                                              .model_ns = ns,
-                                              .comm = comm,
-                                              .block = block,
-                                              .micro = last ? last->micro : 0,
-                                              .phase = last ? last->phase : 0,
-                                              .key = lockstep_coll_enqueue(
-                                                  trainer->probe, trainer->probe_comm[comm],
-                                                  LOCKSTEP_OP_ALL_REDUCE, bytes, stream) });
+    return launch_work(
+        launch, (struct work){ .stream = stream,
+                               .run = trainer_run_reduce,
+                               .stalls = stalls,
+                               .dep = { last },
+                               .model_ns = ns,
+                               .comm = comm,
+                               .block = block,
+                               .micro = last ? last->micro : 0,
+                               .phase = last ? last->phase : 0,
+                               .key = lockstep_coll_enqueue(
+                                   trainer->probe, trainer->probe_comm[comm], op, bytes, stream) });
 }
 
 static void launch_tp(struct launch *launch, uint32_t block)
@@ -121,10 +125,27 @@ static void launch_bucket(struct launch *launch, uint32_t micro, uint32_t block)
 
         if (first != block)
             continue;
+        if (trainer_stuck_order(trainer, bucket)) {
+            trainer->swapped = true;
+            continue;
+        }
         student_bucket(&trainer->student, first, end - first, &count);
         launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp,
                       (int)bucket);
     }
+}
+
+/* A fault: the last bucket, after what should come behind it. */
+static void launch_swapped(struct launch *launch)
+{
+    struct trainer *trainer = launch->trainer;
+    size_t count;
+
+    if (!trainer->swapped)
+        return;
+    trainer->swapped = false;
+    student_bucket(&trainer->student, 0, trainer->blocks / trainer->buckets, &count);
+    launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp, 0);
 }
 
 /* A message to (send) or from (receive) the neighbouring stage. */
@@ -159,6 +180,8 @@ static void launch_forward(struct launch *launch, uint32_t micro)
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_FORWARD);
     if (micro == 0)
         trainer_fault_phase(trainer, LOCKSTEP_PHASE_FORWARD);
+    if (micro == 0)
+        trainer_stuck_phase(trainer, LOCKSTEP_PHASE_FORWARD);
     launch->last = NULL;
     launch->recv = place->pp > 0 ? launch_message(launch, false, WAY_UP, micro) : NULL;
     for (uint32_t block = 0; block < trainer->blocks; block++) {
@@ -178,7 +201,10 @@ static void launch_backward(struct launch *launch, uint32_t micro)
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_BACKWARD);
     if (micro == 0)
         trainer_fault_phase(trainer, LOCKSTEP_PHASE_BACKWARD);
+    if (micro == 0)
+        trainer_stuck_phase(trainer, LOCKSTEP_PHASE_BACKWARD);
     trainer_fault_die(trainer, micro);
+    trainer_stuck_host(trainer, micro);
     launch->recv =
         place->pp + 1 < place->pp_size ? launch_message(launch, false, WAY_DOWN, micro) : NULL;
     for (uint32_t block = trainer->blocks; block-- > 0;) {
@@ -214,10 +240,12 @@ static void launch_optimizer(struct launch *launch)
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_fault_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
+    trainer_stuck_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_host_work(trainer, SHARE_OPTIMIZER);
     /* Behind the buckets on their stream: the norm is that of the reduced gradients. */
     sum = launch_reduce(launch, COMM_WORLD, STREAM_DP, SUM_COUNT * sizeof(double),
                         trainer->times.world, 0);
+    launch_swapped(launch);
     launch_work(launch,
                 (struct work){ .stream = STREAM_COMPUTE,
                                .run = trainer_run_compute,
@@ -246,6 +274,7 @@ static void trainer_take_batch(struct trainer *trainer)
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_DATA);
     trainer_fault_phase(trainer, LOCKSTEP_PHASE_DATA);
+    trainer_stuck_phase(trainer, LOCKSTEP_PHASE_DATA);
     trainer_host_work(trainer, SHARE_DATA);
     if (trainer->next_step != trainer->step)
         trainer_prefetch(trainer, trainer->step);

@@ -152,6 +152,38 @@ int fact_comm_get(struct cut in, struct fact_comm *ret)
     return done(&in);
 }
 
+/* What was appended to beats later is written only where there is something to say. */
+static bool beat_has_more(const struct fact_beat *fact)
+{
+    bool more = fact->phases || fact->oom_kills || fact->channels;
+
+    for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
+        more |= fact->op[i].bytes || fact->op[i].peer || fact->op[i].ordinal;
+    return more;
+}
+
+static void beat_more_put(struct buf *out, const struct fact_beat *fact)
+{
+    buf_put_u32(out, fact->phases);
+    buf_put_u32(out, fact->oom_kills);
+    for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++) {
+        buf_put_u64(out, fact->op[i].bytes);
+        buf_put_u32(out, fact->op[i].peer);
+        buf_put_u64(out, fact->op[i].ordinal);
+    }
+    buf_put_u32(out, fact->channels);
+    for (uint32_t i = 0; i < fact->channels && i < BEAT_CHANNELS_MAX; i++) {
+        const struct beat_channel *channel = &fact->channel[i];
+
+        buf_put_u64(out, channel->comm);
+        buf_put_u8(out, channel->what);
+        buf_put_u32(out, channel->peer);
+        buf_put_u64(out, channel->enqueued);
+        buf_put_u64(out, channel->started);
+        buf_put_u64(out, channel->ended);
+    }
+}
+
 void fact_beat_put(struct buf *out, const struct fact_beat *fact)
 {
     buf_put_u32(out, fact->rank);
@@ -182,6 +214,8 @@ void fact_beat_put(struct buf *out, const struct fact_beat *fact)
         put_bool(out, op->started);
         put_bool(out, op->advanced);
     }
+    if (beat_has_more(fact))
+        beat_more_put(out, fact);
 }
 
 static void beat_op_get(struct cut *in, struct beat_op *op)
@@ -194,6 +228,32 @@ static void beat_op_get(struct cut *in, struct beat_op *op)
     op->age_ns = get_i64(in);
     op->started = get_bool(in);
     op->advanced = get_bool(in);
+}
+
+static void beat_more_get(struct cut *in, struct fact_beat *fact)
+{
+    fact->phases = cut_get_u32(in);
+    fact->oom_kills = cut_get_u32(in);
+    for (uint32_t i = 0; i < fact->ops; i++) {
+        fact->op[i].bytes = cut_get_u64(in);
+        fact->op[i].peer = cut_get_u32(in);
+        fact->op[i].ordinal = cut_get_u64(in);
+    }
+    fact->channels = cut_get_u32(in);
+    if (fact->channels > BEAT_CHANNELS_MAX) {
+        in->bad = true;
+        return;
+    }
+    for (uint32_t i = 0; i < fact->channels; i++) {
+        struct beat_channel *channel = &fact->channel[i];
+
+        channel->comm = cut_get_u64(in);
+        channel->what = cut_get_u8(in);
+        channel->peer = cut_get_u32(in);
+        channel->enqueued = cut_get_u64(in);
+        channel->started = cut_get_u64(in);
+        channel->ended = cut_get_u64(in);
+    }
 }
 
 int fact_beat_get(struct cut in, struct fact_beat *ret)
@@ -219,6 +279,8 @@ int fact_beat_get(struct cut in, struct fact_beat *ret)
         return -EPROTO;
     for (uint32_t i = 0; i < fact.ops; i++)
         beat_op_get(&in, &fact.op[i]);
+    if (cut_left(&in)) /* of a writer that knows of it */
+        beat_more_get(&in, &fact);
     *ret = fact;
     return done(&in);
 }
@@ -231,6 +293,8 @@ void fact_exit_put(struct buf *out, const struct fact_exit *fact)
     buf_put_u32(out, (uint32_t)fact->status);
     put_bool(out, fact->told);
     buf_put_str(out, fact->text);
+    if (fact->words[0])
+        buf_put_str(out, fact->words);
 }
 
 int fact_exit_get(struct cut in, struct fact_exit *ret)
@@ -242,6 +306,8 @@ int fact_exit_get(struct cut in, struct fact_exit *ret)
     fact.status = (int32_t)cut_get_u32(&in);
     fact.told = get_bool(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
+    if (cut_left(&in))
+        cut_get_str(&in, fact.words, sizeof(fact.words));
     *ret = fact;
     return done(&in);
 }
@@ -288,6 +354,35 @@ int fact_note_get(struct cut in, struct fact_note *ret)
     fact.step = cut_get_u64(&in);
     fact.mono_ns = get_mono(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
+    *ret = fact;
+    return done(&in);
+}
+
+void fact_stack_put(struct buf *out, const struct fact_stack *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    put_i64(out, fact->mono_ns);
+    buf_put_u8(out, (uint8_t)fact->state);
+    buf_put_str(out, fact->channel);
+    buf_put_str(out, fact->kernel);
+    buf_put_str(out, fact->native);
+    buf_put_str(out, fact->python);
+    buf_put_str(out, fact->why_not);
+}
+
+int fact_stack_get(struct cut in, struct fact_stack *ret)
+{
+    struct fact_stack fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.mono_ns = get_mono(&in);
+    fact.state = (char)cut_get_u8(&in);
+    cut_get_str(&in, fact.channel, sizeof(fact.channel));
+    cut_get_str(&in, fact.kernel, sizeof(fact.kernel));
+    cut_get_str(&in, fact.native, sizeof(fact.native));
+    cut_get_str(&in, fact.python, sizeof(fact.python));
+    cut_get_str(&in, fact.why_not, sizeof(fact.why_not));
     *ret = fact;
     return done(&in);
 }

@@ -16,6 +16,8 @@
 #define FACT_METRICS 8 /* enum lockstep_metric is the index; 0 is not used */
 #define FACT_ITEMS_MAX 65536
 #define FACT_STEP_BYTES_MAX 8192
+#define FACT_WORDS 512
+#define FACT_STACK 2048
 
 enum fact_sender_kind {
     SENDER_AGENT = 1,
@@ -113,8 +115,23 @@ struct beat_op { /* what one stream is in now */
     uint64_t comm, key;
     int64_t age_ns;         /* since it was enqueued, or since it started when it has */
     bool started, advanced; /* advanced: since the last beat */
+    uint64_t bytes;
+    uint32_t peer;    /* of point-to-point: index in the communicator */
+    uint64_t ordinal; /* of point-to-point: of its channel; BEAT_UNKNOWN */
 };
 #define BEAT_OPS_MAX 16
+#define BEAT_UNKNOWN UINT64_MAX
+
+/* How far a rank has come with one communicator's collectives, or with its messages to or from one
+ * peer: how many it has launched, entered and left since it began.
+ */
+struct beat_channel {
+    uint64_t comm;
+    uint8_t what;  /* 0: collectives; else LOCKSTEP_OP_SEND or _RECV */
+    uint32_t peer; /* of point-to-point */
+    uint64_t enqueued, started, ended;
+};
+#define BEAT_CHANNELS_MAX 64
 
 struct fact_beat {
     uint32_t rank, attempt, ring;
@@ -129,14 +146,19 @@ struct fact_beat {
     uint32_t dropped;                           /* events of threads without a lane, since open */
     uint32_t ops;
     struct beat_op op[BEAT_OPS_MAX];
+    uint32_t phases;    /* bit i: phase i is open, somewhere around the innermost one */
+    uint32_t oom_kills; /* in the memory group of its process, since it is watched */
+    uint32_t channels;  /* told only while no operation ends: they matter when nothing moves */
+    struct beat_channel channel[BEAT_CHANNELS_MAX];
 };
 
 struct fact_exit {
     uint32_t rank, attempt;
     int64_t mono_ns;
-    int32_t status; /* as waitpid() gives it; -1: unknown */
-    bool told;      /* ended by the launcher after another rank's failure */
-    char text[160]; /* "killed by signal 9 (SIGKILL)" */
+    int32_t status;         /* as waitpid() gives it; -1: unknown */
+    bool told;              /* ended by the launcher after another rank's failure */
+    char text[160];         /* "killed by signal 9 (SIGKILL)" */
+    char words[FACT_WORDS]; /* the last that it wrote to stderr; "": nothing, or not kept */
 };
 
 struct fact_gap {
@@ -151,6 +173,18 @@ struct fact_note {
     uint64_t step;
     int64_t mono_ns;
     char text[336];
+};
+
+/* What a rank that does not advance is doing, as seen from outside. */
+struct fact_stack {
+    uint32_t rank, attempt;
+    int64_t mono_ns;
+    char state;               /* of the process */
+    char channel[FACT_NAME];  /* where its first thread waits in the kernel; "": not known */
+    char kernel[FACT_STACK];  /* innermost first, one frame a line; "": not permitted or nothing */
+    char native[FACT_STACK];  /* the same */
+    char python[FACT_STACK];  /* "function (file:line)" */
+    char why_not[FACT_WORDS]; /* what could not be read, and why; "": all that there is was */
 };
 
 enum run_event {
@@ -261,6 +295,8 @@ void fact_gap_put(struct buf *out, const struct fact_gap *fact);
 int fact_gap_get(struct cut in, struct fact_gap *ret);
 void fact_note_put(struct buf *out, const struct fact_note *fact);
 int fact_note_get(struct cut in, struct fact_note *ret);
+void fact_stack_put(struct buf *out, const struct fact_stack *fact);
+int fact_stack_get(struct cut in, struct fact_stack *ret);
 void fact_run_put(struct buf *out, const struct fact_run *fact);
 int fact_run_get(struct cut in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);

@@ -6,6 +6,7 @@
 #define BEAT_TIME_AT 12
 #define EXIT_TIME_AT 8
 #define NOTE_TIME_AT 16
+#define STACK_TIME_AT 8
 #define RUN_TIME_AT 17
 
 static int64_t time_at(struct cut in, size_t offset)
@@ -40,6 +41,8 @@ int64_t fact_when(uint16_t type, struct cut in)
         return time_at(in, EXIT_TIME_AT);
     case FRAME_NOTE:
         return time_at(in, NOTE_TIME_AT);
+    case FRAME_STACK:
+        return time_at(in, STACK_TIME_AT);
     case FRAME_RUN:
         return time_at(in, RUN_TIME_AT);
     case FRAME_TICK:

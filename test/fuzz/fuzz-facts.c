@@ -54,6 +54,7 @@ READ_WRITE_READ(struct fact_beat, fact_beat_get, fact_beat_put, nothing_fini)
 READ_WRITE_READ(struct fact_exit, fact_exit_get, fact_exit_put, nothing_fini)
 READ_WRITE_READ(struct fact_gap, fact_gap_get, fact_gap_put, nothing_fini)
 READ_WRITE_READ(struct fact_note, fact_note_get, fact_note_put, nothing_fini)
+READ_WRITE_READ(struct fact_stack, fact_stack_get, fact_stack_put, nothing_fini)
 READ_WRITE_READ(struct fact_run, fact_run_get, fact_run_put, nothing_fini)
 READ_WRITE_READ(struct fact_tick, fact_tick_get, fact_tick_put, nothing_fini)
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
@@ -111,6 +112,7 @@ static void (*const tries[])(struct cut in) = {
     [FRAME_TICK] = try_fact_tick_get,
     [FRAME_VERDICT] = try_verdict_get,
     [FRAME_LEDGER] = try_ledger_get,
+    [FRAME_STACK] = try_fact_stack_get,
     [FRAME_SETTING] = try_fact_setting_get,
 };
 

@@ -1,9 +1,9 @@
 /* test-frame-golden.c - the frames' format cannot change unnoticed.
  *
- * test-frame-golden BIN [TYPE]        the bytes in BIN are made again as they are, and read as they were
- * test-frame-golden --make BIN TYPE   writes BIN (a new version gets a new name, old files stay)
+ * test-frame-golden BIN...             the bytes are made again as they are, and read as they were
+ * test-frame-golden --make NUMBER BIN  writes the file of that number (0 the first; old files stay as they are)
  *
- * Without TYPE: all types that the first version had.  Later ones have files of their own.
+ * Types and fields that came after the first version have files of their own.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -82,6 +82,49 @@ static const struct fact_beat beat = {
               .age_ns = 1500000,
               .started = true } },
 };
+/* As above with what was appended later. */
+static const struct fact_beat beat_more = {
+    .rank = 5,
+    .attempt = 1,
+    .ring = 2,
+    .mono_ns = MONO,
+    .state = 'T',
+    .phase = 4,
+    .phase_age_ns = 1000000,
+    .step = 41,
+    .step_age_ns = 2000000,
+    .ops = 1,
+    .op = { { .stream = 2,
+              .kind = ITEM_P2P,
+              .what = 12,
+              .comm = 9,
+              .key = 77,
+              .age_ns = 11500000000,
+              .started = true,
+              .bytes = 4096,
+              .peer = 3,
+              .ordinal = 19 } },
+    .phases = 0x210,
+    .oom_kills = 1,
+    .channels = 2,
+    .channel = { { .comm = 9, .what = 12, .peer = 3, .enqueued = 20, .started = 20, .ended = 19 },
+                 { .comm = 7, .enqueued = 12, .started = 11, .ended = 11 } },
+};
+static const struct fact_exit exited_more = { .rank = 3,
+                                              .attempt = 1,
+                                              .mono_ns = MONO,
+                                              .status = 256,
+                                              .text = "exited with 1",
+                                              .words = "ValueError: loss is not finite" };
+static const struct fact_stack stack = { .rank = 3,
+                                         .attempt = 1,
+                                         .mono_ns = MONO,
+                                         .state = 'D',
+                                         .channel = "folio_wait_bit",
+                                         .kernel = "folio_wait_bit\nfilemap_read",
+                                         .native = "read\nload_batch",
+                                         .python = "load (train.py:12)\nmain (train.py:40)",
+                                         .why_not = "" };
 static const struct fact_exit exited = { .rank = 3,
                                          .attempt = 1,
                                          .mono_ns = MONO,
@@ -217,26 +260,49 @@ static void put_payload(struct buf *out, uint16_t type)
         return ledger_put(out, &ledger);
     case FRAME_SETTING:
         return fact_setting_put(out, &setting);
+    case FRAME_STACK:
+        return fact_stack_put(out, &stack);
     default:
         abort(); /* a new type needs its frame here */
     }
 }
 
-struct range {
-    uint16_t first, last; /* types */
+/* The file of types that came later, and of what was appended to older ones. */
+static void put_later(struct buf *out, uint16_t type)
+{
+    switch (type) {
+    case FRAME_BEAT:
+        return fact_beat_put(out, &beat_more);
+    case FRAME_EXIT:
+        return fact_exit_put(out, &exited_more);
+    default:
+        return put_payload(out, type);
+    }
+}
+
+/* The types of a file, in order; 0 ends it.  A new type or field goes into a new file. */
+static const uint16_t golden_types[][16] = {
+    { FRAME_HELLO, FRAME_RING, FRAME_COMM, FRAME_SHAPE, FRAME_STEP, FRAME_BEAT, FRAME_EXIT,
+      FRAME_GAP, FRAME_NOTE, FRAME_RUN, FRAME_TICK, FRAME_VERDICT, FRAME_LEDGER },
+    { FRAME_SETTING },
+    { FRAME_BEAT, FRAME_EXIT, FRAME_STACK },
 };
 
-static void golden_write(struct buf *out, struct range range)
+static void golden_write(struct buf *out, int file)
 {
-    for (uint16_t type = range.first; type <= range.last; type++) {
+    for (int i = 0; golden_types[file][i]; i++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
+        uint16_t type = golden_types[file][i];
         struct frame frame = { .type = type,
                                .version = FRAME_VERSION,
                                .sender = SENDER,
                                .boot = BOOT,
                                .number = 100u + type };
 
-        put_payload(&payload, type);
+        if (file)
+            put_later(&payload, type);
+        else
+            put_payload(&payload, type);
         frame.payload = payload.data;
         frame.payload_bytes = payload.size;
         frame_put(out, &frame);
@@ -322,17 +388,19 @@ static bool same_payload(uint16_t type, struct cut in)
         SAME(verdict, struct verdict);
     case FRAME_SETTING:
         SAME(fact_setting, struct fact_setting);
+    case FRAME_STACK:
+        SAME(fact_stack, struct fact_stack);
     default:
         SAME(ledger, struct ledger);
     }
 }
 
-static int golden_read(const unsigned char *bytes, size_t size, struct range range)
+static int golden_read(const unsigned char *bytes, size_t size, int file)
 {
-    uint16_t expect = range.first;
-    int bad = 0;
+    int bad = 0, i = 0;
 
-    for (size_t at = 0; at < size; expect++) {
+    for (size_t at = 0; at < size; i++) {
+        uint16_t expect = golden_types[file][i];
         struct frame frame;
         int64_t used = frame_get(bytes + at, size - at, &frame, NULL);
         bool good = used > 0 && frame.type == expect && frame.version == FRAME_VERSION &&
@@ -345,10 +413,10 @@ static int golden_read(const unsigned char *bytes, size_t size, struct range ran
             break;
         at += (size_t)used;
     }
-    return bad || expect != range.last + 1;
+    return bad || golden_types[file][i] != 0;
 }
 
-static int golden_check(const char *path, struct range range)
+static int golden_check(const char *path, int number)
 {
     static unsigned char want[ROOM];
     CLEAN(file_clean) FILE *file = fopen(path, "rb");
@@ -360,18 +428,18 @@ static int golden_check(const char *path, struct range range)
         perror(path);
         return 1;
     }
-    golden_write(&have, range);
+    golden_write(&have, number);
     same = have.size == size && memcmp(have.data, want, size) == 0;
     printf("%sok - frames are written as they always were\n", same ? "" : "not ");
-    return golden_read(want, size, range) || !same;
+    return golden_read(want, size, number) || !same;
 }
 
-static int golden_make(const char *path, struct range range)
+static int golden_make(const char *path, int number)
 {
     CLEAN(file_clean) FILE *file = fopen(path, "wbx");
     CLEAN(buf_fini) struct buf bytes = { 0 };
 
-    golden_write(&bytes, range);
+    golden_write(&bytes, number);
     if (!file || fwrite(bytes.data, 1, bytes.size, file) != bytes.size) {
         perror(path);
         return 1;
@@ -381,15 +449,15 @@ static int golden_make(const char *path, struct range range)
 
 int main(int argc, char **argv)
 {
-    bool make = argc > 1 && strcmp(argv[1], "--make") == 0;
-    int at = make ? 2 : 1;
-    struct range range = { FRAME_HELLO, FRAME_LEDGER };
+    int bad = 0;
 
-    if (argc < at + 1 || argc > at + 2) {
-        fprintf(stderr, "usage: test-frame-golden [--make] BIN [TYPE]\n");
+    if (argc == 4 && strcmp(argv[1], "--make") == 0)
+        return golden_make(argv[3], atoi(argv[2]));
+    if (argc != 1 + (int)COUNT(golden_types)) {
+        fprintf(stderr, "usage: test-frame-golden BIN... | --make NUMBER BIN\n");
         return 2;
     }
-    if (argc == at + 2)
-        range.first = range.last = (uint16_t)strtoul(argv[at + 1], NULL, 10);
-    return make ? golden_make(argv[at], range) : golden_check(argv[at], range);
+    for (int i = 0; i + 1 < argc; i++)
+        bad |= golden_check(argv[i + 1], i);
+    return bad;
 }

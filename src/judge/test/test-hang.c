@@ -1,0 +1,234 @@
+/* test-hang.c - the life of a hang: two looks, one verdict, its echoes, its end. */
+#include "judge/test/bench.h"
+
+#include <stdio.h>
+
+#include "judge/crash.h"
+#include "judge/hang.h"
+#include "lockstep/probe.h"
+
+#define S INT64_C(1000000000)
+#define WORLD_ID 0x4000
+
+struct life {
+    struct bench bench;
+    int64_t now_ns;
+    int64_t stopped_ns; /* when rank `who` stopped */
+};
+
+static struct life life_begin(uint32_t steps)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct life life = { .bench = bench_open(&config) };
+
+    lab_judge_many(life.bench.lab, &life.bench.court, steps);
+    life.now_ns = life.stopped_ns = 100 * S;
+    return life;
+}
+
+static void life_end(struct life *life)
+{
+    bench_close(&life->bench);
+}
+
+static void beat(struct life *life, uint32_t rank, bool in, char state, bool advanced)
+{
+    struct fact_beat fact = { .rank = rank,
+                              .attempt = life->bench.court.model.attempt,
+                              .mono_ns = life->now_ns,
+                              .state = state,
+                              .phase = LOCKSTEP_PHASE_BACKWARD,
+                              .phase_age_ns = life->now_ns - life->stopped_ns,
+                              .step = 12,
+                              .advanced = advanced,
+                              .channels = 1 };
+
+    fact.channel[0] = (struct beat_channel){ WORLD_ID, 0, 0, 12 + in, 12 + in, 12 };
+    if (in) {
+        fact.ops = 1;
+        fact.op[0] = (struct beat_op){ .stream = 2,
+                                       .kind = ITEM_COLL,
+                                       .what = LOCKSTEP_OP_ALL_REDUCE,
+                                       .comm = WORLD_ID,
+                                       .key = 12,
+                                       .age_ns = life->now_ns - life->stopped_ns,
+                                       .started = true,
+                                       .advanced = advanced,
+                                       .bytes = 4096 };
+    }
+    assert_int_equal(hang_beat(&life->bench.court, &fact), 0);
+}
+
+/* A second in which rank 2 is `state` and the others wait for it, or all go on. */
+static void second(struct life *life, char state, bool goes_on)
+{
+    life->now_ns += S;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        beat(life, rank, rank != 2, rank == 2 ? state : 'S', goes_on);
+    hang_judge(&life->bench.court, life->now_ns);
+}
+
+static void seconds(struct life *life, int count, char state)
+{
+    for (int i = 0; i < count; i++)
+        second(life, state, false);
+}
+
+static const struct entry *the_hang(const struct life *life)
+{
+    assert_int_equal(lab_open_count(&life->bench.court, VERDICT_HANG), 1);
+    return lab_open(&life->bench.court, VERDICT_HANG, 0);
+}
+
+static void it_takes_the_limit_and_two_looks(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    second(&life, 'T', true);
+    life.stopped_ns = life.now_ns;
+    seconds(&life, 10, 'T');
+    assert_int_equal(life.bench.court.docket.count, 0);
+    seconds(&life, 1, 'T');
+    assert_int_equal(the_hang(&life)->verdict.rank_count, 1);
+    assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
+    assert_true(the_hang(&life)->verdict.because_count >= 2);
+    life_end(&life);
+}
+
+static void before_three_steps_it_takes_ten_minutes_and_is_late(void **state)
+{
+    struct life life = life_begin(2);
+
+    (void)state;
+    seconds(&life, 590, 'T');
+    assert_int_equal(life.bench.court.docket.count, 0);
+    seconds(&life, 13, 'T');
+    assert_non_null(strstr(the_hang(&life)->verdict.cause, "late"));
+    life_end(&life);
+}
+
+static void it_stays_one_verdict_and_takes_what_is_learnt(void **state)
+{
+    struct life life = life_begin(10);
+    struct fact_stack stack = { .rank = 2, .state = 'T', .channel = "do_signal_stop" };
+    uint32_t before;
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    before = the_hang(&life)->verdict.because_count;
+    snprintf(stack.python, sizeof(stack.python), "load (train.py:12)\nmain (train.py:40)");
+    assert_int_equal(hang_stack(&life.bench.court, &stack), 0);
+    seconds(&life, 3, 'T');
+    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_true(the_hang(&life)->verdict.because_count > before);
+    assert_true(the_hang(&life)->changed);
+    life_end(&life);
+}
+
+static void it_is_over_when_the_ranks_go_on(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    second(&life, 'S', true);
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
+    assert_true(life.bench.court.docket.entry[0]->verdict.until_real_ns > 0);
+    life.stopped_ns = life.now_ns; /* the same again is the same verdict */
+    seconds(&life, 13, 'T');
+    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    life_end(&life);
+}
+
+static void exits_after_it_are_its_echoes_and_no_crash(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct fact_exit fact = { .rank = rank, .mono_ns = life.now_ns, .status = 1 << 8 };
+
+        snprintf(fact.text, sizeof(fact.text), "exited with 1");
+        fact.told = rank == 2;
+        crash_exit(&life.bench.court, &fact);
+    }
+    crash_judge(&life.bench.court, life.now_ns + 2 * S, true);
+    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_int_equal(the_hang(&life)->verdict.echo_count, 3);
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 0);
+    life_end(&life);
+}
+
+static void a_new_attempt_ends_it_with_its_first_step(void **state)
+{
+    struct life life = life_begin(10);
+    struct court *court = &life.bench.court;
+
+    (void)state;
+    seconds(&life, 13, 'T');
+    ledger_attempt_end(court->book, 0, life.now_ns, false);
+    lab_restart(life.bench.lab, 8, 200 * S);
+    court_attempt(court, 1, life.now_ns + S);
+    lab_introduce(life.bench.lab, court);
+    lab_judge_many(life.bench.lab, court, 1);
+    assert_int_equal(lab_open_count(court, VERDICT_HANG), 0);
+    assert_int_equal(court->docket.count, 1);
+    life_end(&life);
+}
+
+static void a_beat_that_is_old_shows_nothing(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    seconds(&life, 9, 'S');
+    for (int i = 0; i < 20; i++) { /* rank 2's node is silent from now on */
+        life.now_ns += S;
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            if (rank != 2)
+                beat(&life, rank, true, 'S', false);
+        }
+        hang_judge(&life.bench.court, life.now_ns);
+    }
+    for (uint32_t i = 0; i < life.bench.court.docket.count; i++) {
+        if (life.bench.court.docket.entry[i]->open)
+            assert_int_equal(life.bench.court.docket.entry[i]->verdict.rank_count, 0);
+    }
+    life_end(&life);
+}
+
+static void a_slow_shape_has_a_longer_limit(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct life life = { .now_ns = 1000 * S, .stopped_ns = 1000 * S };
+
+    (void)state;
+    config.block_ns *= 100; /* steps of about ten seconds */
+    life.bench = bench_open(&config);
+    lab_judge_many(life.bench.lab, &life.bench.court, 10);
+    seconds(&life, 20, 'T');
+    assert_int_equal(life.bench.court.docket.count, 0);
+    seconds(&life, 20, 'T');
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    life_end(&life);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_takes_the_limit_and_two_looks),
+        cmocka_unit_test(before_three_steps_it_takes_ten_minutes_and_is_late),
+        cmocka_unit_test(it_stays_one_verdict_and_takes_what_is_learnt),
+        cmocka_unit_test(it_is_over_when_the_ranks_go_on),
+        cmocka_unit_test(exits_after_it_are_its_echoes_and_no_crash),
+        cmocka_unit_test(a_new_attempt_ends_it_with_its_first_step),
+        cmocka_unit_test(a_beat_that_is_old_shows_nothing),
+        cmocka_unit_test(a_slow_shape_has_a_longer_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

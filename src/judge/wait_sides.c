@@ -1,0 +1,216 @@
+/* wait_sides.c - when nobody alone is where it begins: those who disagree, and links.
+ *
+ * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
+ * all the others.  Where they are equally many all are named, and that is said.
+ */
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/wait_parts.h"
+#include "lockstep/probe.h"
+
+static void side_add(struct wait_side *side, uint32_t rank)
+{
+    if (side->count < WAIT_CULPRITS)
+        side->rank[side->count] = rank;
+    side->count++;
+}
+
+static void name_side(struct wait_finding *ret, const struct wait_side *side)
+{
+    for (uint32_t i = 0; i < MIN(side->count, WAIT_CULPRITS); i++) {
+        uint32_t at = ret->culprits;
+
+        if (at < WAIT_CULPRITS) {
+            ret->culprit[at] = side->rank[i];
+            ret->missed[at] = ret->op;
+        }
+        ret->culprits++;
+    }
+}
+
+static void name_smaller(struct wait_finding *ret)
+{
+    ret->undecided = ret->side[0].count == ret->side[1].count;
+    if (ret->side[0].count <= ret->side[1].count)
+        name_side(ret, &ret->side[0]);
+    if (ret->side[1].count <= ret->side[0].count)
+        name_side(ret, &ret->side[1]);
+}
+
+/* ---- one operation, other arguments ---- */
+
+/* Of these all members give the same number of bytes. */
+static bool sizes_agree(uint8_t what)
+{
+    return what == LOCKSTEP_OP_ALL_REDUCE || what == LOCKSTEP_OP_REDUCE_SCATTER ||
+           what == LOCKSTEP_OP_ALL_GATHER || what == LOCKSTEP_OP_BROADCAST ||
+           what == LOCKSTEP_OP_REDUCE;
+}
+
+static bool op_known(uint8_t what)
+{
+    return what != 0 && what != LOCKSTEP_OP_OTHER;
+}
+
+static bool args_differ(const struct beat_op *op, uint8_t what, uint64_t bytes)
+{
+    if (op_known(op->what) && op_known(what) && op->what != what)
+        return true;
+    return op->what == what && sizes_agree(what) && op->bytes && bytes && op->bytes != bytes;
+}
+
+static const struct beat_op *op_inside(const struct wait_rank *rank, uint64_t comm, uint64_t key)
+{
+    for (uint32_t i = 0; rank->seen && i < rank->ops; i++) {
+        const struct beat_op *op = &rank->op[i];
+
+        if (op->kind == ITEM_COLL && op->comm == comm && op->key == key && op->started)
+            return op;
+    }
+    return NULL;
+}
+
+/* Sorts the members that are in it into those with the first one's arguments and the others. */
+static bool sides_of(const struct look *look, const struct instance *at, struct wait_side side[2])
+{
+    const struct model_comm *comm = &look->model->comm[at->op.comm];
+
+    side[0] = (struct wait_side){ .op = at->op };
+    side[1] = (struct wait_side){ .op = at->op };
+    for (uint32_t i = 0; comm->member && i < comm->size; i++) {
+        uint32_t rank = comm->member[i];
+        const struct beat_op *op =
+            rank < look->model->world ? op_inside(&look->rank[rank], comm->id, at->op.key) : NULL;
+        bool other = op && args_differ(op, at->op.what, at->op.bytes);
+
+        if (!op)
+            continue;
+        if (side[other].count == 0) {
+            side[other].op.what = op->what;
+            side[other].op.bytes = op->bytes;
+        }
+        side_add(&side[other], rank);
+    }
+    return side[0].count > 0 && side[1].count > 0;
+}
+
+bool wait_mismatch(const struct look *look, struct wait_finding *ret)
+{
+    for (uint32_t i = 0; i < look->count; i++) {
+        const struct instance *at = &look->at[i];
+
+        if (!at->reached || at->op.p2p || at->op.comm == MODEL_NONE)
+            continue;
+        *ret = (struct wait_finding){ .kind = WAIT_MISMATCH, .op = at->op };
+        if (!sides_of(look, at, ret->side))
+            continue;
+        name_smaller(ret);
+        return true;
+    }
+    return false;
+}
+
+/* ---- all are in ---- */
+
+bool wait_stuck(const struct look *look, struct wait_finding *ret)
+{
+    const struct instance *found = NULL;
+
+    for (uint32_t i = 0; i < look->count; i++) {
+        const struct instance *at = &look->at[i];
+
+        if (!at->reached)
+            continue;
+        if (at->moves)
+            return false; /* somebody goes on: this may resolve by itself */
+        if (at->op.missing)
+            continue;
+        /* One whose members are all seen says more than one with unseen members. */
+        if (!found || (found->op.unseen > 0) > (at->op.unseen > 0) ||
+            ((found->op.unseen > 0) == (at->op.unseen > 0) && at->op.age_ns > found->op.age_ns))
+            found = at;
+    }
+    if (!found)
+        return false;
+    *ret = (struct wait_finding){ .kind = found->op.unseen ? WAIT_UNSEEN : WAIT_LINK,
+                                  .op = found->op };
+    if (ret->kind == WAIT_LINK && found->op.p2p) { /* a link has two ends, and no more is known */
+        struct wait_side ends = { .count = 2, .rank = { found->op.from, found->op.to } };
+
+        name_side(ret, &ends);
+    }
+    return true;
+}
+
+/* ---- another order ---- */
+
+/* Where one who is missing waits; NULL: nowhere that was reached. */
+static const struct instance *next_of(const struct look *look, const struct instance *at)
+{
+    const struct wait_rank *rank = &look->rank[at->missing];
+
+    for (uint32_t i = 0; i < rank->ops; i++) {
+        const struct instance *next = look_instance(look, at->missing, &rank->op[i]);
+
+        if (next && next->reached && next->op.missing && next != at)
+            return next;
+    }
+    return NULL;
+}
+
+/* Those who wait in `at` and are missing from `other`. */
+static void side_between(const struct look *look, const struct instance *at,
+                         const struct instance *other, struct wait_side *ret)
+{
+    *ret = (struct wait_side){ .op = at->op };
+    for (uint32_t rank = 0; rank < look->model->world; rank++) {
+        const struct wait_rank *one = &look->rank[rank];
+        bool in = false, out = rank == other->missing;
+
+        for (uint32_t i = 0; look->waits[rank] && i < one->ops; i++)
+            in |= look_instance(look, rank, &one->op[i]) == at;
+        if (in && !out && !other->op.p2p &&
+            model_index(look->model, other->op.comm, rank) != MODEL_NONE) {
+            enum wait_place place =
+                wait_place_coll(one, look->model->comm[other->op.comm].id, other->op.key);
+
+            out = place == PLACE_ABSENT || place == PLACE_LAUNCHED;
+        }
+        if (in && out)
+            side_add(ret, rank);
+    }
+}
+
+bool wait_cycle(const struct look *look, struct wait_finding *ret)
+{
+    const struct instance *slow = look_longest(look), *fast = slow, *other;
+
+    for (uint32_t i = 0; i < look->count; i++) {
+        if (look->at[i].reached && look->at[i].moves)
+            return false;
+    }
+    /* Everybody who is missing waits somewhere, so that following them comes round. */
+    for (uint32_t steps = 0; slow && steps <= look->count; steps++)
+        slow = slow->op.missing ? next_of(look, slow) : NULL;
+    if (!slow)
+        return false;
+    *ret = (struct wait_finding){ .kind = WAIT_ORDER, .op = slow->op };
+    other = next_of(look, slow);
+    fast = next_of(look, other);
+    side_between(look, slow, other, &ret->side[0]);
+    side_between(look, other, slow, &ret->side[1]);
+    if (fast == slow && ret->side[0].count && ret->side[1].count) {
+        name_smaller(ret);
+        return true;
+    }
+    ret->undecided = true; /* a longer round: one of each */
+    fast = slow;
+    do {
+        struct wait_side one = { .count = 1, .rank = { fast->missing } };
+
+        name_side(ret, &one);
+        fast = next_of(look, fast);
+    } while (fast && fast != slow && ret->culprits < WAIT_CULPRITS);
+    return true;
+}
