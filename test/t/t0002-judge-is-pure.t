@@ -51,6 +51,7 @@ sqrt
 strchr
 strcmp
 strcpy
+strcspn
 strerror
 strlen
 strncmp
