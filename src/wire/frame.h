@@ -33,7 +33,7 @@ enum frame_type {
     FRAME_TICK = 11, /* the controller: the `now` given to the core */
     FRAME_VERDICT = 12,
     FRAME_LEDGER = 13,
-    FRAME_STACK = 14, /* an agent: what a rank that does not advance is doing */
+    FRAME_STACK = 14,   /* an agent: what a rank that does not advance is doing */
     FRAME_SETTING = 16, /* the controller: a threshold was changed */
     FRAME_TYPE_COUNT
 };
