@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "act/attach.h"
 #include "act/launch_inside.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -40,15 +41,18 @@ static int rank_start(struct launch *launch, uint32_t rank, const struct layout_
 
 static int ranks_start(struct launch *launch, struct err *err)
 {
+    struct attach attach;
     struct layout_start start = {
         .run = launch->place.file.id,
         .rings = launch->place.file.rings,
         .attempt = launch->place.file.attempt,
         .max_restarts = launch->plan->max_restarts,
         .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
+        .python_path = attach.python_path,
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
+    attach_find(&attach);
     for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
         r = rank_start(launch, rank, &start, err);
         if (r < 0 && r != -EPIPE) {

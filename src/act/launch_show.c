@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "act/attach.h"
 #include "act/place.h"
 #include "act/tell.h"
 
@@ -22,6 +23,7 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
 {
     struct place place;
     struct layout_start start = { .max_restarts = plan->max_restarts };
+    struct attach attach;
     struct path rings;
     char command[1024];
     int r = place_plan(plan, &place, err);
@@ -35,6 +37,8 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
     start.run = place.file.id;
     start.rings = rings.text;
     start.omp_threads = getenv("OMP_NUM_THREADS") != NULL;
+    attach_find(&attach);
+    start.python_path = attach.python_path;
     tell_command_text(plan->command, command, sizeof(command));
     fprintf(out, "run %s in %s\n", place.file.id, place.directory.text);
     for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {

@@ -43,7 +43,7 @@ void layout_name(const struct layout *layout, uint32_t node, char ret[static 64]
 
 __attribute__((format(printf, 2, 3))) static void env_put(struct buf *out, const char *format, ...)
 {
-    char text[4096 + 64];
+    char text[2 * 4096 + 64];
     va_list args;
     int length;
 
@@ -91,6 +91,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
     env_put(out, "LOCKSTEP_DIR=%s", start->rings);
     env_put(out, "LOCKSTEP_RESTART=%u", start->attempt);
     env_put(out, "LOCKSTEP_NODE=%s", name);
+    if (start->python_path && start->python_path[0])
+        env_put(out, "PYTHONPATH=%s", start->python_path);
 }
 
 static int port_try(uint16_t port, uint16_t *ret)

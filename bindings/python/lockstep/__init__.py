@@ -103,7 +103,7 @@ def layout(tp=1, pp=1, dp=None, cp=1, ep=1):
     index.update({name: int(pair[0]) for name, pair in pairs.items()})
     if any(not 0 <= index[name] < size[name] for name in size):
         raise ValueError("layout: each index must be below its size")
-    _layout.where.set(size, index, by_hand=True)
+    _layout.where.set(size, index, trust=_layout.BY_HAND)
 
 
 def note(text):

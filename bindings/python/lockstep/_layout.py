@@ -1,11 +1,12 @@
 """Where this rank is in the parallel layout, and what its groups are for.
 
-Sizes and indices go by the names tp, pp, dp, cp, ep.  What is said by hand holds; what the hooks
-find is taken until then.
+Sizes and indices go by the names tp, pp, dp, cp, ep.  What is said by hand holds, then what the
+environment says, then what the hooks find.
 """
 from ._probe import complain, probe
 
 NAMES = ("tp", "pp", "dp", "cp", "ep")
+GUESSED, FOUND, TOLD, BY_HAND = range(4)  # whom to believe: the higher, and among equals the later
 
 
 def arrange(rank, world, sizes):
@@ -28,7 +29,7 @@ def arrange(rank, world, sizes):
 
 class Where:
     def __init__(self):
-        self.by_hand = False
+        self.trust = GUESSED
         self.known = None  # (sizes, indices) last told
         probe.on_open.append(self.tell)
 
@@ -36,16 +37,16 @@ class Where:
         if self.known and probe.handle:
             probe.layout(*self.known)
 
-    def set(self, size, index, by_hand=False):
+    def set(self, size, index, trust=GUESSED):
         """Dictionaries by name; what is missing is 1 and 0.  Nonsense is refused, as the library does."""
-        if self.by_hand and not by_hand:
+        if trust < self.trust:
             return
-        self.by_hand = by_hand
         sizes = [int(size.get(name, 1)) for name in NAMES]
         indices = [int(index.get(name, 0)) for name in NAMES]
         if any(not 0 <= i < s < 1 << 16 for i, s in zip(indices, sizes)):
             complain("layout refused: sizes %r, indices %r" % (size, index))
             return
+        self.trust = trust
         self.known = (sizes, indices)
         self.tell()
 

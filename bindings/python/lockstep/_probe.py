@@ -65,7 +65,7 @@ class Probe:
             rank, world = _where.rank_and_world() or (0, 1)
         if self.handle and (rank, world) == (self.rank, self.world):
             return True
-        if not _where.under_lockstep():
+        if not _where.under_lockstep() or _where.is_taken(rank):
             self._refused = True
             return False
         if self.library is None:

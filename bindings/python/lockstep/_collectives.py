@@ -1,0 +1,294 @@
+"""Hooks on torch.distributed: start-up of groups, and what is sent through them.
+
+All of torch's Python functions (all_reduce, isend, all_gather_object …) come through the methods of
+one class, ProcessGroup, so these are wrapped and not the functions: whoever imported a function
+early is seen, and torch.compile still recognises them.  What C++ calls on a group directly is not
+seen here; _ddp.py has the buckets of DistributedDataParallel.
+
+Recorded are ops on tensors in host memory, which the host itself runs (gloo, MPI).  An op on a device
+ends when the device says so, and asking it would mean to wait: that is for the NCCL plugin.
+
+An op whose caller waits at once lies on the host's line (stream 0); one that runs beside the caller
+on a line of its group.  Its end is the end of wait() there, and here the moment its future is done,
+told by the thread that did it.
+"""
+import functools
+import sys
+import threading
+import weakref
+
+from . import _abi, _torch
+from ._groups import groups
+from ._loop import COMM_INIT, loop
+from ._probe import complain, probe
+
+ASYNC_STREAM = 1  # plus the communicator's place
+P2P_STREAM = 65
+_get_ident = threading.get_ident
+
+
+def _bytes(value):
+    """Of a tensor, or of lists of them; None when one is not in host memory."""
+    if isinstance(value, (list, tuple)):
+        total = 0
+        for one in value:
+            size = _bytes(one)
+            if size is None:
+                return None
+            total += size
+        return total
+    if not isinstance(value, _torch.Tensor):
+        return 0
+    return value.numel() * value.element_size() if value.is_cpu else None
+
+
+# Method of ProcessGroup: op, and which argument says how much data all members handle together.
+_COLLECTIVES = {
+    "allreduce": ("all_reduce", 0, "tensors"),
+    "allreduce_coalesced": ("all_reduce", 0, "tensors"),
+    "broadcast": ("broadcast", 0, "tensors"),
+    "reduce": ("reduce", 0, "tensors"),
+    "allgather": ("all_gather", 0, "output_tensors"),
+    "allgather_coalesced": ("all_gather", 0, "output_lists"),
+    "allgather_into_tensor_coalesced": ("all_gather", 0, "outputs"),
+    "_allgather_base": ("all_gather", 0, "output"),
+    "gather": ("gather", 1, "input_tensors"),
+    "scatter": ("scatter", 0, "output_tensors"),
+    "reduce_scatter": ("reduce_scatter", 1, "input_tensors"),
+    "reduce_scatter_tensor_coalesced": ("reduce_scatter", 1, "inputs"),
+    "_reduce_scatter_base": ("reduce_scatter", 1, "inputTensor"),
+    "alltoall": ("all_to_all", 1, "input_tensors"),
+    "alltoall_base": ("all_to_all", 1, "input"),
+    "barrier": ("barrier", None, None),
+    "monitored_barrier": ("barrier", None, None),
+}
+_MESSAGES = {"send": "send", "recv": "recv"}
+
+
+# ---- the end of an op ----
+
+class _Pending:
+    """Ops whose end is that of wait(), by the address of their work."""
+
+    def __init__(self):
+        self.ops = {}
+
+    def add(self, work, end, comm, key):
+        name = id(work)
+        ops = self.ops
+
+        def dead(_):  # nobody waited, and nobody can any more
+            if ops.pop(name, None) is not None:
+                _end(end, comm, key)
+
+        ops[name] = (weakref.ref(work, dead), end, comm, key)
+
+    def done(self, work):
+        entry = self.ops.pop(id(work), None)
+        if entry is not None:
+            _end(*entry[1:])
+
+
+_pending = _Pending()
+
+
+def _end(end, comm, key):
+    handle = probe.handle
+    if handle:
+        end(handle, comm, key, 0)
+
+
+class _Done:
+    """What a future calls when it is done, in the thread that did it."""
+
+    __slots__ = ("comm", "key")
+
+    def __init__(self, comm, key):
+        self.comm, self.key = comm, key
+
+    def __call__(self, _):
+        handle = probe.handle
+        if handle:
+            probe.library.coll_end(handle, self.comm, self.key, 0)
+
+
+def _watch_future(work, comm, key):
+    try:
+        future = work.get_future()
+        future.add_done_callback(_Done(comm, key))
+    except Exception:  # this kind of work has none
+        _pending.add(work, probe.library.coll_end, comm, key)
+
+
+def hook_work(work):
+    original = work.wait
+
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        if not _pending.ops:
+            return original(self, *args, **kwargs)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            _pending.done(self)
+
+    work.wait = wait
+
+
+# ---- collectives ----
+
+def _waits(frame):
+    """Does the function of torch.distributed that called the group wait for the op before it returns?"""
+    return frame.f_locals.get("async_op") is False
+
+
+def _wrap_collective(name, original):
+    op_name, place, keyword = _COLLECTIVES[name]
+    op = _abi.OPS[op_name]
+    blocks = name == "monitored_barrier"  # returns when it is over
+
+    @functools.wraps(original)
+    def method(self, *args, **kwargs):
+        handle = probe.handle
+        if not handle or _torch.compiling():
+            return original(self, *args, **kwargs)
+        size = 0
+        if place is not None:
+            size = _bytes(args[place] if len(args) > place else kwargs.get(keyword))
+        elif not _on_host(self):
+            size = None
+        comm = -1 if size is None else groups.handle(self)
+        if comm < 0:
+            return original(self, *args, **kwargs)
+        library = probe.library
+        sync = blocks or _waits(sys._getframe(1))
+        key = library.coll_enqueue(handle, comm, op, size, 0 if sync else ASYNC_STREAM + comm)
+        library.coll_start(handle, comm, key, 0)
+        try:
+            work = original(self, *args, **kwargs)
+        except BaseException:
+            library.coll_end(handle, comm, key, 0)
+            raise
+        if work is None:
+            library.coll_end(handle, comm, key, 0)
+        elif sync:
+            _pending.add(work, library.coll_end, comm, key)
+        else:
+            _watch_future(work, comm, key)
+        return work
+
+    # A group written in Python that does not have this method is asked for it by C++ under its name;
+    # only a function of that name is known to be the one that asks.
+    method.__code__ = method.__code__.replace(co_name=name)
+    return method
+
+
+def _on_host(group):
+    """Of an op without tensors: does the host run it?"""
+    try:
+        backend = sys.modules["torch.distributed.distributed_c10d"].get_backend(group)
+    except Exception:
+        return False
+    return backend in ("gloo", "mpi")
+
+
+def _wrap_message(name, original):
+    op = _abi.OPS[_MESSAGES[name]]
+
+    @functools.wraps(original)
+    def method(self, *args, **kwargs):
+        handle = probe.handle
+        if not handle or _torch.compiling():
+            return original(self, *args, **kwargs)
+        size = _bytes(args[0]) if len(args) > 1 else None
+        comm = -1 if size is None else groups.handle(self)
+        if comm < 0:
+            return original(self, *args, **kwargs)
+        library = probe.library
+        waits = sys._getframe(1).f_code.co_name in ("send", "recv")
+        key = library.p2p_enqueue(handle, comm, op, args[1], size, 0 if waits else P2P_STREAM + comm)
+        library.p2p_start(handle, comm, key, 0)
+        try:
+            work = original(self, *args, **kwargs)
+        except BaseException:
+            library.p2p_end(handle, comm, key, 0)
+            raise
+        _pending.add(work, library.p2p_end, comm, key)
+        return work
+
+    method.__code__ = method.__code__.replace(co_name=name)
+    return method
+
+
+# ---- the life of groups ----
+
+def _rank_of(c10d):
+    group = c10d._get_default_group()
+    return c10d.get_rank(group), c10d.get_world_size(group)
+
+
+def _wrap_init(c10d):
+    original = c10d.init_process_group
+
+    @functools.wraps(original)
+    def init_process_group(*args, **kwargs):
+        # Where the launcher said who we are, waiting for the others is seen; else after it.
+        opened = loop.awake() and probe.handle
+        if opened:
+            probe.phase_begin(COMM_INIT)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if opened:
+                probe.phase_end(COMM_INIT)
+            _initialized(c10d)
+
+    return init_process_group
+
+
+def _initialized(c10d):
+    try:
+        if c10d.is_initialized():
+            groups.forget()
+            probe.open(*_rank_of(c10d))
+            from . import _found
+            _found.from_environment()
+    except Exception as error:
+        complain("init_process_group: %r" % (error,))
+
+
+def _wrap_new_group(original):
+    @functools.wraps(original)
+    def new_group(*args, **kwargs):
+        if not probe.handle or _get_ident() != loop.thread:
+            return original(*args, **kwargs)
+        probe.phase_begin(COMM_INIT)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            probe.phase_end(COMM_INIT)
+
+    return new_group
+
+
+def _replace(c10d, name, wrapper):
+    original = getattr(c10d, name)
+    setattr(c10d, name, wrapper)
+    package = sys.modules.get("torch.distributed")
+    if getattr(package, name, None) is original:
+        setattr(package, name, wrapper)
+
+
+def hook_c10d(c10d):
+    if not hasattr(c10d, "ProcessGroup"):  # torch built without it
+        return
+    for name in _COLLECTIVES:
+        original = getattr(c10d.ProcessGroup, name, None)
+        if original is not None:
+            setattr(c10d.ProcessGroup, name, _wrap_collective(name, original))
+    for name in _MESSAGES:
+        setattr(c10d.ProcessGroup, name, _wrap_message(name, getattr(c10d.ProcessGroup, name)))
+    from torch._C._distributed_c10d import Work
+    hook_work(Work)
+    _replace(c10d, "init_process_group", _wrap_init(c10d))
+    _replace(c10d, "new_group", _wrap_new_group(c10d.new_group))

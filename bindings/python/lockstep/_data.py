@@ -1,0 +1,58 @@
+"""Hooks on the DataLoader: asking its iterator for a batch is waiting for input.
+
+With workers and prefetch the wait is what is left of loading; without workers it is loading itself.
+Making the iterator starts the workers, and persistent ones are only told to begin again.  In a
+worker's process nothing is recorded: it is no rank.
+"""
+import functools
+
+from ._loop import DATA, loop
+from ._probe import probe
+
+
+def _is_ending(iterator):
+    """Has it given all its batches?  Then this is not the fetch of a step."""
+    try:
+        return iterator._num_yielded >= len(iterator)
+    except Exception:  # a stream: nobody knows
+        return False
+
+
+def hook_loader(module):
+    iterator = module._BaseDataLoaderIter
+    original = iterator.__next__
+
+    @functools.wraps(original)
+    def __next__(self):
+        if not loop.awake():
+            return original(self)
+        loop.fetch_begin(self, _is_ending(self))
+        batch, ended = None, True
+        try:
+            batch = original(self)
+            ended = False
+            return batch
+        finally:
+            loop.fetch_end(self, batch, ended)
+
+    if iterator.__dict__.get("next") is original:
+        iterator.next = __next__
+    iterator.__next__ = __next__
+    _hook_start(module.DataLoader)
+
+
+def _hook_start(loader):
+    original = loader.__iter__
+
+    @functools.wraps(original)
+    def __iter__(self):
+        if not probe.handle or not loop.awake() or loop.fetching:
+            return original(self)
+        loop.loader_begin()
+        probe.phase_begin(DATA)
+        try:
+            return original(self)
+        finally:
+            probe.phase_end(DATA)
+
+    loader.__iter__ = __iter__

@@ -1,0 +1,195 @@
+"""Hooks on parallel models: DistributedDataParallel, FSDP.
+
+DDP's reducer is C++ and calls its process group from there.  It is given a group of ours that passes
+everything on to the real one and marks it.  So nothing of the arithmetic changes, and a communication
+hook of the program, registered whenever, is what runs: the reducer does not know of us.
+
+Our group's methods are Python, called in the middle of a backward.  Python would handle a signal that
+came meanwhile right there, and the exception of its handler (Ctrl-C) would come out of backward as
+a RuntimeError.  Without us it is handled after backward; so we have it handled then.
+"""
+import contextlib
+import functools
+import signal
+import sys
+import threading
+import weakref
+
+from . import _abi, _torch
+from ._groups import groups, is_data_parallel
+from ._loop import loop
+from ._probe import complain, probe
+
+speaks_in_backward = False  # there is a reducer with a group of ours
+
+
+# ---- signals ----
+
+def _handled():
+    """Signals with a handler of the program, or Python's own for Ctrl-C."""
+    return [(number, handler) for number, handler in
+            ((number, signal.getsignal(number)) for number in _SIGNALS) if callable(handler)]
+
+
+_SIGNALS = [number for number in signal.valid_signals()
+            if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32]
+
+
+@contextlib.contextmanager
+def signals_after():
+    """What comes meanwhile is handled at the end, as it is around any call into C++."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = []
+
+    def later(number, frame):
+        came.append((number, frame))
+
+    handled = _handled()
+    for number, _ in handled:
+        signal.signal(number, later)
+    try:
+        yield
+    finally:
+        for number, handler in handled:
+            if signal.getsignal(number) is later:
+                signal.signal(number, handler)
+        table = dict(handled)
+        for number, frame in came:
+            table[number](number, frame)
+
+
+# ---- the reducer's group ----
+
+_held = weakref.WeakKeyDictionary()  # reducer: our group, which must live as long
+
+
+def _make_class(base):
+    class Through(base):
+        """A process group that hands everything on."""
+
+        def __init__(self, group):
+            base.__init__(self, group.rank(), group.size())
+            self.group = group
+
+        def getBackendName(self):
+            # Not "gloo": for that name DDP's logger reads the fields of a ProcessGroupGloo in us.
+            return "gloo, watched"
+
+        def allreduce(self, *args):
+            return self.group.allreduce(*args)
+
+        def broadcast(self, *args):
+            return self.group.broadcast(*args)
+
+        def allgather(self, *args):
+            return self.group.allgather(*args)
+
+        def reduce_scatter(self, *args):
+            return self.group.reduce_scatter(*args)
+
+        def barrier(self, *args):
+            return self.group.barrier(*args)
+
+    return Through
+
+
+def _hook_reducer(package):
+    original = package.Reducer
+    through = _make_class(package.ProcessGroup)
+
+    @functools.wraps(original, updated=())
+    def Reducer(*args, **kwargs):
+        global speaks_in_backward
+        ours = None
+        try:
+            if probe.handle and _is_gloo(args[3]) and groups.handle(args[3]) >= 0:
+                ours = through(args[3])
+        except Exception as error:
+            complain("buckets are not recorded: %r" % (error,))
+        if ours is None:
+            return original(*args, **kwargs)
+        reducer = original(*args[:3], ours, *args[4:], **kwargs)
+        _held[reducer] = ours
+        speaks_in_backward = True
+        return reducer
+
+    package.Reducer = Reducer
+
+
+def _is_gloo(group):
+    return sys.modules["torch.distributed.distributed_c10d"].get_backend(group) == "gloo"
+
+
+def _hook_buffers(package):
+    """Buffers are sent from rank 0 in one call that returns when it is done."""
+    original = package._broadcast_coalesced
+    op = _abi.OPS["broadcast"]
+
+    @functools.wraps(original)
+    def _broadcast_coalesced(group, tensors, *args, **kwargs):
+        handle = probe.handle
+        comm = -1
+        if handle and not _torch.compiling() and all(tensor.is_cpu for tensor in tensors):
+            comm = groups.handle(group)
+        if comm < 0:
+            return original(group, tensors, *args, **kwargs)
+        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        key = probe.library.coll_enqueue(handle, comm, op, size, 0)
+        probe.library.coll_start(handle, comm, key, 0)
+        try:
+            return original(group, tensors, *args, **kwargs)
+        finally:
+            probe.library.coll_end(handle, comm, key, 0)
+
+    package._broadcast_coalesced = _broadcast_coalesced
+
+
+# ---- models ----
+
+def _hook_model(kind):
+    original_forward, original_init = kind.forward, kind.__init__
+
+    @functools.wraps(original_forward)
+    def forward(self, *args, **kwargs):
+        if not _torch.compiling() and loop.awake():
+            loop.root_forward(self.training)
+        return original_forward(self, *args, **kwargs)
+
+    @functools.wraps(original_init)
+    def __init__(self, *args, **kwargs):
+        original_init(self, *args, **kwargs)
+        try:
+            if probe.handle and getattr(self, "process_group", None) is not None:
+                is_data_parallel(self.process_group)
+        except Exception as error:
+            complain("layout: %r" % (error,))
+
+    kind.forward, kind.__init__ = forward, __init__
+
+
+def hook_ddp(module):
+    _hook_model(module.DistributedDataParallel)
+    package = sys.modules["torch.distributed"]
+    _hook_reducer(package)
+    _hook_buffers(package)
+
+
+def hook_fsdp(module):
+    _hook_model(module.FullyShardedDataParallel)
+
+
+def hook_fsdp2(module):
+    """fully_shard() has no class of its own; the state of its root is asked before each forward."""
+    state = module.FSDPState
+    original = state._root_pre_forward
+
+    @functools.wraps(original)
+    def _root_pre_forward(self, module, *args, **kwargs):
+        if not _torch.compiling() and loop.awake() \
+                and getattr(self._state_ctx, "iter_forward_root", None) is None:
+            loop.root_forward(module.training)
+        return original(self, module, *args, **kwargs)
+
+    state._root_pre_forward = _root_pre_forward

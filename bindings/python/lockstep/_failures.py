@@ -1,0 +1,98 @@
+"""Exceptions that nobody catches, as notes: the last words of a rank.
+
+An audit hook hears of them before sys.excepthook runs.  So sys.excepthook stays what the program makes
+it, whenever it does, and interactive use, where a replaced excepthook changes how errors are shown,
+is as it was.
+
+Before the traceback is printed, our own frames are taken out of it: it reads as it would without us.
+"""
+import os
+import sys
+import threading
+
+from ._probe import complain, probe
+from . import _where
+
+
+def _place(trace):
+    """The innermost line of the program itself, else the innermost of all."""
+    found = None
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if found is None or "site-packages" not in name and "dist-packages" not in name:
+            found = "%s:%d" % (os.path.basename(name), trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def strip(value):
+    """Takes our frames out of an exception's traceback, and out of those that led to it."""
+    seen = set()
+    while value is not None and id(value) not in seen:
+        seen.add(id(value))
+        before = value.__traceback__
+        while before is not None and before.tb_next is not None:
+            after = before.tb_next
+            if after.tb_frame.f_code.co_filename.startswith(_HERE):
+                before.tb_next = after.tb_next
+            else:
+                before = after
+        value = value.__cause__ or value.__context__
+
+
+def describe(kind, value, trace):
+    try:
+        text = " ".join(str(value).split())
+    except Exception:
+        text = "(its text cannot be read)"
+    name = kind.__name__ if isinstance(kind, type) else str(kind)
+    where = _place(trace)
+    tail = " at %s" % where if where else ""
+    # The end of a long text matters least; the place must fit.
+    room = 300 - len(name) - len(tail.encode("utf-8", "replace"))
+    text = text.encode("utf-8", "replace")[:max(room, 40)].decode("utf-8", "ignore")
+    return "uncaught %s%s%s" % (name, ": " + text if text else "", tail)
+
+
+def _tell(kind, value, trace, thread=None):
+    # A loader's worker or a helper process has no ring, and does not open one to die.
+    if not probe.handle and (_where.is_worker() or "torch" not in sys.modules or not probe.open()):
+        return
+    text = describe(kind, value, trace)
+    probe.note("in thread %s: %s" % (thread, text) if thread else text)
+
+
+def _audit(event, arguments):
+    if event != "sys.excepthook":
+        return
+    try:
+        _, kind, value, trace = arguments
+        strip(value)
+        if not hasattr(sys, "ps1"):  # at a prompt nothing ends
+            _tell(kind, value, trace)
+    except Exception as error:
+        complain("exception not noted: %r" % (error,))
+
+
+def _chain_threads():
+    before = threading.excepthook
+
+    def excepthook(args, /):
+        try:
+            strip(args.exc_value)
+            if args.exc_type is not SystemExit:
+                name = args.thread.name if args.thread is not None else "?"
+                _tell(args.exc_type, args.exc_value, args.exc_traceback, name)
+        except Exception as error:
+            complain("exception not noted: %r" % (error,))
+        before(args)
+
+    threading.excepthook = excepthook
+
+
+def install():
+    sys.addaudithook(_audit)
+    _chain_threads()

@@ -1,0 +1,129 @@
+"""The parallel layout where it can be found: torch's DeviceMesh, Megatron's parallel state, the
+environment.  `LOCKSTEP_LAYOUT` is as lockstep.layout() takes it: tp=2,pp=4.
+"""
+import functools
+import os
+
+from ._groups import groups
+from ._layout import FOUND, NAMES, TOLD, arrange, where
+from ._probe import complain, probe
+
+# What people call the dimensions of a mesh.
+_DIMENSIONS = {
+    "dp": "dp", "ddp": "dp", "data": "dp", "data_parallel": "dp", "fsdp": "dp", "hsdp": "dp",
+    "replicate": "dp", "dp_replicate": "dp", "shard": "dp", "dp_shard": "dp", "batch": "dp",
+    "tp": "tp", "tensor": "tp", "tensor_parallel": "tp", "model": "tp", "mp": "tp",
+    "pp": "pp", "pipe": "pp", "pipeline": "pp", "stage": "pp", "pipeline_parallel": "pp",
+    "cp": "cp", "context": "cp", "sp": "cp", "sequence": "cp",
+    "ep": "ep", "expert": "ep", "expert_parallel": "ep",
+}
+
+
+# ---- the environment ----
+
+def parse(text):
+    """tp=2,pp=4 as a dictionary; ValueError says what is wrong."""
+    sizes = {}
+    for part in text.replace(" ", "").split(","):
+        name, _, value = part.partition("=")
+        if name not in NAMES or not value.isdigit() or int(value) < 1:
+            raise ValueError("%r: expected a list of %s, each with =SIZE" % (part, ", ".join(NAMES)))
+        sizes[name] = int(value)
+    return sizes
+
+
+def from_environment():
+    text = os.environ.get("LOCKSTEP_LAYOUT")
+    if not text or not probe.handle:
+        return
+    try:
+        where.set(*arrange(probe.rank, probe.world, parse(text)), trust=TOLD)
+    except ValueError as error:
+        complain("LOCKSTEP_LAYOUT: %s" % error)
+
+
+# ---- torch's DeviceMesh ----
+
+def _take_mesh(mesh):
+    names = getattr(mesh, "mesh_dim_names", None)
+    place = mesh.get_coordinate()
+    shape = tuple(mesh.mesh.shape)
+    total = 1
+    for size in shape:
+        total *= size
+    if not names or place is None:
+        return
+    size, index = {}, {}
+    for dimension, name in enumerate(names):
+        kind = _DIMENSIONS.get(name)
+        if kind is None:
+            continue
+        # Two dimensions of one kind (replicate and shard) are one, the first is the outer one.
+        index[kind] = index.get(kind, 0) * shape[dimension] + place[dimension]
+        size[kind] = size.get(kind, 1) * shape[dimension]
+        try:
+            groups.mean(mesh.get_group(dimension), kind)
+        except Exception as error:  # a mesh without groups yet
+            complain("mesh: %r" % (error,))
+    if total == probe.world:  # a part of the mesh says nothing about the whole
+        where.set(size, index, trust=FOUND)
+
+
+def hook_mesh(module):
+    kind = module.DeviceMesh
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        if probe.handle:
+            try:
+                _take_mesh(self)
+            except Exception as error:
+                complain("mesh: %r" % (error,))
+
+    kind.__init__ = __init__
+
+
+# ---- Megatron ----
+
+_MEGATRON = (
+    ("tp", "get_tensor_model_parallel"),
+    ("pp", "get_pipeline_model_parallel"),
+    ("dp", "get_data_parallel"),
+    ("cp", "get_context_parallel"),
+    ("ep", "get_expert_model_parallel"),
+)
+
+
+def _take_megatron(module):
+    size, index = {}, {}
+    for kind, prefix in _MEGATRON:
+        ask_size = getattr(module, prefix + "_world_size", None)
+        ask_rank = getattr(module, prefix + "_rank", None)
+        if ask_size is None or ask_rank is None:
+            continue
+        try:
+            size[kind], index[kind] = ask_size(), ask_rank()
+            ask_group = getattr(module, prefix + "_group", None)
+            if ask_group is not None and size[kind] > 1:
+                groups.mean(ask_group(), kind)
+        except Exception as error:  # this version has no such group
+            complain("megatron: %s: %r" % (kind, error))
+    where.set(size, index, trust=FOUND)
+
+
+def hook_megatron(module):
+    original = module.initialize_model_parallel
+
+    @functools.wraps(original)
+    def initialize_model_parallel(*args, **kwargs):
+        result = original(*args, **kwargs)
+        if probe.handle:
+            try:
+                _take_megatron(module)
+            except Exception as error:
+                complain("megatron: %r" % (error,))
+        return result
+
+    module.initialize_model_parallel = initialize_model_parallel

@@ -1,0 +1,160 @@
+"""Hooks on backward, optimizers, GradScaler, eval and train, and gradient clipping.
+
+All of them are on classes and modules of torch, none on the program's objects: pickling, copying
+and comparing those is as it was.
+"""
+import functools
+import weakref
+
+from . import _torch
+from ._loop import GRAD_NORM, loop
+from ._probe import probe
+
+
+def _value(tensor):
+    """Of a scalar that lies in host memory; reading another one would wait for its device."""
+    if isinstance(tensor, (tuple, list)):
+        tensor = tensor[0] if len(tensor) == 1 else None
+    if isinstance(tensor, float):
+        return tensor
+    if type(tensor) is _torch.Tensor and tensor.is_cpu and tensor.numel() == 1 \
+            and tensor.is_floating_point():
+        return tensor.item()
+    return None
+
+
+# ---- backward ----
+
+def hook_autograd(module):
+    original = module.backward  # Tensor.backward comes here, too
+
+    @functools.wraps(original)
+    def backward(tensors, *args, **kwargs):
+        if _torch.compiling() or not loop.awake():
+            return original(tensors, *args, **kwargs)
+        loss = None
+        loop.backward_begin()
+        try:
+            result = _run_backward(original, tensors, args, kwargs)
+            loss = _value(tensors)
+            return result
+        finally:
+            loop.backward_end(loss)
+
+    module.backward = backward
+
+
+def _run_backward(original, tensors, args, kwargs):
+    from . import _ddp
+    if not _ddp.speaks_in_backward:
+        return original(tensors, *args, **kwargs)
+    with _ddp.signals_after():
+        return original(tensors, *args, **kwargs)
+
+
+# ---- optimizers ----
+
+_optimizers = weakref.WeakSet()
+
+
+def _wrap_step(original):
+    @functools.wraps(original)
+    def step(self, *args, **kwargs):
+        if _torch.compiling() or not loop.awake():
+            return original(self, *args, **kwargs)
+        loop.optimizer_begin(self)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            loop.optimizer_end(self)
+
+    step._lockstep = True
+    return step
+
+
+def hook_optimizer(module):
+    """torch wraps `step` of each class when its first object is made, and we do the same after it."""
+    optimizer = module.Optimizer
+    name = "_patch_step_function" if hasattr(optimizer, "_patch_step_function") else "_hook_for_profile"
+    original = getattr(optimizer, name)
+
+    @functools.wraps(original)
+    def patch(self):
+        original(self)
+        kind = type(self)
+        if not getattr(kind.step, "_lockstep", False):
+            kind.step = _wrap_step(kind.step)
+        _optimizers.add(self)
+
+    setattr(optimizer, name, patch)
+
+
+def hook_scaler(module):
+    """A GradScaler that finds infinities does not call the optimizer: its own call ends the step then."""
+    scaler = module.GradScaler
+    original = scaler.__dict__.get("step")
+    if original is None:  # inherits from the other one
+        return
+
+    @functools.wraps(original)
+    def step(self, optimizer, *args, **kwargs):
+        if _torch.compiling() or not loop.awake():
+            return original(self, optimizer, *args, **kwargs)
+        loop.optimizer_begin(optimizer)
+        try:
+            return original(self, optimizer, *args, **kwargs)
+        finally:
+            loop.optimizer_end(optimizer)
+
+    scaler.step = step
+
+
+# ---- eval and train ----
+
+def _is_trained(module):
+    """Does an optimizer have one of its parameters?  A frozen teacher's eval() is no eval loop."""
+    held = {id(parameter) for optimizer in list(_optimizers)
+            for group in getattr(optimizer, "param_groups", ()) for parameter in group["params"]}
+    return any(id(parameter) in held for parameter in module.parameters())
+
+
+def hook_module(module):
+    kind = module.Module
+    original_eval, original_train = kind.eval, kind.train
+
+    @functools.wraps(original_eval)
+    def eval(self):
+        if not _torch.compiling() and probe.handle and loop.awake() and not loop.evaluating \
+                and self.training and _is_trained(self):
+            loop.eval_begin()
+        return original_eval(self)
+
+    @functools.wraps(original_train)
+    def train(self, mode=True):
+        if mode and loop.evaluating and not _torch.compiling() and loop.awake() \
+                and not self.training and _is_trained(self):
+            loop.eval_end()
+        return original_train(self, mode)
+
+    kind.eval, kind.train = eval, train
+
+
+# ---- clipping ----
+
+def hook_clip(module):
+    import sys
+    original = module.clip_grad_norm_
+
+    @functools.wraps(original)
+    def clip_grad_norm_(*args, **kwargs):
+        norm = original(*args, **kwargs)
+        if not _torch.compiling() and probe.handle and loop.awake():
+            value = _value(norm)
+            if value is not None:
+                probe.metric(GRAD_NORM, value)
+        return norm
+
+    module.clip_grad_norm_ = clip_grad_norm_
+    utils = sys.modules.get("torch.nn.utils")
+    if getattr(utils, "clip_grad_norm_", None) is original:
+        utils.clip_grad_norm_ = clip_grad_norm_

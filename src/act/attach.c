@@ -1,0 +1,59 @@
+/* attach.c - where our sitecustomize is: beside this program, as built or as installed. */
+#include "act/attach.h"
+
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const attach_places[] = {
+    "bindings/python/lockstep/site",         /* the build directory */
+    "../share/lockstep/python/lockstep/site" /* PREFIX/bin */
+};
+
+static bool attach_try(const char *beside, const char *place, struct path *ret)
+{
+    struct path directory, file;
+
+    return path_join(&directory, beside, place, NULL) == 0 &&
+           path_join(&file, directory.text, "sitecustomize.py", NULL) == 0 &&
+           access(file.text, R_OK) == 0 && realpath(directory.text, ret->text);
+}
+
+static bool attach_directory(struct path *ret)
+{
+    char self[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *beside;
+
+    if (size < 0)
+        return false;
+    self[size] = '\0';
+    beside = dirname(self);
+    for (size_t i = 0; i < sizeof(attach_places) / sizeof(attach_places[0]); i++)
+        if (attach_try(beside, attach_places[i], ret))
+            return true;
+    return false;
+}
+
+void attach_find(struct attach *ret)
+{
+    const char *wish = getenv("LOCKSTEP_ATTACH"), *before = getenv("PYTHONPATH");
+    struct path directory;
+    int length;
+
+    ret->python_path[0] = '\0';
+    if ((wish && strcmp(wish, "0") == 0) || !attach_directory(&directory))
+        return;
+    /* An empty part would be the working directory, which nobody asked for.  A colon in our own path
+     * cannot be written in PYTHONPATH.
+     */
+    if (strchr(directory.text, ':'))
+        return;
+    length = snprintf(ret->python_path, sizeof(ret->python_path), "%s%s%s", directory.text,
+                      before && before[0] ? ":" : "", before ? before : "");
+    if (length < 0 || (size_t)length >= sizeof(ret->python_path) - 64)
+        ret->python_path[0] = '\0'; /* a path that long stays as it is */
+}

@@ -1,0 +1,18 @@
+/* attach.h - Python programs among the ranks attach by themselves.
+ *
+ * Python imports a module `sitecustomize` at its start.  Ours lies in a directory of its own beside
+ * the Python package; ranks get it first on PYTHONPATH.
+ */
+#ifndef LOCKSTEP_ACT_ATTACH_H
+#define LOCKSTEP_ACT_ATTACH_H
+
+#include "base/paths.h"
+
+struct attach {
+    char python_path[2 * PATH_MAX]; /* the ranks' PYTHONPATH; empty: it stays as it is */
+};
+
+/* Not an error when there is none: the ranks need not be Python, and $LOCKSTEP_ATTACH may be 0. */
+void attach_find(struct attach *ret);
+
+#endif

@@ -1,0 +1,110 @@
+"""Runs a user's script twice, without lockstep and attached, and compares all that a user can see:
+what it printed, how it ended, the files it left.  The rings of the attached one are given back.
+"""
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import namedtuple
+
+from ring import rings
+from tap import BUILD, PYTHON, equal
+
+SITE = os.path.join(BUILD, "bindings", "python", "lockstep", "site")
+Seen = namedtuple("Seen", "status out err files")
+_OURS = ("LOCKSTEP_DIR", "LOCKSTEP_RUN", "LOCKSTEP_LIB", "LOCKSTEP_ATTACH", "PYTHONPATH", "RANK",
+         "WORLD_SIZE")
+
+
+def base_env(place, attached, more=None):
+    env = {name: value for name, value in os.environ.items() if name not in _OURS}
+    env.update(OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", HOME=place)
+    if attached:  # as `lockstep run` sets it
+        env.update(PYTHONPATH=SITE, LOCKSTEP_RUN="test", LOCKSTEP_RESTART="0",
+                   LOCKSTEP_DIR=os.path.join(place, "rings"))
+    env.update(more or {})
+    return {name: value for name, value in env.items() if value is not None}
+
+
+def files_of(directory):
+    found = {}
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(parent, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, directory)] = file.read()
+    return found
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+class Job:
+    """A script's ranks, running."""
+
+    def __init__(self, place, script, attached, ranks=None, argv=(), env=None, stdin=None):
+        self.place = os.path.join(place, "attached" if attached else "plain")
+        self.work = os.path.join(self.place, "work")
+        os.makedirs(self.work)
+        path = os.path.join(self.place, "script.py")
+        with open(path, "w") as file:
+            file.write(script)
+        port = free_port()
+        self.ranks = []
+        for rank in range(ranks or 1):
+            more = dict(env or {})
+            if ranks:
+                more.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank),
+                            MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            # Files, not pipes: a child that lives on must not keep us waiting, nor a full pipe it.
+            out, err = (open(os.path.join(self.place, "%s.%d" % (name, rank)), "w+b")
+                        for name in ("out", "err"))
+            process = subprocess.Popen([PYTHON, *argv, "../script.py"], cwd=self.work,
+                                       env=base_env(self.place, attached, more), stdout=out,
+                                       stderr=err, stdin=stdin or subprocess.DEVNULL)
+            self.ranks.append((process, out, err))
+
+    def signal_when_said(self, number, text):
+        """Sends a signal to the first rank once it has printed `text`."""
+        process, out, _ = self.ranks[0]
+        while process.poll() is None:
+            with open(out.name, "rb") as file:
+                if text.encode() in file.read():
+                    process.send_signal(number)
+                    return
+            time.sleep(0.02)
+
+    def end(self, timeout=100):
+        limit = time.monotonic() + timeout
+        seen = []
+        for process, out, err in self.ranks:
+            try:
+                status = process.wait(max(0.1, limit - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                status = "did not end"
+                process.wait()
+            texts = []
+            for file in (out, err):
+                file.seek(0)
+                texts.append(file.read().decode("utf-8", "replace").replace(self.place, "PLACE"))
+                file.close()
+            seen.append((status, *texts))
+        return Seen([s[0] for s in seen], [s[1] for s in seen], [s[2] for s in seen],
+                    files_of(self.work))
+
+
+def twice(place, script, during=None, **options):
+    """Both ways at the same time; returns (what was seen, rings of the attached one)."""
+    jobs = [Job(place, script, attached, **options) for attached in (False, True)]
+    if during:
+        for job in jobs:
+            during(job)
+    plain, attached = (job.end() for job in jobs)
+    for name in Seen._fields:
+        equal(getattr(attached, name), getattr(plain, name), name)
+    return plain, rings(os.path.join(jobs[1].place, "rings"))
