@@ -27,7 +27,7 @@ struct layout_start { /* what is the same for all ranks of an attempt */
     const char *run, *rings;
     uint32_t attempt, max_restarts;
     uint16_t port;
-    bool omp_threads; /* OMP_NUM_THREADS was set by the user */
+    bool omp_threads;        /* OMP_NUM_THREADS was set by the user */
     const char *python_path; /* NULL or empty: PYTHONPATH stays as it is */
 };
 
