@@ -12,20 +12,14 @@
 #include "judge/court.h"
 #include "judge/median.h"
 
-#define DATA_STEPS 6
-#define DATA_EXPLAINED 0.6 /* of the spread between ranks must be lengths */
-#define DATA_SHARE 0.03    /* of the step is lost to it */
 /* A stage is heavier by design, so a few steps show it; a slight difference needs more of them, to
  * be sure that it is not noise.  How much it costs depends on where the stage is: in a pipeline of
  * one-forward-one-backward the first stage has slack while the others fill up, and one that is
  * 1.25 times as heavy may cost less than 2 % of the step, the last one three times that.
  */
+#define DATA_STEPS 6
 #define STAGE_STEPS 4
-#define STAGE_HEAVIER 1.10 /* than the mean stage */
 #define STAGE_SLIGHT_STEPS 12
-#define STAGE_SLIGHTLY_HEAVIER 1.03
-#define STAGE_SHARE 0.005 /* of the step is lost to it: less is not worth a change of the split */
-#define STAY 0.6
 
 /* ---- lengths ---- */
 
@@ -79,12 +73,14 @@ static void data_step(struct court *court)
 {
     const struct history *history = &court->history;
     struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
-    double scale = open ? STAY : 1, cost;
+    const struct thresholds *limits = &court->limits;
+    double scale = open ? limits->imbalance_stay_share : 1, cost;
 
-    if (history->count < DATA_STEPS + 2 || history->explained < DATA_EXPLAINED * scale)
+    if (history->count < DATA_STEPS + 2 ||
+        history->explained < limits->imbalance_data_explained * scale)
         return;
     cost = data_cost_ms(court);
-    if (cost < DATA_SHARE * scale * history_period_ms(history, DATA_STEPS))
+    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, DATA_STEPS))
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
@@ -206,6 +202,7 @@ static void stage_step(struct court *court)
     const struct history *history = &court->history;
     struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
     CLEAN(free_clean) double *work = NULL;
+    const struct thresholds *limits = &court->limits;
     struct stages stages = { 0 };
     double cost;
 
@@ -218,7 +215,9 @@ static void stage_step(struct court *court)
     if (!work)
         return;
     if (open) {
-        if (!stages_differ(court, &stages, STAGE_STEPS, 1 + (STAGE_SLIGHTLY_HEAVIER - 1) * STAY))
+        if (!stages_differ(court, &stages, STAGE_STEPS,
+                           1 + (limits->imbalance_stage_slightly - 1) *
+                                   limits->imbalance_stay_share))
             return;
         open->seen_step = history_back(history, 0)->step;
         cost = stage_cost_ms(court, &stages);
@@ -226,13 +225,13 @@ static void stage_step(struct court *court)
             open->step_seconds = cost / 1e3;
         return;
     }
-    if (!stages_differ(court, &stages, STAGE_STEPS, STAGE_HEAVIER) &&
-        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, STAGE_SLIGHTLY_HEAVIER))
+    if (!stages_differ(court, &stages, STAGE_STEPS, limits->imbalance_stage_heavier) &&
+        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, limits->imbalance_stage_slightly))
         return;
     if (stage_has_straggler(court, stages.heaviest))
         return;
     cost = stage_cost_ms(court, &stages);
-    if (cost > STAGE_SHARE * history_period_ms(history, stages.steps))
+    if (cost > limits->imbalance_stage_share * history_period_ms(history, stages.steps))
         stage_accuse(court, &stages, cost);
 }
 

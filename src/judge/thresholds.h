@@ -15,6 +15,8 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double straggler_stay_share, straggler_cpu_share;
     double cpu_pressure_least, cpu_pressure_times, cpu_slower, cpu_host_share, cpu_worst_share;
     double cpu_strong_least, cpu_strong_slower, cpu_stay_share;
+    double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
+    double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
     double crash_settle, verdict_close_after, replay_fit_share;
 };
 
