@@ -34,13 +34,13 @@ struct aides {
     struct aide aide[];
 };
 
-static void aide_init(struct aides *aides, struct aide *aide)
+static void aide_init(struct aides *aides, struct aide *aide, bool remote)
 {
-    static char program[] = "lockstep", agent[] = "agent", control[] = "control",
+    static char program[] = "lockstep", agent[] = "agent", control[] = "control", send[] = "send",
                 run_dir[] = "--run-dir", node[] = "--node";
     bool is_agent = aide->level == TREE_AGENTS;
     char *const argv[] = { program,
-                           is_agent ? agent : control,
+                           is_agent ? agent : (remote ? send : control),
                            run_dir,
                            aides->directory,
                            is_agent ? node : NULL,
@@ -51,7 +51,8 @@ static void aide_init(struct aides *aides, struct aide *aide)
     aide->pause_ns = AIDES_PAUSE_MIN_NS;
 }
 
-int aides_create(const struct layout *layout, const char *directory, struct aides **ret)
+int aides_create(const struct layout *layout, const char *directory, bool remote,
+                 struct aides **ret)
 {
     size_t count = (size_t)layout->nodes + 1;
     struct aides *aides = calloc(1, sizeof(*aides) + count * sizeof(aides->aide[0]));
@@ -68,10 +69,10 @@ int aides_create(const struct layout *layout, const char *directory, struct aide
             snprintf(aide->name, sizeof(aide->name), "agent-%s", aide->node);
             aide->level = TREE_AGENTS;
         } else {
-            snprintf(aide->name, sizeof(aide->name), "control");
+            snprintf(aide->name, sizeof(aide->name), remote ? "send" : "control");
             aide->level = TREE_CONTROL;
         }
-        aide_init(aides, aide);
+        aide_init(aides, aide, remote);
     }
     *ret = aides;
     return 0;

@@ -18,8 +18,11 @@
 
 struct aides;
 
-/* `directory`: the run's.  One agent a node and one controller, none of them started yet. */
-int aides_create(const struct layout *layout, const char *directory, struct aides **ret);
+/* `directory`: the run's.  One agent a node and one controller, none of them started yet; `remote`: in
+ * place of the controller one that sends to the site's.
+ */
+int aides_create(const struct layout *layout, const char *directory, bool remote,
+                 struct aides **ret);
 void aides_destroy(struct aides *aides); /* NULL is fine */
 
 size_t aides_count(const struct aides *aides);

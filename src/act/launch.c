@@ -273,7 +273,8 @@ static int launch_open(struct launch *launch, struct err *err)
 
     layout_name(&place->file.layout, 0, node);
     if (r == 0 && launch->plan->watch &&
-        aides_create(&place->file.layout, place->directory.text, &launch->aides) < 0)
+        aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
+                     &launch->aides) < 0)
         r = err_set(err, -ENOMEM, "out of memory");
     if (r == 0)
         r = launch_keeper(launch, err);

@@ -21,6 +21,7 @@ struct launch_plan {
     int64_t grace_ns;   /* between SIGTERM and SIGKILL */
     int64_t backoff_ns; /* before the first restart; doubled each time, to a minute */
     bool quiet, watch;
+    bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names */
     char **command; /* ends with NULL */
 };
 

@@ -7,13 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,16 +19,20 @@
 #include "agent/outbox.h"
 #include "agent/resume.h"
 #include "agent/runinfo.h"
+#include "agent/sender.h"
 #include "agent/watch.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/ring.h"
 
-#define ENTRIES_MAX 16384         /* ring files of one run on one node */
-#define SCAN_NS NS_PER_S          /* at the latest; sooner when the directory changes */
-#define MAKING_NS (10 * NS_PER_S) /* a ring that is not made after so long is mentioned */
+#define ENTRIES_MAX 16384 /* ring files of one run on one node */
+#define SCAN_NS NS_PER_S  /* at the latest; sooner when the directory changes */
+#define SEND_REST_NS (8 * NS_PER_S)
+#define SEND_TROUBLE_NS (NS_PER_S) /* nobody took anything when we began to end */
+#define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
 struct entry { /* a file of the ring directory */
     char name[48];
@@ -56,7 +58,10 @@ struct agent {
     int64_t scan_at_ns, tick_ns;
     uint32_t attempt; /* the newest of all rings */
     bool child;       /* of the launcher or its keeper */
-    int signal_fd;
+    struct loop *loop;
+    struct client *client; /* NULL: the spool is not sent */
+    struct sender *sender;
+    bool told; /* to end */
     bool hello_told, full_told;
 };
 
@@ -226,17 +231,27 @@ static bool parent_is_ours(const struct agent *agent)
     return getppid() == agent->run.pid || getppid() == agent->run.keeper;
 }
 
-/* Waits for the next tick.  Returns true when we were told to end. */
-static bool wait_until(const struct agent *agent, int64_t at_ns)
+/* Waits for the next tick, and sends meanwhile.  Returns true when we were told to end. */
+static bool wait_until(struct agent *agent, int64_t at_ns)
 {
-    struct pollfd poll_fd = { .fd = agent->signal_fd, .events = POLLIN };
-    int64_t left = MAX(at_ns - time_mono_ns(), 0);
-    struct timespec timeout = time_spec(left);
-    struct signalfd_siginfo info;
+    do
+        loop_turn(agent->loop, at_ns, NULL);
+    while (!agent->told && time_mono_ns() < at_ns);
+    return agent->told;
+}
 
-    if (ppoll(&poll_fd, 1, &timeout, NULL) <= 0)
-        return false;
-    return read(agent->signal_fd, &info, sizeof(info)) == sizeof(info);
+/* What is in the spool goes out before we do, if somebody takes it; else it stays there. */
+static void send_rest(struct agent *agent)
+{
+    int64_t begin_ns = time_mono_ns();
+
+    if (!agent->sender)
+        return;
+    sender_hurry(agent->sender);
+    while (!sender_is_done(agent->sender) &&
+           time_mono_ns() - begin_ns <
+               (sender_is_in_trouble(agent->sender) ? SEND_TROUBLE_NS : SEND_REST_NS))
+        loop_turn(agent->loop, time_mono_ns() + 20 * NS_PER_MS, NULL);
 }
 
 int agent_run(struct agent *agent, struct err *err)
@@ -258,6 +273,7 @@ int agent_run(struct agent *agent, struct err *err)
         if (agent->entry[i].watch)
             watch_end(agent->entry[i].watch, time_mono_ns());
     }
+    send_rest(agent);
     if (agent->outbox.blocked)
         return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
     return 0;
@@ -276,8 +292,9 @@ void agent_close(struct agent *agent)
     outbox_fini(&agent->outbox);
     resume_fini(&agent->resume);
     runinfo_fini(&agent->run);
-    if (agent->signal_fd >= 0)
-        close(agent->signal_fd);
+    sender_destroy(agent->sender);
+    client_close(agent->client);
+    loop_destroy(agent->loop);
     free(agent);
 }
 
@@ -327,17 +344,47 @@ static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
     return result;
 }
 
-static int open_signals(struct agent *agent, struct err *err)
+static void on_signal(void *arg, int signal)
 {
-    sigset_t mask;
+    struct agent *agent = arg;
 
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGTERM);
-    sigaddset(&mask, SIGINT);
-    if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-        return err_set(err, -errno, "sigprocmask: %m");
-    agent->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-    return agent->signal_fd < 0 ? err_set(err, -errno, "signalfd: %m") : 0;
+    (void)signal;
+    agent->told = true;
+}
+
+static int open_loop(struct agent *agent, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT };
+    int result = loop_create(&agent->loop, err);
+
+    return result < 0 ? result
+                      : loop_signals(agent->loop, wanted, COUNT(wanted), on_signal, agent, err);
+}
+
+static int open_sender(struct agent *agent, const struct agent_settings *settings, struct err *err)
+{
+    struct path spool, token;
+    char file[96];
+    int result;
+
+    if (!settings->control.url)
+        return 0;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(file, sizeof(file), "spool/agent-%s.lsf", agent->node);
+    result = path_join(&spool, settings->run_dir, file, err);
+    if (result == 0)
+        result = path_join(&token, settings->run_dir, "agent.token", err);
+    if (result == 0)
+        result = client_open(agent->loop, &settings->control, &agent->client, err);
+    if (result < 0)
+        return result;
+    result = sender_create(&(struct sender_settings){ .loop = agent->loop,
+                                                      .client = agent->client,
+                                                      .run = agent->run.id,
+                                                      .spool = spool.text,
+                                                      .token_file = token.text },
+                           &agent->sender);
+    return result < 0 ? err_set(err, result, "out of memory") : 0;
 }
 
 /* A few files a thread of each rank: as many as we may have. */
@@ -365,7 +412,6 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
 
     if (!agent)
         return err_set(err, -ENOMEM, "out of memory");
-    agent->signal_fd = -1;
     agent->split = nodesplit_create();
     if (!agent->split)
         return err_set(err, -ENOMEM, "out of memory");
@@ -378,11 +424,13 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     agent->tick_ns = settings->tick_ns;
     agent->outbox.skew_ns = test_skew_ns();
     raise_file_limit();
-    result = open_signals(agent, err);
+    result = open_loop(agent, err);
     if (result == 0)
         result = open_run(agent, settings, err);
     if (result == 0)
         result = open_spool(agent, settings->run_dir, err);
+    if (result == 0)
+        result = open_sender(agent, settings, err);
     if (result < 0)
         return result;
     agent->place = (struct watch_place){ .outbox = &agent->outbox,

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "base/client.h"
 #include "core/err.h"
 
 struct agent_settings {
@@ -11,6 +12,8 @@ struct agent_settings {
     const char *node;
     const char *rings; /* NULL: as run.json says */
     int64_t tick_ns;
+    /* The site's controller, to which the spool is sent; its url NULL: somebody reads the spool. */
+    struct client_settings control;
 };
 
 struct agent;

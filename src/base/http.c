@@ -34,7 +34,8 @@
 struct connection {
     struct connection *next, **back;
     int fd;
-    int64_t owes_ns; /* a whole request, since then; INT64_MAX: it is our turn */
+    int64_t owes_ns;                /* a whole request, since then; INT64_MAX: it is our turn */
+    struct http_exchange *exchange; /* NULL: none now */
 };
 
 struct http {
@@ -285,6 +286,8 @@ static struct http_exchange *exchange_create(struct http *http, struct MHD_Conne
     exchange->http = http;
     exchange->connection = connection;
     exchange->owner_connection = info ? info->socket_context : NULL;
+    if (exchange->owner_connection)
+        exchange->owner_connection->exchange = exchange;
     snprintf(exchange->method, sizeof(exchange->method), "%s", method);
     snprintf(exchange->path, sizeof(exchange->path), "%s", path);
     http->counts.requests++;
@@ -304,8 +307,10 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     *state = NULL;
     if (exchange->gone)
         exchange->gone(exchange->owner);
-    if (exchange->owner_connection)
+    if (exchange->owner_connection) {
         exchange->owner_connection->owes_ns = time_mono_ns();
+        exchange->owner_connection->exchange = NULL;
+    }
     if (exchange->response)
         MHD_destroy_response(exchange->response);
     for (size_t i = 0; i < exchange->headers; i++) {
@@ -545,11 +550,28 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
     return 0;
 }
 
+/* libmicrohttpd cannot stop while connections are suspended. */
+static void resume_all(struct http *http)
+{
+    struct buf nothing = { 0 };
+
+    for (struct connection *one = http->connections; one; one = one->next) {
+        if (!one->exchange || !one->exchange->suspended)
+            continue;
+        if (!one->exchange->response)
+            http_answer(one->exchange, 503, "text/plain", &nothing);
+        exchange_resume(one->exchange);
+    }
+    MHD_run(http->daemon);
+}
+
 void http_close(struct http *http)
 {
     if (!http)
         return;
     http->closing = true;
+    if (http->daemon)
+        resume_all(http);
     if (http->epoll_fd >= 0)
         loop_forget(http->loop, http->epoll_fd);
     loop_timer_drop(http->loop, &http->run);

@@ -145,7 +145,10 @@ static bool run_is(int state_fd, const char *name)
         return false;
     snprintf(file, sizeof(file), "%s/run.json", name);
     /* One that we may not look into is listed: whoever reads it says why not. */
-    return faccessat(state_fd, file, F_OK, 0) == 0 || errno == EACCES;
+    if (faccessat(state_fd, file, F_OK, 0) == 0 || errno == EACCES)
+        return true;
+    snprintf(file, sizeof(file), "%s/log.lsf", name);
+    return faccessat(state_fd, file, F_OK, 0) == 0; /* a site's: its launcher is elsewhere */
 }
 
 static int run_newer_first(const void *a, const void *b)

@@ -1,7 +1,8 @@
 /* paths.h - where runs live on this machine.
  *
  * The state directory is $LOCKSTEP_STATE, else $XDG_STATE_HOME/lockstep, else
- * ~/.local/state/lockstep.  A run is a directory in it that has a run.json.
+ * ~/.local/state/lockstep.  A run is a directory in it that has a run.json, or a log.lsf where a
+ * site's controller keeps it.
  * ARCHITECTURE.md says what else is in there.
  */
 #ifndef LOCKSTEP_BASE_PATHS_H

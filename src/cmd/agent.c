@@ -16,12 +16,20 @@ static const struct opt agent_opts[] = {
       "where the rings are, if not where run.json says", NULL, false },
     { "tick", 0, OPT_DURATION, offsetof(struct agent_settings, tick_ns), "TIME",
       "how often rings are read (50ms)", NULL, false },
+    { "control", 0, OPT_TEXT, offsetof(struct agent_settings, control.url), "URL",
+      "the site's controller, to which the spool is sent", "LOCKSTEP_CONTROL", false },
+    { "control-ca", 0, OPT_TEXT, offsetof(struct agent_settings, control.ca_file), "FILE",
+      "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
+    { "control-pin", 0, OPT_TEXT, offsetof(struct agent_settings, control.pin), "PIN",
+      "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
+      false },
     { .name = NULL },
 };
 
 static int agent_main(int argc, char **argv)
 {
-    struct agent_settings settings = { .tick_ns = 50 * NS_PER_MS };
+    struct agent_settings settings = { .tick_ns = 50 * NS_PER_MS,
+                                       .control.timeout_ns = 30 * NS_PER_S };
     int first = opt_parse(&command_agent, argc, argv, &settings);
     struct agent *agent;
     struct err err = { 0 };

@@ -1,4 +1,4 @@
-/* control.c - the embedded controller as a process of its own. */
+/* control.c - `lockstep control`: the controller of one run, or of a site. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -6,11 +6,13 @@
 #include "cmd/lockstep.h"
 #include "cmd/settings.h"
 #include "control/server.h"
+#include "control/site.h"
 #include "core/time.h"
 
 struct control_settings {
     const char *run_dir;
     int64_t tick_ns;
+    struct site_settings site;
 };
 
 static const struct opt control_opts[] = {
@@ -18,12 +20,36 @@ static const struct opt control_opts[] = {
       "directory of the run", NULL, false },
     { "tick", 0, OPT_DURATION, offsetof(struct control_settings, tick_ns), "TIME",
       "how often to look at the spools when nothing comes; default 50ms", NULL, false },
+    { "listen", 0, OPT_TEXT, offsetof(struct control_settings, site.listen), "ADDR:PORT",
+      "be the controller of a site: take facts of many runs here; default 127.0.0.1:8787",
+      "LOCKSTEP_LISTEN", false },
+    { "state", 0, OPT_TEXT, offsetof(struct control_settings, site.state), "DIR",
+      "where a site's runs, tokens and certificate are, default the state directory", NULL, false },
+    { "tls", 0, OPT_FLAG, offsetof(struct control_settings, site.tls), NULL,
+      "speak TLS on loopback, too; elsewhere always", NULL, false },
+    { "cert", 0, OPT_TEXT, offsetof(struct control_settings, site.cert), "FILE",
+      "the site's certificate in PEM; default one made on first use", NULL, false },
+    { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
+      "the certificate's key in PEM, mode 0600", NULL, false },
     { .name = NULL },
 };
 
+static int run_site(const struct control_settings *settings)
+{
+    struct err err = { "" };
+    int result = site_run(&settings->site, &err);
+
+    if (result == 0)
+        return 0;
+    log_error("%s", err.text);
+    return result == -EINVAL || result == -EBUSY || result == -EADDRINUSE || result == -EACCES ? 2
+                                                                                               : 1;
+}
+
 static int control_run(int argc, char **argv)
 {
-    struct control_settings settings = { .tick_ns = 50 * NS_PER_MS };
+    struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
+                                         .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;
     struct err err = { "" };
     int first = opt_parse(&command_control, argc, argv, &settings);
@@ -35,15 +61,16 @@ static int control_run(int argc, char **argv)
         log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
-    if (!settings.run_dir || settings.tick_ns < NS_PER_MS || settings.tick_ns > 10 * NS_PER_S) {
-        log_error(settings.run_dir ? "--tick: expected 1ms to 10s"
-                                   : "--run-dir DIR: expected the directory of a run");
+    if (settings.tick_ns < NS_PER_MS || settings.tick_ns > 10 * NS_PER_S) {
+        log_error("--tick: expected 1ms to 10s");
         return 2;
     }
     if (settings_thresholds(&command_control, argc, argv, &limits, &err) < 0) {
         log_error("%s", err.text);
         return 2;
     }
+    if (!settings.run_dir)
+        return run_site(&settings);
     result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,
                                                    .tick_ns = settings.tick_ns,
                                                    .thresholds = &limits },
@@ -57,8 +84,11 @@ static int control_run(int argc, char **argv)
 const struct command command_control = {
     .name = "control",
     .operands = "",
-    .summary = "gathers the facts of a run into its log and judges them",
-    .details = "lockstep run starts it.  It may be killed and started again at any moment.",
+    .summary = "gathers the facts of a run, or of a site's runs, into logs and judges them",
+    .details =
+        "With --run-dir it is the controller of one run; lockstep run starts that one.  "
+        "Without, it is the\ncontroller of a site and takes facts over HTTP.  It may be killed "
+        "and started again at any moment.",
     .opt = control_opts,
     .run = control_run,
 };

@@ -15,6 +15,7 @@ extern const struct command command_demo;
 extern const struct command command_doctor;
 extern const struct command command_ps;
 extern const struct command command_run;
+extern const struct command command_send;
 extern const struct command command_trainer;
 extern const struct command command_bench_probe;
 extern const struct command command_version;

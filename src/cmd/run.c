@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "act/launch.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@ struct run_settings {
     const char *directory, *name;
     int64_t grace_ns, backoff_ns;
     bool quiet, watch, dry_run;
+    const char *control;
 };
 
 static const struct opt run_opts[] = {
@@ -36,6 +38,9 @@ static const struct opt run_opts[] = {
     { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
       "start agent and controller beside the ranks; on by default, --no-watch leaves them out",
       NULL, false },
+    { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
+      "send the facts to the site's controller there, and start none here", "LOCKSTEP_CONTROL",
+      false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct run_settings, dry_run), NULL,
       "say what would be started, and start nothing", NULL, false },
     { .name = NULL },
@@ -58,6 +63,8 @@ static int run_run(int argc, char **argv)
 
     if (first < 0)
         return OPT_EXIT(first);
+    if (settings.control)
+        setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
     plan = (struct launch_plan){ .name = settings.name,
                                  .directory = settings.directory,
                                  .ranks = settings.ranks,
@@ -67,6 +74,7 @@ static int run_run(int argc, char **argv)
                                  .backoff_ns = settings.backoff_ns,
                                  .quiet = settings.quiet,
                                  .watch = settings.watch,
+                                 .remote = settings.control != NULL,
                                  .command = argv + first };
     r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
     return r < 0 ? run_failed(r, &err) : status;

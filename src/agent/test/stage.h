@@ -98,7 +98,9 @@ static inline int stage_teardown(void **state)
 static inline pid_t stage_agent_as(const struct stage *stage, const char *node,
                                    void (*before)(void))
 {
-    struct agent_settings settings = { stage->dir, node, NULL, 5 * NS_PER_MS };
+    struct agent_settings settings = { .run_dir = stage->dir,
+                                       .node = node,
+                                       .tick_ns = 5 * NS_PER_MS };
     struct agent *agent;
     struct err err = { 0 };
     sigset_t term, old;

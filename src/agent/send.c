@@ -1,0 +1,289 @@
+/* send.c - registers a run with the site's controller and sends its spools. */
+#include "agent/send.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/sender.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/token.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define SPOOLS_MAX 4096
+#define LOOK_NS (200 * NS_PER_MS)
+#define AGAIN_MIN_NS (300 * NS_PER_MS)
+#define AGAIN_MAX_NS (10 * NS_PER_S)
+
+struct send {
+    const struct send_settings *settings;
+    struct path spools, token_file;
+    struct loop *loop;
+    struct client *client;
+    struct loop_timer enlist, look;
+    struct one {
+        char name[256];
+        struct sender *sender;
+    } * one;
+    size_t count;
+    pid_t parent;
+    int64_t again_ns, deadline_ns;
+    bool enlisted, finishing, finish_asked, done, complained;
+    struct err trouble;
+};
+
+static void send_close(struct send *send)
+{
+    for (size_t i = 0; i < send->count; i++)
+        sender_destroy(send->one[i].sender);
+    free(send->one);
+    client_close(send->client);
+    loop_destroy(send->loop);
+}
+
+/* ---- the run's token ---- */
+
+static int token_of_answer(const struct client_answer *answer, struct token *token, struct err *err)
+{
+    struct json_object *root = NULL, *value = NULL;
+    struct json_tokener *tokener = json_tokener_new_ex(8);
+    int result = -EPROTO;
+
+    if (tokener && answer->body->size)
+        root = json_tokener_parse_ex(tokener, (const char *)answer->body->data,
+                                     (int)answer->body->size);
+    if (answer->status == 0)
+        err_set(err, 0, "%s", answer->why);
+    else if (answer->status != 200 && root && json_object_object_get_ex(root, "error", &value))
+        err_set(err, 0, "the controller answers %u: %s", answer->status,
+                json_object_get_string(value));
+    else if (answer->status != 200 || !root || !json_object_object_get_ex(root, "token", &value))
+        err_set(err, 0, "the controller answers %u and no token", answer->status);
+    else
+        result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
+                             token, err);
+    json_object_put(root);
+    if (tokener)
+        json_tokener_free(tokener);
+    return result;
+}
+
+static void enlist_later(struct send *send, const struct err *err)
+{
+    if (strcmp(send->trouble.text, err->text) != 0)
+        log_error("run %s is not registered: %s; will try again", send->settings->run, err->text);
+    send->trouble = *err;
+    loop_timer_set(send->loop, &send->enlist, time_mono_ns() + send->again_ns);
+    send->again_ns = MIN(send->again_ns * 2, AGAIN_MAX_NS);
+}
+
+static void on_enlisted(void *arg, const struct client_answer *answer)
+{
+    struct send *send = arg;
+    struct err err = { "" };
+    struct token token;
+    int result = token_of_answer(answer, &token, &err);
+
+    if (result == 0)
+        result = token_write(send->token_file.text, &token, &err);
+    if (result < 0) {
+        enlist_later(send, &err);
+        return;
+    }
+    send->enlisted = true;
+    for (size_t i = 0; i < send->count; i++)
+        sender_hurry(send->one[i].sender);
+}
+
+static void on_enlist(void *arg, int64_t now_ns)
+{
+    struct send *send = arg;
+    struct token launch;
+    struct err err = { "" };
+    struct buf body = { 0 };
+    char text[128];
+
+    (void)now_ns;
+    snprintf(text, sizeof(text), "{\"run\":\"%s\"}", send->settings->run);
+    buf_put(&body, text, strlen(text));
+    if (token_read(send->settings->launch_file, &launch, &err) < 0) {
+        buf_fini(&body);
+        enlist_later(send, &err);
+    } else if (client_call(send->client, "/api/v1/runs", &launch, &body, on_enlisted, send) < 0) {
+        buf_fini(&body);
+        err_set(&err, 0, "out of memory");
+        enlist_later(send, &err);
+    }
+}
+
+/* ---- spools ---- */
+
+static bool has_sender(const struct send *send, const char *name)
+{
+    for (size_t i = 0; i < send->count; i++) {
+        if (strcmp(send->one[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_sender(struct send *send, const char *name)
+{
+    struct path spool;
+    struct one *grown;
+
+    if (has_sender(send, name) || send->count == SPOOLS_MAX ||
+        strlen(name) >= sizeof(grown->name) || path_join(&spool, send->spools.text, name, NULL) < 0)
+        return;
+    grown = realloc(send->one, (send->count + 1) * sizeof(*grown));
+    if (!grown)
+        return;
+    send->one = grown;
+    strcpy(grown[send->count].name, name);
+    if (sender_create(&(struct sender_settings){ .loop = send->loop,
+                                                 .client = send->client,
+                                                 .run = send->settings->run,
+                                                 .spool = spool.text,
+                                                 .token_file = send->token_file.text },
+                      &grown[send->count].sender) == 0)
+        send->count++;
+}
+
+/* Agents send their own while they live; the launcher has nobody else. */
+static void find_spools(struct send *send)
+{
+    DIR *dir;
+
+    if (!send->finishing) {
+        add_sender(send, "launcher.lsf");
+        return;
+    }
+    dir = opendir(send->spools.text);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        size_t size = strlen(entry->d_name);
+
+        if (entry->d_name[0] != '.' && size > 4 && strcmp(entry->d_name + size - 4, ".lsf") == 0)
+            add_sender(send, entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static size_t spools_left(struct send *send)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < send->count; i++)
+        left += !sender_is_done(send->one[i].sender);
+    return left;
+}
+
+/* ---- the end ---- */
+
+static void on_finished(void *arg, const struct client_answer *answer)
+{
+    struct send *send = arg;
+
+    send->finish_asked = false;
+    if (answer->status == 200) {
+        send->done = true;
+        loop_stop(send->loop);
+    }
+}
+
+static void ask_to_finish(struct send *send)
+{
+    struct token token;
+    struct buf body = { 0 };
+    char path[128];
+
+    if (send->finish_asked || token_read(send->token_file.text, &token, NULL) < 0)
+        return;
+    snprintf(path, sizeof(path), "/api/v1/runs/%s/finish", send->settings->run);
+    send->finish_asked = client_call(send->client, path, &token, &body, on_finished, send) == 0;
+}
+
+static void begin_to_finish(struct send *send)
+{
+    if (send->finishing)
+        return;
+    send->finishing = true;
+    send->deadline_ns = time_mono_ns() + send->settings->patience_ns;
+    if (send->settings->child && !send->enlisted) /* in all its life: it will hardly be now */
+        send->deadline_ns = time_mono_ns() + MIN(send->settings->patience_ns, NS_PER_S);
+    find_spools(send);
+    loop_timer_set(send->loop, &send->look, 0);
+}
+
+static void on_look(void *arg, int64_t now_ns)
+{
+    struct send *send = arg;
+
+    if (send->settings->child && getppid() != send->parent)
+        begin_to_finish(send);
+    find_spools(send);
+    if (send->finishing && send->enlisted && spools_left(send) == 0)
+        ask_to_finish(send);
+    if (send->finishing && now_ns > send->deadline_ns)
+        loop_stop(send->loop);
+    loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? 20 * NS_PER_MS : LOOK_NS));
+}
+
+static void on_signal(void *arg, int signal)
+{
+    struct send *send = arg;
+
+    (void)signal;
+    if (!send->settings->child)
+        loop_stop(send->loop);
+    begin_to_finish(send);
+}
+
+static int send_open(struct send *send, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
+    const struct send_settings *settings = send->settings;
+    int result = path_join(&send->spools, settings->run_dir, "spool", err);
+
+    signal(SIGPIPE, SIG_IGN);
+    send->again_ns = AGAIN_MIN_NS;
+    send->parent = getppid();
+    if (result == 0)
+        result = path_join(&send->token_file, settings->run_dir, "agent.token", err);
+    if (result == 0)
+        result = loop_create(&send->loop, err);
+    if (result == 0)
+        result = loop_signals(send->loop, wanted, COUNT(wanted), on_signal, send, err);
+    if (result == 0)
+        result = client_open(send->loop, &settings->control, &send->client, err);
+    if (result < 0)
+        return result;
+    send->enlist = (struct loop_timer){ .fn = on_enlist, .arg = send };
+    send->look = (struct loop_timer){ .fn = on_look, .arg = send };
+    loop_timer_set(send->loop, &send->enlist, 0);
+    loop_timer_set(send->loop, &send->look, 0);
+    if (!settings->child)
+        begin_to_finish(send);
+    return 0;
+}
+
+int send_run(const struct send_settings *settings, struct err *err)
+{
+    CLEAN(send_close) struct send send = { .settings = settings };
+    int result = send_open(&send, err);
+
+    if (result == 0)
+        result = loop_run(send.loop, err);
+    if (result < 0 || send.done)
+        return result;
+    return err_set(
+        err, -ETIMEDOUT, "not all of run %s is with the controller%s%s; 'lockstep send %s' goes on",
+        settings->run, send.trouble.text[0] ? ": " : "", send.trouble.text, settings->run_dir);
+}

@@ -1,0 +1,108 @@
+/* send.c - `lockstep send`: brings a run's facts to the site's controller. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "act/runfile.h"
+#include "agent/send.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "cmd/lockstep.h"
+#include "core/time.h"
+
+struct send_options {
+    const char *run_dir, *control, *ca, *pin, *token_file;
+    int64_t patience_ns;
+};
+
+static const struct opt send_opts[] = {
+    { "run-dir", 0, OPT_TEXT, offsetof(struct send_options, run_dir), "DIR",
+      "directory of a run that goes on: send until told to end", NULL, false },
+    { "control", 0, OPT_TEXT, offsetof(struct send_options, control), "URL",
+      "the site's controller", "LOCKSTEP_CONTROL", false },
+    { "control-ca", 0, OPT_TEXT, offsetof(struct send_options, ca), "FILE",
+      "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
+    { "control-pin", 0, OPT_TEXT, offsetof(struct send_options, pin), "PIN",
+      "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
+      false },
+    { "token-file", 0, OPT_TEXT, offsetof(struct send_options, token_file), "FILE",
+      "token that may begin runs, default tokens/launch.token in the state directory",
+      "LOCKSTEP_TOKEN_FILE", false },
+    { "patience", 0, OPT_DURATION, offsetof(struct send_options, patience_ns), "TIME",
+      "how long to try at the end, default 15s", NULL, false },
+    { .name = NULL },
+};
+
+static int run_name(const char *directory, char ret[static 64], struct err *err)
+{
+    struct runfile file;
+    int result = runfile_read(directory, &file, err);
+
+    if (result < 0)
+        return result;
+    snprintf(ret, 64, "%s", file.id);
+    runfile_fini(&file);
+    return paths_check_run(ret, err);
+}
+
+static int default_token(struct path *ret, struct err *err)
+{
+    struct path state;
+    int result = paths_state(&state, err);
+
+    return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
+}
+
+static int send_main(int argc, char **argv)
+{
+    struct send_options options = { .patience_ns = 15 * NS_PER_S };
+    int first = opt_parse(&command_send, argc, argv, &options);
+    struct path directory, token = { "" };
+    struct err err = { "" };
+    struct send_settings settings;
+    char run[64] = "";
+    int result = 0;
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (!options.control || first + 1 < argc || (first < argc && options.run_dir)) {
+        log_error(options.control ? "expected one run" : "--control URL is needed");
+        return 2;
+    }
+    if (options.run_dir)
+        snprintf(directory.text, sizeof(directory.text), "%s", options.run_dir);
+    else
+        result = paths_find(first < argc ? argv[first] : NULL, &directory, &err);
+    if (result == 0 && options.token_file)
+        snprintf(token.text, sizeof(token.text), "%s", options.token_file);
+    else if (result == 0)
+        result = default_token(&token, &err);
+    settings = (struct send_settings){ .run_dir = directory.text,
+                                       .run = run,
+                                       .launch_file = token.text,
+                                       .control = { .url = options.control,
+                                                    .ca_file = options.ca,
+                                                    .pin = options.pin,
+                                                    .timeout_ns = 30 * NS_PER_S },
+                                       .child = options.run_dir != NULL,
+                                       .patience_ns = options.patience_ns };
+    if (result == 0)
+        result = run_name(directory.text, run, &err);
+    if (result == 0)
+        result = send_run(&settings, &err);
+    if (result == 0)
+        return 0;
+    log_error("%s", err.text);
+    return result == -EINVAL || result == -ENOENT ? 2 : 3;
+}
+
+const struct command command_send = {
+    .name = "send",
+    .operands = "[RUN]",
+    .summary = "bring what a run has told to the site's controller",
+    .details =
+        "'lockstep run' starts it when LOCKSTEP_CONTROL names a controller.  By hand it brings "
+        "what a run\ncould not send while it lived; what is there already is not doubled.",
+    .opt = send_opts,
+    .run = send_main,
+};

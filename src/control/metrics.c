@@ -1,0 +1,205 @@
+/* metrics.c - what Prometheus is told: names with units, and per run at most what a run has once. */
+#include "control/site_inside.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+static void put(struct buf *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct buf *out, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    buf_put(out, line, MIN((size_t)size, sizeof(line) - 1));
+}
+
+static void head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    put(out, "# HELP lockstep_%s %s\n# TYPE lockstep_%s %s\n", name, help, name, type);
+}
+
+static void count(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    head(out, name, "counter", help);
+    put(out, "lockstep_%s %" PRIu64 "\n", name, value);
+}
+
+static void gauge(struct buf *out, const char *name, const char *help, double value)
+{
+    head(out, name, "gauge", help);
+    put(out, "lockstep_%s %.17g\n", name, value);
+}
+
+static void summary(struct buf *out, const char *name, const char *help, const struct sketch *us,
+                    uint64_t sum_us)
+{
+    static const double quantile[] = { 0.5, 0.9, 0.99 };
+
+    head(out, name, "summary", help);
+    for (size_t i = 0; i < COUNT(quantile); i++)
+        put(out, "lockstep_%s{quantile=\"%g\"} %.9g\n", name, quantile[i],
+            (double)sketch_quantile(us, quantile[i]) / 1e6);
+    put(out, "lockstep_%s_sum %.9g\nlockstep_%s_count %" PRIu64 "\n", name, (double)sum_us / 1e6,
+        name, sketch_count(us));
+}
+
+static double resident_bytes(void)
+{
+    CLEAN(file_clean) FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long size, resident;
+
+    if (!file || fscanf(file, "%lu %lu", &size, &resident) != 2)
+        return 0;
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void put_site(const struct site *site, struct buf *out)
+{
+    const struct site_counts *counts = &site->counts;
+    struct http_counts http;
+
+    http_counts(site->http, &http);
+    head(out, "build_info", "gauge", "Version of this controller.");
+    put(out, "lockstep_build_info{version=\"%s\"} 1\n", LOCKSTEP_VERSION);
+    gauge(out, "start_time_seconds", "When this controller began, in unix time.",
+          (double)site->began_real_ns / 1e9);
+    gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
+    gauge(out, "log_writable", "1 when facts can be written, else 0.", !site->trouble.text[0]);
+    count(out, "http_requests_total", "Requests that came.", http.requests);
+    count(out, "http_slow_total", "Connections closed because no whole request came in time.",
+          http.refused_slow);
+    count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
+    gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
+    count(out, "tokens_refused_total", "Requests with a token that is not known.",
+          site->gate.refused);
+    count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);
+    count(out, "ingest_bytes_total", "Bytes in them.", counts->bytes);
+    count(out, "ingest_frames_total", "Frames that were new.", counts->frames);
+    count(out, "ingest_doubled_total", "Frames that had come before.", counts->doubled);
+    count(out, "ingest_malformed_total", "Bodies refused as malformed.", counts->malformed);
+    count(out, "ingest_foreign_total", "Bodies refused because they spoke of another run.",
+          counts->foreign);
+    count(out, "log_syncs_total", "Times a log was brought to disk.", counts->syncs);
+    count(out, "log_sync_failures_total", "Times that failed.", counts->sync_failures);
+    summary(out, "ingest_seconds", "From a whole body to its acknowledgement.", &counts->ingest_us,
+            counts->ingest_sum_us);
+    summary(out, "log_sync_seconds", "How long a log takes to be on disk.", &counts->sync_us,
+            counts->sync_sum_us);
+    gauge(out, "event_listeners", "Readers of the event stream.", (double)site->events.count);
+    count(out, "events_total", "Events told.", site->events.next - 1);
+    count(out, "event_listeners_dropped_total", "Readers that were too slow.",
+          site->events.dropped);
+    gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
+}
+
+/* A family of one series a run; `value` gives NAN for a run that has none. */
+static void put_runs(const struct site *site, struct buf *out, const char *name, const char *type,
+                     const char *help, double (*value)(const struct account *account))
+{
+    head(out, name, type, help);
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct site_run *run = site->run[i];
+        double is = run->log ? value(&run->gather.account) : -1;
+
+        if (is >= 0)
+            put(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
+    }
+}
+
+static double frames_of(const struct account *account)
+{
+    return (double)account->frames;
+}
+
+static double steps_of(const struct account *account)
+{
+    return (double)account->steps;
+}
+
+static double ranks_of(const struct account *account)
+{
+    return account->ranks;
+}
+
+static double ranks_seen_of(const struct account *account)
+{
+    return account->ranks_seen;
+}
+
+static double gap_steps_of(const struct account *account)
+{
+    return (double)account->gap_steps;
+}
+
+static double malformed_of(const struct account *account)
+{
+    return (double)account->malformed;
+}
+
+static double goodput_of(const struct account *account)
+{
+    return account->has_ledger ? ledger_goodput(&account->ledger) : -1;
+}
+
+static void put_ledgers(const struct site *site, struct buf *out)
+{
+    head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct account *account = &site->run[i]->gather.account;
+
+        if (!site->run[i]->log || !account->has_ledger)
+            continue;
+        for (unsigned b = 0; b < LEDGER_BUCKETS; b++)
+            put(out, "lockstep_run_gpu_seconds{run=\"%s\",bucket=\"%s\"} %.17g\n",
+                site->run[i]->dir.run, ledger_bucket_name(b), account->ledger.gpu_seconds[b]);
+    }
+}
+
+static void put_verdicts(const struct site *site, struct buf *out)
+{
+    head(out, "run_verdicts_open", "gauge", "Verdicts of a run that are not over, by kind.");
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct account *account = &site->run[i]->gather.account;
+        unsigned open[VERDICT_KIND_COUNT] = { 0 };
+
+        for (size_t v = 0; site->run[i]->log && v < account->verdicts; v++)
+            open[account->verdict[v].kind % VERDICT_KIND_COUNT] +=
+                account->verdict[v].until_real_ns == 0;
+        for (unsigned kind = 1; kind < VERDICT_KIND_COUNT; kind++) {
+            if (open[kind])
+                put(out, "lockstep_run_verdicts_open{run=\"%s\",kind=\"%s\"} %u\n",
+                    site->run[i]->dir.run, verdict_kind_name(kind), open[kind]);
+        }
+    }
+}
+
+void metrics_put(const struct site *site, struct buf *out)
+{
+    put_site(site, out);
+    put_runs(site, out, "run_frames_total", "counter", "Frames in a run's log.", frames_of);
+    put_runs(site, out, "run_rank_steps_total", "counter", "Steps of ranks in a run's log.",
+             steps_of);
+    put_runs(site, out, "run_ranks", "gauge", "Ranks that a run should have.", ranks_of);
+    put_runs(site, out, "run_ranks_seen", "gauge", "Ranks that were seen.", ranks_seen_of);
+    put_runs(site, out, "run_gap_steps_total", "counter", "Steps of ranks that were lost.",
+             gap_steps_of);
+    put_runs(site, out, "run_malformed_total", "counter", "Facts that could not be read.",
+             malformed_of);
+    put_runs(site, out, "run_goodput_ratio", "gauge", "Productive share of all GPU-seconds.",
+             goodput_of);
+    put_ledgers(site, out);
+    put_verdicts(site, out);
+}

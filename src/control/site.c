@@ -1,0 +1,203 @@
+/* site.c - the site's controller as a process: lock, tokens, certificate, loop. */
+#include "control/site_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define TICK_NS (100 * NS_PER_MS)
+#define BODY_MAX (8u << 20)
+#define REQUEST_NS (60 * NS_PER_S)
+#define INGEST_PER_S (64.0 * (1 << 20)) /* of one run */
+#define INGEST_BURST (512.0 * (1 << 20))
+#define BEAT_EVERY 150 /* ticks */
+
+static void site_fini(struct site *site)
+{
+    http_close(site->http); /* first: it owns the exchanges that runs still owe an answer */
+    for (size_t i = 0; i < site->runs; i++)
+        run_destroy(site->run[i]);
+    free(site->run);
+    map_fini(&site->run_by_name);
+    events_fini(&site->events);
+    tls_fini(&site->tls);
+    loop_destroy(site->loop);
+    fd_clean(&site->lock_fd);
+}
+
+/* The second controller of a state directory is told about the first. */
+static int site_lock(struct site *site, struct err *err)
+{
+    char text[512] = "";
+    struct path path;
+    int result = path_make(site->state.text, err);
+
+    if (result == 0)
+        result = path_join(&path, site->state.text, "control.lock", err);
+    if (result < 0)
+        return result;
+    site->lock_fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (site->lock_fd < 0)
+        return err_set(err, -errno, "%s: %m", path.text);
+    if (flock(site->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return err_set(err, -errno, "%s: %m", path.text);
+    if (pread(site->lock_fd, text, sizeof(text) - 1, 0) > 0)
+        text[strcspn(text, "\n")] = '\0';
+    return err_set(err, -EBUSY, "another controller is at work on %s%s%s", site->state.text,
+                   text[0] ? ": " : "", text);
+}
+
+/* What the lock says to the next one, and where tools find us: STATE/control.url. */
+static int site_announce(struct site *site, struct err *err)
+{
+    bool loopback = http_address_is_loopback(site->settings.listen, NULL);
+    char url[320], line[400];
+    const char *colon = strrchr(site->settings.listen, ':');
+    struct path path;
+    FILE *file;
+    int result = path_join(&path, site->state.text, "control.url", err);
+
+    if (result < 0)
+        return result;
+    snprintf(url, sizeof(url), "%s://%.*s:%u", site->tls.cert_pem ? "https" : "http",
+             (int)(colon - site->settings.listen), site->settings.listen, http_port(site->http));
+    snprintf(line, sizeof(line), "pid %d, %s\n", getpid(), url);
+    if (ftruncate(site->lock_fd, 0) < 0 ||
+        pwrite(site->lock_fd, line, strlen(line), 0) != (ssize_t)strlen(line))
+        return err_set(err, -errno, "%s/control.lock: %m", site->state.text);
+    file = fopen(path.text, "we");
+    if (!file || fprintf(file, "%s\n", url) < 0 || fclose(file) != 0)
+        return err_set(err, -errno, "%s: %m", path.text);
+    log_info("listening on %s; runs in %s", url, site->state.text);
+    if (site->tls.cert_pem)
+        log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
+                 site->tls.fingerprint, site->tls.pin);
+    if (!loopback)
+        log_info("everybody who asks needs a token of %s/tokens", site->state.text);
+    return 0;
+}
+
+static int site_secure(struct site *site, struct err *err)
+{
+    const struct site_settings *settings = &site->settings;
+    struct err why = { "" };
+    bool loopback = http_address_is_loopback(settings->listen, &why);
+    struct path directory;
+    int result;
+
+    if (why.text[0])
+        return err_set(err, -EINVAL, "--listen %s", why.text);
+    site->gate.open_reads = loopback;
+    result = gate_load(&site->gate, site->state.text, err);
+    if (result < 0 || (loopback && !settings->tls && !settings->cert))
+        return result;
+    if (!settings->cert != !settings->key)
+        return err_set(err, -EINVAL, "--cert and --key belong together");
+    if (settings->cert)
+        return tls_read(settings->key, settings->cert, &site->tls, err);
+    result = path_join(&directory, site->state.text, "tls", err);
+    return result < 0 ? result : tls_read_or_make(directory.text, &site->tls, err);
+}
+
+static void on_tick(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    for (size_t i = 0; i < site->runs; i++)
+        run_turn(site->run[i], now_ns);
+    if (site->counts.ticks++ % BEAT_EVERY == 0)
+        events_beat(&site->events);
+    loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
+}
+
+static void on_sync(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->waiting)
+            run_sync(site->run[i], now_ns);
+    }
+}
+
+static void on_signal(void *arg, int signal)
+{
+    struct site *site = arg;
+    struct err err = { "" };
+
+    if (signal == SIGHUP) {
+        if (gate_load(&site->gate, site->state.text, &err) < 0)
+            log_error("%s; tokens read before that stay", err.text);
+        return;
+    }
+    loop_stop(site->loop);
+}
+
+static int site_open(struct site *site, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
+    struct http_settings http = { .listen = site->settings.listen,
+                                  .body_max = BODY_MAX,
+                                  .request_ns = REQUEST_NS,
+                                  .admit = api_admit,
+                                  .handle = api_handle,
+                                  .arg = site };
+    int result = loop_create(&site->loop, err);
+
+    signal(SIGPIPE, SIG_IGN);
+    rate_init(&site->ingest, INGEST_PER_S, INGEST_BURST);
+    site->began_real_ns = time_real_ns();
+    events_init(&site->events, (uint64_t)site->began_real_ns);
+    if (result == 0)
+        result = loop_signals(site->loop, wanted, COUNT(wanted), on_signal, site, err);
+    if (result == 0)
+        result = site_lock(site, err);
+    if (result == 0)
+        result = site_secure(site, err);
+    if (result < 0)
+        return result;
+    site_scan(site);
+    http.key_pem = site->tls.key_pem;
+    http.cert_pem = site->tls.cert_pem;
+    result = http_open(site->loop, &http, &site->http, err);
+    if (result < 0)
+        return result;
+    site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
+    site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
+    loop_timer_set(site->loop, &site->tick, 0);
+    return site_announce(site, err);
+}
+
+int site_run(const struct site_settings *settings, struct err *err)
+{
+    CLEAN(free_clean) struct site *site = calloc(1, sizeof(*site));
+    int result = 0;
+
+    if (!site)
+        return err_set(err, -ENOMEM, "out of memory");
+    site->settings = *settings;
+    site->lock_fd = -1;
+    if (!settings->state)
+        result = paths_state(&site->state, err);
+    else
+        snprintf(site->state.text, sizeof(site->state.text), "%s", settings->state);
+    if (result == 0)
+        result = site_open(site, err);
+    if (result == 0)
+        result = loop_run(site->loop, err);
+    for (size_t i = 0; i < site->runs; i++)
+        run_sync(site->run[i], INT64_MAX);
+    site_fini(site);
+    return result;
+}

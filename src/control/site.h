@@ -1,0 +1,24 @@
+/* site.h - the controller of a site: many runs of many users, fed over HTTP.
+ *
+ * One process, one thread, one core per run.  Facts come in by POST and are acknowledged when they are
+ * on disk; each run has its log in STATE/RUN/log.lsf, as the embedded controller writes it.
+ * It may be killed at any moment and started again.
+ */
+#ifndef LOCKSTEP_CONTROL_SITE_H
+#define LOCKSTEP_CONTROL_SITE_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+
+struct site_settings {
+    const char *state;      /* NULL: the user's state directory */
+    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
+    bool tls;               /* also on loopback */
+};
+
+/* Until SIGTERM or SIGINT.  -EBUSY: another controller has STATE; -EINVAL: settings; -errno with a sentence. */
+int site_run(const struct site_settings *settings, struct err *err);
+
+#endif

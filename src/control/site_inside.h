@@ -1,0 +1,107 @@
+/* site_inside.h - what the files of the site's controller share. */
+#ifndef LOCKSTEP_CONTROL_SITE_INSIDE_H
+#define LOCKSTEP_CONTROL_SITE_INSIDE_H
+
+#include "base/http.h"
+#include "base/loop.h"
+#include "base/rate.h"
+#include "base/tls.h"
+#include "base/token.h"
+#include "control/events.h"
+#include "control/gate.h"
+#include "control/gather.h"
+#include "control/rundir.h"
+#include "control/runlog.h"
+#include "control/seen.h"
+#include "control/site.h"
+#include "core/map.h"
+#include "core/sketch.h"
+
+struct waiter { /* an acknowledgement that waits for the disk */
+    struct waiter *next;
+    struct site_run *run;
+    struct http_exchange *exchange; /* NULL: the peer is gone */
+    struct buf answer;
+    int64_t since_ns;
+};
+
+struct site_run {
+    struct site *site;
+    struct rundir dir;
+    struct token agent; /* "": not registered */
+    char owner[64];
+    struct runlog *log; /* NULL: not open */
+    struct seen seen;
+    struct gather gather;                 /* counts, open verdicts, ledger: of the log as it is */
+    bool clock_known;                     /* by the launcher's hello */
+    int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */
+    bool ended;                           /* the launcher said so */
+    bool finish;                          /* and that nothing follows */
+    int64_t heard_ns;                     /* the newest fact, by our clock */
+    int64_t synced_ns;
+    struct waiter *waiting;
+};
+
+struct site_counts {
+    uint64_t bodies, bytes, frames, doubled, malformed, foreign, syncs, sync_failures, ticks;
+    struct sketch ingest_us; /* from a whole body to its acknowledgement */
+    struct sketch sync_us;
+    uint64_t ingest_sum_us, sync_sum_us;
+};
+
+struct site {
+    struct site_settings settings;
+    struct path state;
+    int lock_fd;
+    struct loop *loop;
+    struct http *http;
+    struct tls tls;
+    struct gate gate;
+    struct rate ingest; /* bytes, by run */
+    struct events events;
+    struct site_run **run;
+    size_t runs, room;
+    struct map run_by_name;
+    struct loop_timer tick, sync;
+    int64_t began_real_ns;
+    struct err trouble; /* "": the logs can be written */
+    int64_t trouble_ns;
+    struct site_counts counts;
+};
+
+/* site_runs.c */
+struct site_run *site_find(struct site *site, const char *name); /* known ones; NULL */
+/* Known, or found on disk; made when `make`.  -ENOENT, -ENOMEM. */
+int site_get(struct site *site, const char *name, bool make, struct site_run **ret,
+             struct err *err);
+void site_scan(struct site *site);                   /* runs of a former life */
+int run_open(struct site_run *run, struct err *err); /* the log; 0 when it is open already */
+void run_shut(struct site_run *run, const char *why);
+void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *answer);
+void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, let go */
+void run_sync(struct site_run *run, int64_t now_ns);
+void run_destroy(struct site_run *run);
+void site_trouble(struct site *site, int result, const struct err *err);
+
+/* ingest.c */
+void ingest_frames(struct site_run *run, struct http_exchange *exchange);
+struct ingest {          /* what a body brought */
+    struct frame *frame; /* the new ones */
+    size_t count, room;
+    uint64_t all, doubled;
+    unsigned status; /* 0: good */
+    struct seen here;
+};
+/* Looks at all before anything is taken.  -errno with the sentence and ret->status for the peer. */
+int ingest_read(const struct seen *seen, const char *run, const void *data, size_t size,
+                struct ingest *ret, struct err *err);
+void ingest_fini(struct ingest *ingest);
+
+/* api.c */
+bool api_admit(void *arg, struct http_exchange *exchange);
+void api_handle(void *arg, struct http_exchange *exchange);
+
+/* metrics.c */
+void metrics_put(const struct site *site, struct buf *out);
+
+#endif

@@ -1,0 +1,405 @@
+/* site_runs.c - the runs of a site: found, opened, ticked, synced, closed.
+ *
+ * A run's log is open, and its core in memory, while facts come; when its books are closed or nobody
+ * has spoken for a while, both go, and come back with the next fact.
+ */
+#include "control/site_inside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "control/reply.h"
+#include "control/spools.h"
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/time.h"
+#include "show/ledger.h"
+#include "show/verdict.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+#define LOCK_WAIT_NS (200 * NS_PER_MS)
+#define QUIET_NS (20 * NS_PER_S)     /* after its end: what has not come by then is late */
+#define IDLE_NS (10 * 60 * NS_PER_S) /* without a word: its core leaves memory */
+#define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
+#define SYNC_NS NS_PER_S             /* when nobody waits for it */
+#define FRESH_S 3600                 /* logs younger than this are taken up at the start */
+
+static uint64_t name_key(const char *name)
+{
+    return hash64(0, name, strlen(name));
+}
+
+struct site_run *site_find(struct site *site, const char *name)
+{
+    const uint64_t *at = map_get(&site->run_by_name, name_key(name));
+
+    return at ? site->run[*at] : NULL;
+}
+
+/* ---- what the log says, to those who listen ---- */
+
+static struct json_object *run_event_json(const struct site_run *run, const struct fact_run *fact)
+{
+    static const char *const names[] = { [RUN_BEGIN] = "begin",
+                                         [RUN_ATTEMPT_BEGIN] = "attempt-begin",
+                                         [RUN_ATTEMPT_END] = "attempt-end",
+                                         [RUN_END] = "end" };
+    struct json_object *root = json_object_new_object();
+    unsigned event = fact->event < COUNT(names) && fact->event ? fact->event : RUN_END;
+
+    json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+    json_object_object_add(root, "event", json_object_new_string(names[event]));
+    json_object_object_add(root, "attempt", json_object_new_int64(fact->attempt));
+    json_object_object_add(root, "ranks", json_object_new_int64(fact->ranks));
+    json_object_object_add(root, "status", json_object_new_int64(fact->status));
+    json_object_object_add(root, "text", show_string(fact->text));
+    return root;
+}
+
+static void tell_fact(struct site_run *run, const struct frame *frame, bool live)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct fact_run fact;
+    struct fact_exit ended;
+
+    if (frame->type == FRAME_RUN && fact_run_get(in, &fact) == 0) {
+        run->ended = fact.event == RUN_END;
+        if (live)
+            events_put(&run->site->events, run->dir.run, "run", run_event_json(run, &fact));
+    } else if (frame->type == FRAME_EXIT && live && fact_exit_get(in, &ended) == 0) {
+        struct json_object *root = json_object_new_object();
+
+        json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+        json_object_object_add(root, "rank", json_object_new_int64(ended.rank));
+        json_object_object_add(root, "attempt", json_object_new_int64(ended.attempt));
+        json_object_object_add(root, "status", json_object_new_int64(ended.status));
+        json_object_object_add(root, "text", show_string(ended.text));
+        events_put(&run->site->events, run->dir.run, "exit", root);
+    }
+}
+
+static void tell_said(struct site_run *run, const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct json_object *root;
+    struct ledger ledger;
+    struct verdict verdict;
+
+    if (frame->type == FRAME_VERDICT && verdict_get(in, &verdict) == 0) {
+        events_put(&run->site->events, run->dir.run, "verdict", verdict_json(&verdict));
+    } else if (frame->type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
+        root = json_object_new_object();
+        json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+        json_object_object_add(root, "ledger", ledger_json(&ledger));
+        events_put(&run->site->events, run->dir.run, "ledger", root);
+    }
+}
+
+/* The run's clock is its launcher's; until that has spoken, the first agent's. */
+static void learn_clock(struct site_run *run, const struct frame *frame)
+{
+    struct fact_hello hello;
+
+    if (run->clock_known ||
+        fact_hello_get(cut_of(frame->payload, frame->payload_bytes), &hello) < 0 ||
+        (run->hello_real_ns && hello.kind != SENDER_LAUNCHER))
+        return;
+    run->hello_mono_ns = hello.mono_ns;
+    run->hello_real_ns = hello.real_ns;
+    run->clock_known = hello.kind == SENDER_LAUNCHER;
+    if (run->log) /* else it is being read back */
+        runlog_clock(run->log, hello.mono_ns, hello.real_ns);
+}
+
+static void observe(void *arg, const struct frame *frame, bool live)
+{
+    struct site_run *run = arg;
+
+    gather_frame(&run->gather, frame);
+    if (frame->sender == control_sender()) {
+        if (live)
+            tell_said(run, frame);
+        return;
+    }
+    if (frame->type == FRAME_HELLO)
+        learn_clock(run, frame);
+    tell_fact(run, frame, live);
+}
+
+/* ---- their life ---- */
+
+static void owner_read(struct site_run *run)
+{
+    CLEAN(file_clean) FILE *file = NULL;
+    struct path path;
+
+    if (path_join(&path, run->dir.path.text, "owner", NULL) == 0)
+        file = fopen(path.text, "re");
+    if (!file || !fgets(run->owner, sizeof(run->owner), file))
+        run->owner[0] = '\0';
+    run->owner[strcspn(run->owner, "\n")] = '\0';
+}
+
+static int run_add(struct site *site, struct site_run *run)
+{
+    uint64_t *at;
+
+    if (site->runs == site->room) {
+        size_t room = site->room ? site->room * 2 : 16;
+        struct site_run **grown = realloc(site->run, room * sizeof(struct site_run *));
+
+        if (!grown)
+            return -ENOMEM;
+        site->run = grown;
+        site->room = room;
+    }
+    at = map_put(&site->run_by_name, name_key(run->dir.run), site->runs);
+    if (!at)
+        return -ENOMEM;
+    site->run[site->runs++] = run;
+    return 0;
+}
+
+static void run_clean(struct site_run **run)
+{
+    if (*run)
+        run_destroy(*run);
+}
+
+int site_get(struct site *site, const char *name, bool make, struct site_run **ret, struct err *err)
+{
+    CLEAN(run_clean) struct site_run *run = NULL;
+    struct path path, token;
+    int result;
+
+    *ret = site_find(site, name);
+    if (*ret)
+        return 0;
+    result = paths_check_run(name, err);
+    if (result == 0)
+        result = path_join(&path, site->state.text, name, err);
+    if (result == 0)
+        result = path_join(&token, path.text, "agent.token", err);
+    if (result == 0 && make)
+        result = path_make(path.text, err);
+    if (result < 0)
+        return result;
+    if (!make && access(token.text, F_OK) < 0)
+        return err_set(err, -ENOENT, "no run '%s' here", name);
+    run = calloc(1, sizeof(*run));
+    if (!run)
+        return err_set(err, -ENOMEM, "out of memory");
+    run->site = site;
+    result = rundir_open(&run->dir, path.text, err);
+    if (result == 0)
+        result = token_read_or_make(token.text, &run->agent, err);
+    if (result < 0)
+        return result;
+    owner_read(run);
+    if (run_add(site, run) < 0)
+        return err_set(err, -ENOMEM, "out of memory");
+    *ret = TAKE(run);
+    return 0;
+}
+
+int run_open(struct site_run *run, struct err *err)
+{
+    int result;
+
+    if (run->log)
+        return 0;
+    seen_fini(&run->seen);
+    gather_fini(&run->gather);
+    gather_init(&run->gather, run->dir.run, false);
+    run->ended = run->finish = run->clock_known = false;
+    run->hello_real_ns = 0;
+    result = runlog_open(&(struct runlog_settings){ .dir = &run->dir,
+                                                    .seen = &run->seen,
+                                                    .lock_wait_ns = LOCK_WAIT_NS,
+                                                    .observe = observe,
+                                                    .arg = run },
+                         &run->log, err);
+    if (result == 0) {
+        run->heard_ns = time_mono_ns();
+        if (run->hello_real_ns)
+            runlog_clock(run->log, run->hello_mono_ns, run->hello_real_ns);
+    }
+    site_trouble(run->site, result == -EBUSY ? 0 : result, err);
+    return result;
+}
+
+static void took(struct sketch *sketch, uint64_t *sum_us, int64_t ns)
+{
+    uint64_t us = (uint64_t)ns / (uint64_t)NS_PER_US;
+
+    sketch_add(sketch, us);
+    *sum_us += us;
+}
+
+static void waiters_answer(struct site_run *run, const struct err *failed)
+{
+    int64_t now_ns = time_mono_ns();
+
+    while (run->waiting) {
+        struct waiter *waiter = run->waiting;
+
+        run->waiting = waiter->next;
+        if (waiter->exchange) {
+            http_on_gone(waiter->exchange, NULL, NULL);
+            if (failed)
+                reply_error(waiter->exchange, 503, "not on disk: %s", failed->text);
+            else
+                http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
+        }
+        took(&run->site->counts.ingest_us, &run->site->counts.ingest_sum_us,
+             now_ns - waiter->since_ns);
+        buf_fini(&waiter->answer);
+        free(waiter);
+    }
+}
+
+void run_shut(struct site_run *run, const char *why)
+{
+    struct err err = { "" };
+
+    err_set(&err, 0, "%s", why);
+    waiters_answer(run, &err);
+    runlog_close(run->log);
+    run->log = NULL;
+}
+
+void run_destroy(struct site_run *run)
+{
+    run_shut(run, "the controller ends");
+    seen_fini(&run->seen);
+    gather_fini(&run->gather);
+    free(run);
+}
+
+static void waiter_gone(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->exchange = NULL;
+}
+
+void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *answer)
+{
+    struct waiter *waiter = calloc(1, sizeof(*waiter));
+
+    if (!waiter) {
+        buf_fini(answer);
+        reply_error(exchange, 503, "out of memory");
+        return;
+    }
+    *waiter = (struct waiter){ .next = run->waiting,
+                               .run = run,
+                               .exchange = exchange,
+                               .answer = *answer,
+                               .since_ns = time_mono_ns() };
+    *answer = (struct buf){ 0 };
+    run->waiting = waiter;
+    http_on_gone(exchange, waiter_gone, waiter);
+    if (run->site->sync.at_ns == INT64_MAX || !run->site->sync.linked)
+        loop_timer_set(run->site->loop, &run->site->sync, waiter->since_ns + 5 * NS_PER_MS);
+}
+
+void site_trouble(struct site *site, int result, const struct err *err)
+{
+    if (result >= 0) {
+        if (site->trouble.text[0])
+            log_info("logs can be written again, after %.1f s: %s",
+                     (double)(time_mono_ns() - site->trouble_ns) / 1e9, site->trouble.text);
+        site->trouble.text[0] = '\0';
+        return;
+    }
+    if (!site->trouble.text[0]) {
+        log_error("%s; facts wait where they are", err->text);
+        site->trouble_ns = time_mono_ns();
+    }
+    site->trouble = *err;
+}
+
+void run_sync(struct site_run *run, int64_t now_ns)
+{
+    struct err err = { "" };
+    int64_t begin_ns = time_mono_ns();
+    int result;
+
+    if (!run->log ||
+        (!run->waiting && (!runlog_is_dirty(run->log) || now_ns - run->synced_ns < SYNC_NS)))
+        return;
+    run->synced_ns = now_ns;
+    result = runlog_sync(run->log, &err);
+    run->site->counts.syncs++;
+    took(&run->site->counts.sync_us, &run->site->counts.sync_sum_us, time_mono_ns() - begin_ns);
+    if (result < 0) { /* nobody knows what of it is on disk: read it again */
+        run->site->counts.sync_failures++;
+        site_trouble(run->site, result, &err);
+        run_shut(run, err.text);
+        return;
+    }
+    waiters_answer(run, NULL);
+}
+
+/* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
+static bool run_is_over(const struct site_run *run, int64_t now_ns)
+{
+    return run->ended && !runlog_is_closed(run->log) &&
+           (run->finish || now_ns - run->heard_ns > QUIET_NS);
+}
+
+void run_turn(struct site_run *run, int64_t now_ns)
+{
+    struct err err = { "" };
+    int result = 0;
+
+    if (!run->log)
+        return;
+    if (run_is_over(run, now_ns))
+        result = runlog_tick(run->log, TICK_LAST, &err);
+    else if (runlog_tick_is_due(run->log))
+        result = runlog_tick(run->log, 0, &err);
+    site_trouble(run->site, result, &err);
+    run->site->counts.ticks++;
+    if (result == -ENOMEM) {
+        run_shut(run, err.text);
+        return;
+    }
+    run_sync(run, now_ns);
+    if (run->log && !run->waiting && !runlog_is_dirty(run->log) &&
+        now_ns - run->heard_ns > (runlog_is_closed(run->log) ? CLOSED_NS : IDLE_NS))
+        run_shut(run, "idle");
+}
+
+static void dir_clean(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+void site_scan(struct site *site)
+{
+    CLEAN(dir_clean) DIR *dir = opendir(site->state.text);
+
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct site_run *run;
+        struct err err = { "" };
+        struct stat st;
+
+        if (entry->d_name[0] == '.' || site_get(site, entry->d_name, false, &run, NULL) < 0)
+            continue;
+        if (stat(run->dir.log.text, &st) < 0 || time(NULL) - st.st_mtime > FRESH_S)
+            continue;
+        if (run_open(run, &err) < 0)
+            log_error("run %s: %s", run->dir.run, err.text);
+    }
+}
