@@ -10,7 +10,9 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-#define STEP_FLAGS_AT 52 /* of a step's payload; its other fields are the core's business */
+/* Of a step's payload; its other fields are the core's business. */
+#define STEP_RANK_AT 8
+#define STEP_FLAGS_AT 52
 
 void gather_init(struct gather *gather, const char *run, bool every_state)
 {
@@ -23,6 +25,7 @@ void gather_fini(struct gather *gather)
     free(gather->account.verdict);
     map_fini(&gather->id);
     map_fini(&gather->rank);
+    map_fini(&gather->step);
     map_fini(&gather->sender);
     map_fini(&gather->sender_end);
     *gather = (struct gather){ 0 };
@@ -114,16 +117,35 @@ static int gather_ring(struct gather *gather, const struct fact_ring *ring)
     return 0;
 }
 
-static void gather_step(struct account *account, struct cut in)
+/* Steps of a rank come in order.  One whose number is over already, as of a program that counts anew in
+ * every epoch, cannot be put beside those of the other ranks: the core leaves it out.
+ */
+static int gather_step(struct gather *gather, struct cut in)
 {
-    uint32_t flags;
+    struct account *account = &gather->account;
+    uint32_t rank, attempt, flags;
+    uint64_t step, *next;
 
-    cut_get(&in, STEP_FLAGS_AT);
+    cut_get(&in, STEP_RANK_AT);
+    rank = cut_get_u32(&in);
+    attempt = cut_get_u32(&in);
+    cut_get_u32(&in); /* ring */
+    step = cut_get_u64(&in);
+    cut_get(&in, STEP_FLAGS_AT - STEP_RANK_AT - 20);
     flags = cut_get_u32(&in);
-    account->steps += !in.bad;
-    account->malformed += in.bad;
-    account->torn_steps += !in.bad && (flags & STEP_TORN);
-    account->unfinished_steps += !in.bad && (flags & STEP_UNFINISHED);
+    if (in.bad) {
+        account->malformed++;
+        return 0;
+    }
+    account->steps++;
+    account->torn_steps += (flags & STEP_TORN) != 0;
+    account->unfinished_steps += (flags & STEP_UNFINISHED) != 0;
+    next = map_put(&gather->step, (uint64_t)attempt << 32 | rank, 0);
+    if (!next)
+        return -ENOMEM;
+    account->old_steps += step < *next;
+    *next = MAX(*next, step + 1);
+    return 0;
 }
 
 static void gather_gap(struct account *account, const struct fact_gap *gap)
@@ -159,8 +181,7 @@ static int gather_fact(struct gather *gather, const struct frame *frame)
             gather_gap(account, &gap);
         break;
     case FRAME_STEP:
-        gather_step(account, in);
-        break;
+        return gather_step(gather, in);
     default:
         account->beats += frame->type == FRAME_BEAT;
         account->notes += frame->type == FRAME_NOTE;

@@ -16,6 +16,7 @@ struct gather {
     size_t room;           /* for verdicts */
     struct map id;         /* hash of a verdict's id → its place */
     struct map rank;       /* those whose ring was seen */
+    struct map step;       /* attempt and rank → its newest step + 1 */
     struct map sender;     /* → frames of it that came */
     struct map sender_end; /* → its highest number + 1 */
     uint64_t self;

@@ -210,6 +210,23 @@ static void a_hole_in_the_numbers_is_a_lost_frame(void **state)
     story_fini(&account);
 }
 
+static void steps_that_are_counted_anew_are_said(void **state)
+{
+    struct fixture *fixture = *state;
+    struct spool_writer *agent;
+    struct account account;
+
+    write_run(fixture);
+    agent = fixture_spool(fixture, "agent-n1");
+    put_steps(agent, 0, 7);
+    spool_writer_close(agent);
+    assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
+    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(account.steps, STEPS + 7);
+    assert_int_equal(account.old_steps, 7);
+    story_fini(&account);
+}
+
 static void a_replay_is_byte_equal_or_says_so(void **state)
 {
     struct fixture *fixture = *state;
@@ -302,7 +319,8 @@ int main(void)
         TEST(a_closed_log_is_told_as_it_is),      TEST(without_a_log_the_spools_are_judged),
         TEST(a_log_that_ends_early_is_completed), TEST(every_state_of_a_verdict_can_be_told),
         TEST(an_empty_directory_cannot_be_told),  TEST(a_hole_in_the_numbers_is_a_lost_frame),
-        TEST(a_replay_is_byte_equal_or_says_so),  TEST(a_follower_hears_all_until_the_end),
+        TEST(a_replay_is_byte_equal_or_says_so),  TEST(steps_that_are_counted_anew_are_said),
+        TEST(a_follower_hears_all_until_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
