@@ -30,6 +30,7 @@ static const struct command *const commands[] = {
     &command_bench_probe,
     &command_bench_replay,
     &command_bench_verdicts,
+    &command_bench_matrix,
     &command_version,
     &command_trainer,
     &command_completion,

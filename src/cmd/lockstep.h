@@ -7,6 +7,7 @@
 #include "base/opt.h"
 
 extern const struct command command_agent;
+extern const struct command command_bench_matrix;
 extern const struct command command_bench_replay;
 extern const struct command command_completion;
 extern const struct command command_bench_verdicts;

@@ -1,0 +1,279 @@
+/* columns.c - waits for the ranks of a step, but not for ever. */
+#include "control/columns.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+
+#define WAITING_MAX 64           /* columns that wait for ranks ... */
+#define WAITING_RANKS (1u << 22) /* ... and ranks in all of them: a huge world stays bounded */
+#define PATIENCE_STEPS 4         /* so many newer whole ones: the missing ranks will not come */
+
+struct waiting {
+    struct column column;
+    uint64_t offset; /* of its first frame */
+};
+
+struct columns {
+    column_call *call;
+    void *arg;
+    uint32_t ranks;
+    uint32_t attempt;                    /* the newest */
+    uint64_t done;                       /* steps of it below this have been given out */
+    struct waiting waiting[WAITING_MAX]; /* by step, oldest first; all of the newest attempt */
+    uint32_t count;
+    int64_t *sorted; /* room for the median */
+};
+
+static bool item_is_shared(const struct shape_item *item)
+{
+    return item->kind == ITEM_COLL || item->kind == ITEM_P2P;
+}
+
+int64_t column_local_ns(const struct fact_step *step, const struct fact_shape *shape)
+{
+    int64_t spans_ns = 0, shared_ns = 0;
+
+    for (uint32_t i = 0; i < step->count && i < shape->count; i++) {
+        int64_t length_ns = step->time[i].end_ns - step->time[i].start_ns;
+
+        if (shape->item[i].kind == ITEM_SPAN)
+            spans_ns += length_ns;
+        else if (item_is_shared(&shape->item[i]))
+            shared_ns += length_ns;
+    }
+    if (spans_ns > 0 && !(step->flags & STEP_HOST_VIEW))
+        return spans_ns;
+    return MAX(0, step->duration_ns - shared_ns);
+}
+
+int columns_create(column_call *call, void *arg, struct columns **ret)
+{
+    struct columns *columns = calloc(1, sizeof(*columns));
+
+    if (!columns)
+        return -ENOMEM;
+    columns->call = call;
+    columns->arg = arg;
+    *ret = columns;
+    return 0;
+}
+
+static void waiting_fini(struct waiting *waiting)
+{
+    free(waiting->column.local_ns);
+    free(waiting->column.shape);
+}
+
+void columns_destroy(struct columns *columns)
+{
+    if (!columns)
+        return;
+    for (uint32_t i = 0; i < columns->count; i++)
+        waiting_fini(&columns->waiting[i]);
+    free(columns->sorted);
+    free(columns);
+}
+
+void columns_resume(struct columns *columns, uint32_t attempt, uint64_t steps_done)
+{
+    columns->attempt = attempt;
+    columns->done = steps_done;
+}
+
+void columns_done(const struct columns *columns, uint32_t *attempt, uint64_t *steps_done)
+{
+    *attempt = columns->attempt;
+    *steps_done = columns->done;
+}
+
+uint64_t columns_position(const struct columns *columns, uint64_t offset)
+{
+    for (uint32_t i = 0; i < columns->count; i++)
+        offset = MIN(offset, columns->waiting[i].offset);
+    return offset;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+static void column_measure(struct column *column, int64_t *sorted)
+{
+    uint32_t have = 0;
+
+    for (uint32_t rank = 0; rank < column->ranks; rank++) {
+        if (column->local_ns[rank] >= 0)
+            sorted[have++] = column->local_ns[rank];
+    }
+    qsort(sorted, have, sizeof(*sorted), compare_ns);
+    column->median_ns = have ? sorted[(have - 1) / 2] : 0;
+    column->excess_ns = 0;
+    column->worst = 0;
+    for (uint32_t rank = 0; rank < column->ranks; rank++) {
+        if (column->local_ns[rank] - column->median_ns > column->excess_ns) {
+            column->excess_ns = column->local_ns[rank] - column->median_ns;
+            column->worst = rank;
+        }
+    }
+}
+
+static int give_first(struct columns *columns)
+{
+    struct column *column = &columns->waiting[0].column;
+    int result;
+
+    column_measure(column, columns->sorted);
+    result = columns->call(columns->arg, column);
+    if (result < 0)
+        return result;
+    columns->done = column->step + 1;
+    waiting_fini(&columns->waiting[0]);
+    columns->count--;
+    memmove(columns->waiting, columns->waiting + 1, columns->count * sizeof(*columns->waiting));
+    return 0;
+}
+
+int columns_flush(struct columns *columns)
+{
+    int result = 0;
+
+    while (columns->count && result == 0)
+        result = give_first(columns);
+    return result;
+}
+
+/* A column that waits was made for the world as it was. */
+int columns_world(struct columns *columns, uint32_t ranks)
+{
+    int64_t *sorted;
+    int result;
+
+    if (ranks > COLUMN_RANKS_MAX)
+        return -E2BIG;
+    if (ranks <= columns->ranks)
+        return 0;
+    result = columns_flush(columns);
+    if (result < 0)
+        return result;
+    sorted = realloc(columns->sorted, ranks * sizeof(*sorted));
+    if (!sorted)
+        return -ENOMEM;
+    columns->sorted = sorted;
+    columns->ranks = ranks;
+    return 0;
+}
+
+static int waiting_init(struct waiting *waiting, const struct columns *columns, uint64_t step,
+                        uint64_t offset)
+{
+    struct column *column = &waiting->column;
+
+    *waiting = (struct waiting){
+        .offset = offset,
+        .column = { .attempt = columns->attempt, .step = step, .ranks = columns->ranks }
+    };
+    column->local_ns = malloc(columns->ranks * sizeof(*column->local_ns));
+    column->shape = calloc(columns->ranks, sizeof(*column->shape));
+    if (!column->local_ns || !column->shape) {
+        waiting_fini(waiting);
+        return -ENOMEM;
+    }
+    for (uint32_t rank = 0; rank < columns->ranks; rank++)
+        column->local_ns[rank] = -1;
+    return 0;
+}
+
+/* The column of a step, made where it belongs.  1 with *ret set; 0: too late for it; -errno. */
+static int waiting_get(struct columns *columns, uint64_t step, uint64_t offset,
+                       struct waiting **ret)
+{
+    uint32_t at = columns->count;
+    int result;
+
+    if (step < columns->done)
+        return 0;
+    while (at > 0 && columns->waiting[at - 1].column.step > step)
+        at--;
+    if (at > 0 && columns->waiting[at - 1].column.step == step) {
+        *ret = &columns->waiting[at - 1];
+        return 1;
+    }
+    if (columns->count >= MAX(8, MIN(WAITING_MAX, WAITING_RANKS / columns->ranks))) {
+        if (at == 0)
+            return 0;
+        result = give_first(columns);
+        if (result < 0)
+            return result;
+        at--;
+    }
+    memmove(columns->waiting + at + 1, columns->waiting + at,
+            (columns->count - at) * sizeof(*columns->waiting));
+    result = waiting_init(&columns->waiting[at], columns, step, offset);
+    if (result < 0) {
+        memmove(columns->waiting + at, columns->waiting + at + 1,
+                (columns->count - at) * sizeof(*columns->waiting));
+        return result;
+    }
+    columns->count++;
+    *ret = &columns->waiting[at];
+    return 1;
+}
+
+static bool is_whole(const struct columns *columns, uint32_t at)
+{
+    return columns->waiting[at].column.have >= columns->ranks;
+}
+
+static bool first_is_ready(const struct columns *columns)
+{
+    uint32_t newer = 0;
+
+    if (columns->count == 0)
+        return false;
+    for (uint32_t i = 1; i < columns->count; i++)
+        newer += is_whole(columns, i);
+    return is_whole(columns, 0) || newer >= PATIENCE_STEPS;
+}
+
+int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
+                 int64_t real_ns, uint64_t offset)
+{
+    struct waiting *waiting;
+    struct column *column;
+    int result = columns_world(columns, step->rank < COLUMN_RANKS_MAX ? step->rank + 1 : 0);
+
+    if (result < 0)
+        return result;
+    if (step->rank >= COLUMN_RANKS_MAX)
+        return -E2BIG;
+    if (step->attempt < columns->attempt)
+        return 0;
+    if (step->attempt > columns->attempt) {
+        result = columns_flush(columns);
+        if (result < 0)
+            return result;
+        columns->attempt = step->attempt;
+        columns->done = 0;
+    }
+    result = waiting_get(columns, step->step, offset, &waiting);
+    if (result <= 0)
+        return result;
+    column = &waiting->column;
+    if (column->local_ns[step->rank] >= 0)
+        return 0; /* it came twice */
+    column->local_ns[step->rank] = MAX(0, local_ns);
+    column->shape[step->rank] = step->shape;
+    column->have++;
+    column->duration_ns = MAX(column->duration_ns, step->duration_ns);
+    if (real_ns && (!column->begin_real_ns || real_ns < column->begin_real_ns))
+        column->begin_real_ns = real_ns;
+    while (result >= 0 && first_is_ready(columns))
+        result = give_first(columns);
+    return MIN(result, 0);
+}
