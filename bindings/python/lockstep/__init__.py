@@ -18,7 +18,7 @@ from . import _layout, _where
 from ._probe import complain, probe
 from ._steps import steps
 
-__all__ = ["layout", "metric", "note", "phase", "recording", "step"]
+__all__ = ["layout", "metric", "note", "phase", "recording", "step", "watch_replicas"]
 __version__ = "0.1.0"
 
 _PHASES = ("init", "comm-init", "compile", "data", "forward", "backward", "optimizer", "checkpoint",
@@ -110,3 +110,18 @@ def note(text):
     """A line for people: the first 320 bytes are kept."""
     probe.open()
     probe.note(str(text))
+
+
+def watch_replicas(model, elements=None):
+    """Digests a part of the parameters at the end of every step, so that replicas that differ show.
+
+    `model` is a module or a list of tensors, all equal on the ranks that hold the same part of the
+    model; `elements`: how many numbers a step.  Nothing waits for a device.  A second call replaces
+    the first; None ends it.
+    """
+    from . import _replicas
+    if model is None:
+        _replicas.stop()
+        return
+    probe.open()
+    _replicas.watch(model, elements)

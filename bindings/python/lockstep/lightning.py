@@ -1,0 +1,81 @@
+"""A callback for Lightning: `Trainer(callbacks=[lockstep.lightning.Callback()])`.
+
+Where the package is installed by pip, Lightning finds it by itself under `lockstep run` (entry points
+lightning.pytorch.callbacks_factory and pytorch_lightning.callbacks_factory).  A step is one of the
+trainer's global steps: with accumulate_grad_batches=4 it has four batches.
+
+Can be imported without Lightning, and is then a class like any other.
+"""
+import sys
+
+from . import _where
+from ._trainer import Trainer
+
+
+def _base():
+    """Callback of the Lightning that the program uses; both packages may be installed."""
+    names = ("lightning.pytorch", "pytorch_lightning")
+    for name in sorted(names, key=lambda name: name not in sys.modules):
+        try:
+            return __import__(name, fromlist=["Callback"]).Callback
+        except Exception:  # not here, or broken
+            continue
+    return object
+
+
+class Callback(_base()):
+    """replicas=True: parameters are compared between ranks, a part every step."""
+
+    def __init__(self, replicas=False):
+        super().__init__()
+        self._trainer = Trainer(replicas)
+        self._step = None  # trainer.global_step when the step now open began
+
+    def on_train_start(self, trainer, pl_module):
+        self._trainer.train_begin(pl_module)
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx, *args):
+        if self._step is None:
+            self._step = trainer.global_step
+            self._trainer.step_begin(self._step)
+        self._trainer.phase("forward")
+
+    def on_before_backward(self, trainer, pl_module, loss):
+        self._trainer.phase("backward")
+
+    def on_after_backward(self, trainer, pl_module):
+        self._trainer.phase(None)
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer, *args):
+        self._trainer.phase("optimizer")
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, *args):
+        if self._step is not None and trainer.global_step > self._step:
+            self._step = None
+            self._trainer.step_end(_loss(outputs))
+        else:
+            self._trainer.phase(None)
+
+    def on_validation_start(self, trainer, pl_module):
+        self._trainer.phase("eval")
+
+    def on_validation_end(self, trainer, pl_module):
+        self._trainer.phase(None)
+
+    def on_train_end(self, trainer, pl_module):
+        self._step = None
+        self._trainer.train_end()
+
+    def on_exception(self, trainer, pl_module, exception):
+        self._trainer.phase(None)
+
+
+def _loss(outputs):
+    if isinstance(outputs, dict):
+        outputs = outputs.get("loss")
+    return outputs if getattr(outputs, "numel", lambda: 0)() == 1 or isinstance(outputs, float) else None
+
+
+def callbacks():
+    """For Lightning's entry points: a callback where somebody listens."""
+    return [Callback()] if _where.under_lockstep() else []

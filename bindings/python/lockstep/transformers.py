@@ -1,0 +1,50 @@
+"""A callback for Hugging Face's Trainer: `trainer.add_callback(lockstep.transformers.Callback)`.
+
+A step is one of the trainer's global steps: with gradient_accumulation_steps=4 it has four batches.
+The loss is what the trainer logs, so it comes with the steps that are logged.
+
+Can be imported without transformers, and is then a class like any other.
+"""
+from ._trainer import Trainer
+from ._probe import probe
+from . import _abi
+
+
+def _base():
+    try:
+        from transformers import TrainerCallback
+        return TrainerCallback
+    except Exception:  # not here, or broken
+        return object
+
+
+class Callback(_base()):
+    """replicas=True: parameters are compared between ranks, a part every step."""
+
+    def __init__(self, replicas=False):
+        super().__init__()
+        self._trainer = Trainer(replicas)
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        self._trainer.train_begin(model)
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        self._trainer.step_begin(state.global_step)
+
+    def on_pre_optimizer_step(self, args, state, control, **kwargs):
+        self._trainer.phase("optimizer")
+
+    def on_optimizer_step(self, args, state, control, **kwargs):
+        self._trainer.phase(None)
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self._trainer.step_end()
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        for name, metric in (("loss", "loss"), ("grad_norm", "grad_norm")):
+            value = (logs or {}).get(name)
+            if isinstance(value, (int, float)):
+                probe.metric(_abi.METRICS[metric], float(value))
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self._trainer.train_end()
