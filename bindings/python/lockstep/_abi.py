@@ -27,6 +27,7 @@ CONTROL_OFF = 1 << 0
 CONTROL_CHECKPOINT_NOW = 1 << 1
 NOTE_BYTES = 320
 NO_COMM = -1
+HOST_THREADS = 0xFF00  # streams from here on are threads of the host
 
 
 class Layout(ctypes.Structure):

@@ -22,8 +22,8 @@ from ._groups import groups
 from ._loop import COMM_INIT, loop
 from ._probe import complain, probe
 
-ASYNC_STREAM = 1  # plus the communicator's place
-P2P_STREAM = 65
+ASYNC_STREAM = _abi.HOST_THREADS  # plus the communicator's place
+P2P_STREAM = _abi.HOST_THREADS + 64
 _get_ident = threading.get_ident
 
 
