@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/why_remains.h"
 #include "control/log_follow.h"
 #include "control/rundir.h"
 #include "control/story.h"
@@ -50,6 +51,8 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
     CLEAN(story_fini) struct account account = { 0 };
     int result = story_read(directory, settings->all, &account, err);
 
+    if (result == 0)
+        result = why_add_remains(directory, &account, err);
     if (result < 0)
         return result;
     if (settings->json)
@@ -173,10 +176,25 @@ static int why_find(const char *what, struct path *ret, struct err *err)
     if (result == 0 || result == -EACCES || !what || rundir_open(&dir, what, NULL) < 0)
         return result;
     if (access(dir.log.text, F_OK) < 0 && access(dir.spool.text, F_OK) < 0)
-        return err_set(err, -ENOENT, "%s: not a run: expected run.json, log.lsf or spool in it",
+        return err_set(err, -ENODATA, "%s: not a run: expected run.json, log.lsf or spool in it",
                        what);
     *ret = dir.path;
     return 0;
+}
+
+/* A directory, but not a run: perhaps what some other job left.  Its words come back in `err` if not. */
+static int why_foreign(const char *what, const struct why_settings *settings, struct err *err)
+{
+    struct err ignored = { "" };
+    int result;
+
+    if (settings->replay || settings->follow)
+        return -ENODATA;
+    result = why_remains(what, settings->json, &ignored);
+    if (result >= 0 || result == -ENOENT) /* nothing in it: it is still not a run */
+        return result < 0 ? -ENODATA : result;
+    *err = ignored;
+    return result;
 }
 
 static int why_answer(const char *what, const struct why_settings *settings)
@@ -186,11 +204,16 @@ static int why_answer(const char *what, const struct why_settings *settings)
     struct rundir dir;
     int result = why_find(what, &directory, &err);
 
-    if (result == 0)
+    if (result == -ENODATA) {
+        result = why_foreign(what, settings, &err);
+        if (result >= 0)
+            return result;
+    } else if (result == 0) {
         result = rundir_open(&dir, directory.text, &err);
+    }
     if (result < 0) {
         log_error("%s", err.text);
-        return result == -EACCES ? 3 : 2;
+        return result == -EACCES || result == -ENOMEM ? 3 : 2;
     }
     if (settings->replay)
         result = why_replay(directory.text, settings, &err);

@@ -1,0 +1,182 @@
+/* why_remains.c - reads what a dead job left, has it judged, and tells it. */
+#include "cmd/why_remains.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/clean.h"
+#include "judge/postmortem.h"
+#include "read/remains.h"
+#include "show/verdict.h"
+
+#define SKIPPED_SAID 16 /* on stderr; all of them are in JSON */
+
+struct inquiry {
+    struct remains remains;
+    struct findings findings;
+};
+
+static void inquiry_fini(struct inquiry *inquiry)
+{
+    remains_fini(&inquiry->remains);
+    findings_fini(&inquiry->findings);
+}
+
+static int inquire(const char *directory, struct inquiry *inquiry, struct err *err)
+{
+    char whole[PATH_MAX];
+    const char *slash, *run = directory;
+    int result = remains_read(directory, &inquiry->remains, err);
+
+    if (result < 0)
+        return result;
+    if (realpath(directory, whole) && (slash = strrchr(whole, '/')) && slash[1])
+        run = slash + 1; /* a dead job has no other name */
+    if (postmortem_dumps(&inquiry->remains.dumps, run, &inquiry->findings) < 0)
+        return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
+    return 0;
+}
+
+static int inquiry_exit(const struct inquiry *inquiry)
+{
+    if (inquiry->findings.count)
+        return 1;
+    return inquiry->findings.well ? 0 : 3;
+}
+
+static size_t ranks_left(const struct dumps *dumps, enum dump_left left)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < dumps->ranks; i++)
+        count += dumps->rank[i].left == left;
+    return count;
+}
+
+static struct json_object *skipped_json(const struct remains *remains)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (size_t i = 0; i < remains->files; i++) {
+        struct json_object *one;
+
+        if (remains->file[i].kind != REMAINS_SKIPPED)
+            continue;
+        one = json_object_new_object();
+        json_object_object_add(one, "file", show_string(remains->file[i].name));
+        json_object_object_add(one, "why", show_string(remains->file[i].why));
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
+static void tell_json(const struct inquiry *inquiry)
+{
+    const struct dumps *dumps = &inquiry->remains.dumps;
+    struct json_object *root = json_object_new_object(), *list = json_object_new_array();
+    struct json_object *counts = json_object_new_object();
+
+    for (size_t i = 0; i < inquiry->findings.count; i++)
+        json_object_array_add(list, verdict_json(&inquiry->findings.verdict[i]));
+    json_object_object_add(root, "source", json_object_new_string("remains"));
+    json_object_object_add(root, "verdicts", list);
+    json_object_object_add(counts, "files", json_object_new_uint64(inquiry->remains.files));
+    json_object_object_add(counts, "dumps", json_object_new_uint64(inquiry->remains.dump_files));
+    json_object_object_add(counts, "ranks", json_object_new_uint64(dumps->ranks));
+    json_object_object_add(counts, "ranks_without_dump",
+                           json_object_new_uint64(ranks_left(dumps, DUMP_NOTHING)));
+    json_object_object_add(counts, "ranks_with_empty_dump",
+                           json_object_new_uint64(ranks_left(dumps, DUMP_EMPTY)));
+    json_object_object_add(counts, "groups", json_object_new_uint64(dumps->groups));
+    json_object_object_add(root, "counts", counts);
+    json_object_object_add(root, "skipped", skipped_json(&inquiry->remains));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static void tell_text(const struct inquiry *inquiry)
+{
+    const struct remains *remains = &inquiry->remains;
+    struct show_style style = show_style_of(stdout);
+
+    for (size_t i = 0; i < inquiry->findings.count; i++)
+        verdict_text(&inquiry->findings.verdict[i], &style, stdout);
+    if (!inquiry->findings.count)
+        puts(inquiry->findings.well ? "nothing wrong is to be seen in it"
+                                    : "cannot tell: what is left does not say");
+    if (remains->dump_files)
+        printf("from %zu flight-recorder dumps of %zu ranks in %zu groups\n", remains->dump_files,
+               remains->dumps.ranks, remains->dumps.groups);
+}
+
+/* Nobody should have to wonder whether a file was read. */
+static void tell_skipped(const struct remains *remains)
+{
+    size_t said = 0;
+
+    for (size_t i = 0; i < remains->files && said < SKIPPED_SAID; i++) {
+        if (remains->file[i].kind == REMAINS_SKIPPED) {
+            log_info("skipped %s: %s", remains->file[i].name, remains->file[i].why);
+            said++;
+        }
+    }
+    if (remains->skipped > said)
+        log_info("skipped %zu more; --json names all", remains->skipped - said);
+}
+
+int why_remains(const char *directory, bool json, struct err *err)
+{
+    CLEAN(inquiry_fini) struct inquiry inquiry = { 0 };
+    int result = inquire(directory, &inquiry, err);
+
+    if (result < 0)
+        return result;
+    tell_skipped(&inquiry.remains);
+    if (json)
+        tell_json(&inquiry);
+    else
+        tell_text(&inquiry);
+    return inquiry_exit(&inquiry);
+}
+
+static bool has_dumps(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    const struct dirent *entry;
+    bool found = false;
+
+    if (!dir)
+        return false;
+    while (!found && (entry = readdir(dir)))
+        found = remains_named_as_dump(entry->d_name);
+    closedir(dir);
+    return found;
+}
+
+int why_add_remains(const char *directory, struct account *account, struct err *err)
+{
+    CLEAN(inquiry_fini) struct inquiry inquiry = { 0 };
+    struct verdict *grown;
+    size_t count;
+    int result;
+
+    if (!has_dumps(directory))
+        return 0;
+    result = inquire(directory, &inquiry, err);
+    if (result < 0)
+        return result;
+    count = inquiry.findings.count;
+    grown = reallocarray(account->verdict, account->verdicts + count + 1, sizeof(*grown));
+    if (!grown)
+        return err_set(err, -ENOMEM, "%s: no memory to tell it", directory);
+    if (count)
+        memcpy(grown + account->verdicts, inquiry.findings.verdict, count * sizeof(*grown));
+    account->verdict = grown;
+    account->verdicts += count;
+    return 0;
+}

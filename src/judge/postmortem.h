@@ -1,0 +1,33 @@
+/* postmortem.h - what ended a job that we did not watch, from what its ranks left behind.
+ *
+ * From dumps of collectives: a rank holds the others when some of them have entered an op of a group that
+ * it has not, and nothing that it waits for itself explains that.  A rank that waits in one group because
+ * somebody is stuck in another is a victim and never named.  A rank that left nothing, an empty or a
+ * damaged dump is a candidate, but only if somebody is seen to wait for it.
+ */
+#ifndef LOCKSTEP_JUDGE_POSTMORTEM_H
+#define LOCKSTEP_JUDGE_POSTMORTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/dump.h"
+#include "wire/verdict.h"
+
+#define POSTMORTEM_MAX 32
+
+struct findings {
+    struct verdict *verdict;
+    size_t count, room; /* room: allocated; POSTMORTEM_MAX at most */
+    bool well;          /* enough was seen to say that nothing is wrong, were there no verdict */
+};
+
+/* Adds what the dumps show.  -ENOMEM. */
+int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings);
+
+/* A verdict to fill; NULL: no memory, or too many. */
+struct verdict *findings_add(struct findings *findings, const char *run, unsigned kind,
+                             unsigned layer);
+void findings_fini(struct findings *findings);
+
+#endif

@@ -1,0 +1,60 @@
+/* postmortem_parts.h - dumps laid out as groups with seats; shared by the files of postmortem. */
+#ifndef LOCKSTEP_JUDGE_POSTMORTEM_PARTS_H
+#define LOCKSTEP_JUDGE_POSTMORTEM_PARTS_H
+
+#include "judge/postmortem.h"
+
+struct seat {      /* a member of a group */
+    uint32_t rank; /* index in dumps->rank */
+    bool known;    /* how far it came is known */
+    bool pending;  /* it has entered an op that is not known to be over */
+    bool gap;      /* how far it came is not known, and others wait for the group to be complete */
+    uint8_t state; /* of its newest op here; enum dump_state */
+    uint32_t last_what; /* that op; DUMP_NONE */
+    int64_t entered;    /* the newest op that it has entered; -1: none */
+    int64_t completed;  /* DUMP_UNKNOWN */
+};
+
+struct circle { /* a group, its members seated in the order of dump_group.member */
+    struct seat *seat;
+    uint32_t count;
+    int64_t furthest, slowest; /* entered by anybody; by everybody that is known */
+    uint32_t gaps;
+    bool pending; /* somebody is in it */
+    bool pairs;   /* used for point-to-point: numbers cannot be compared */
+};
+
+struct pair {                         /* sender and receiver of one group */
+    uint32_t group, sender, receiver; /* indices of ranks */
+    uint32_t sent, sent_pending, received, received_pending;
+};
+
+struct wait { /* point-to-point: `from` cannot go on before `to` does its part */
+    uint32_t group, from, to;
+};
+
+struct scene {
+    const struct dumps *dumps;
+    struct circle *circle; /* by group */
+    struct seat *seats;    /* of all circles */
+    struct wait *wait;
+    size_t waits;
+    bool states;        /* the recorder knew when ops were over; else all of them say "scheduled" */
+    int64_t *newest_ns; /* by rank: when it recorded last; 0: not known */
+    uint32_t *last;     /* by rank: index of its newest op; DUMP_NONE */
+};
+
+int scene_init(struct scene *scene, const struct dumps *dumps);
+void scene_fini(struct scene *scene);
+const struct seat *scene_seat(const struct scene *scene, uint32_t group, uint32_t rank); /* NULL */
+bool scene_over(const struct scene *scene, uint32_t rank, const struct dump_op *op);
+/* Does this member wait in its group for somebody who has not come? */
+bool scene_waits(const struct scene *scene, uint32_t group, const struct seat *seat);
+
+/* Ops of one number that differ between members; returns how many verdicts were added, or -ENOMEM.
+ * `odd`, by group, is set for groups that have one.
+ */
+int postmortem_mismatches(const struct scene *scene, const char *run, struct findings *findings,
+                          bool *odd);
+
+#endif

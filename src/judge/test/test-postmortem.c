@@ -1,0 +1,242 @@
+/* test-postmortem.c - small jobs by hand: who is named, who is not, and what is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "judge/postmortem.h"
+
+#define OPS 16
+
+struct stage { /* four ranks: groups {0,1} {2,3} {0,2} {1,3} and all */
+    struct dump_op op[4][OPS];
+    struct dump_rank rank[4];
+    struct dump_group group[5];
+    struct dump_what what[3];
+    struct dumps dumps;
+    int64_t now;
+};
+
+static uint32_t members[5][4] = { { 0, 1 }, { 2, 3 }, { 0, 2 }, { 1, 3 }, { 0, 1, 2, 3 } };
+
+enum {
+    TP0,
+    TP1,
+    DP0,
+    DP1,
+    ALL
+};
+
+static void stage_init(struct stage *stage)
+{
+    memset(stage, 0, sizeof(*stage));
+    for (uint32_t g = 0; g < 5; g++)
+        stage->group[g] =
+            (struct dump_group){ .member = members[g], .members = g == ALL ? 4 : 2, .said = true };
+    for (uint32_t r = 0; r < 4; r++)
+        stage->rank[r] =
+            (struct dump_rank){ .rank = r, .left = DUMP_EMPTY, .op = stage->op[r], .whole = true };
+    stage->what[0] =
+        (struct dump_what){ .name = "all_reduce", .dtype = "Float", .in_count = 8, .out_count = 8 };
+    stage->what[1] =
+        (struct dump_what){ .name = "all_reduce", .dtype = "Float", .in_count = 9, .out_count = 9 };
+    stage->what[2] =
+        (struct dump_what){ .name = "broadcast", .dtype = "Float", .in_count = 8, .out_count = 8 };
+    stage->dumps = (struct dumps){ .rank = stage->rank,
+                                   .group = stage->group,
+                                   .what = stage->what,
+                                   .ranks = 4,
+                                   .groups = 5,
+                                   .whats = 3 };
+    stage->now = 1000000;
+}
+
+static void enters(struct stage *stage, uint32_t rank, uint32_t group, int64_t seq, unsigned state)
+{
+    struct dump_rank *of = &stage->rank[rank];
+
+    of->left = DUMP_READ;
+    of->op[of->ops++] = (struct dump_op){ .seq = seq,
+                                          .created_ns = stage->now++,
+                                          .group = group,
+                                          .peer = DUMP_NONE,
+                                          .state = (uint8_t)state };
+}
+
+static void all_enter(struct stage *stage, uint32_t group, int64_t seq, unsigned state)
+{
+    for (uint32_t m = 0; m < stage->group[group].members; m++)
+        enters(stage, members[group][m], group, seq, state);
+}
+
+static struct findings judge(struct stage *stage)
+{
+    struct findings findings = { 0 };
+
+    assert_int_equal(postmortem_dumps(&stage->dumps, "job", &findings), 0);
+    return findings;
+}
+
+static void a_victim_in_another_group_is_not_named(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+    all_enter(&stage, TP1, 1, DUMP_COMPLETED);
+    enters(&stage, 0, TP0, 2, DUMP_SCHEDULED); /* 1 never comes: 0 waits */
+    all_enter(&stage, TP1, 2, DUMP_COMPLETED);
+    enters(&stage, 2, DP0, 1, DUMP_SCHEDULED); /* for 0, which waits for 1 */
+    enters(&stage, 3, DP1, 1, DUMP_SCHEDULED); /* for 1 */
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_HANG);
+    assert_int_equal(found.verdict[0].rank_count, 1);
+    assert_int_equal(found.verdict[0].rank[0], 1);
+    assert_true(found.verdict[0].because_count > 0);
+    findings_fini(&found);
+}
+
+static void nobody_is_named_in_a_job_that_is_well(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+    all_enter(&stage, TP1, 1, DUMP_COMPLETED);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 0);
+    assert_true(found.well);
+    findings_fini(&found);
+}
+
+static void without_states_an_even_job_cannot_be_told(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_SCHEDULED);
+    all_enter(&stage, ALL, 2, DUMP_SCHEDULED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 0);
+    assert_false(found.well);
+    findings_fini(&found);
+}
+
+static void all_in_and_nothing_moves_names_no_rank(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    all_enter(&stage, ALL, 2, DUMP_STARTED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_HANG);
+    assert_int_equal(found.verdict[0].rank_count, 0);
+    assert_true(found.verdict[0].confidence < 0.5);
+    findings_fini(&found);
+}
+
+static void the_device_that_never_started_is_named(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    for (uint32_t r = 0; r < 4; r++)
+        enters(&stage, r, ALL, 2, r == 2 ? DUMP_SCHEDULED : DUMP_STARTED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].rank_count, 1);
+    assert_int_equal(found.verdict[0].rank[0], 2);
+    findings_fini(&found);
+}
+
+static void a_size_that_differs_is_a_desync_of_the_minority(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    all_enter(&stage, ALL, 2, DUMP_STARTED);
+    stage.op[3][1].what = 1;
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_DESYNC);
+    assert_string_equal(found.verdict[0].cause, "other sizes");
+    assert_int_equal(found.verdict[0].rank_count, 1);
+    assert_int_equal(found.verdict[0].rank[0], 3);
+    assert_int_equal(found.verdict[0].because_count, 2); /* both sides */
+    findings_fini(&found);
+}
+
+static void the_same_ops_in_another_order_are_called_so(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_SCHEDULED);
+    all_enter(&stage, ALL, 2, DUMP_SCHEDULED);
+    for (uint32_t r = 0; r < 4; r++)
+        stage.op[r][r != 1].what = 2;
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.verdict[0].cause, "collectives in another order");
+    assert_int_equal(found.verdict[0].rank[0], 1);
+    findings_fini(&found);
+}
+
+static void opposite_orders_of_two_groups_are_a_desync(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+    enters(&stage, 0, TP0, 2, DUMP_SCHEDULED);
+    enters(&stage, 1, ALL, 2, DUMP_SCHEDULED);
+    enters(&stage, 2, ALL, 2, DUMP_SCHEDULED);
+    enters(&stage, 3, ALL, 2, DUMP_SCHEDULED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_DESYNC);
+    assert_int_equal(found.verdict[0].rank_count, 2);
+    findings_fini(&found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_victim_in_another_group_is_not_named),
+        cmocka_unit_test(nobody_is_named_in_a_job_that_is_well),
+        cmocka_unit_test(without_states_an_even_job_cannot_be_told),
+        cmocka_unit_test(all_in_and_nothing_moves_names_no_rank),
+        cmocka_unit_test(the_device_that_never_started_is_named),
+        cmocka_unit_test(a_size_that_differs_is_a_desync_of_the_minority),
+        cmocka_unit_test(the_same_ops_in_another_order_are_called_so),
+        cmocka_unit_test(opposite_orders_of_two_groups_are_a_desync),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,560 @@
+/* flight.c - from plain data to the table of dumps.
+ *
+ * Groups are the same when name and members are: a name alone may be used twice by ranks that do not
+ * know of each other.  Ops are the same when type, sizes and element types are; each is kept once.
+ */
+#include "read/flight.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+
+#define MEMBERS_MAX (1u << 20)
+
+struct file { /* while one dump is read */
+    struct flight *flight;
+    const struct plain *plain;
+    struct dump_rank rank;
+    size_t op_room, status_room;
+    struct map group_of_name, group_of_local;
+    int64_t first_record;
+};
+
+static int grow(void *array, size_t *room, size_t count, size_t size)
+{
+    size_t wider = *room ? 2 * *room : 64;
+    void *grown;
+
+    if (count < *room)
+        return 0;
+    grown = reallocarray(*(void **)array, wider, size);
+    if (!grown)
+        return -ENOMEM;
+    *(void **)array = grown;
+    *room = wider;
+    return 0;
+}
+
+static uint64_t hash_of(const struct plain *plain, uint32_t node, uint64_t seed)
+{
+    return plain_is(plain, node, PLAIN_TEXT)
+               ? hash64(seed, plain->node[node].text, plain->node[node].count)
+               : hash64_u64(seed, 0);
+}
+
+static int by_number(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* "[0, 1, 2]", or a list of numbers.  The order says who is which rank of the group, but every maker of
+ * groups sorts; a set is what we need.
+ */
+static int members_read(const struct plain *plain, uint32_t node, struct dump_group *group)
+{
+    size_t room = 0;
+    uint32_t cell = plain_first(plain, node);
+    const char *at = plain_is(plain, node, PLAIN_TEXT) ? plain->node[node].text : NULL;
+    const char *end = at ? at + plain->node[node].count : NULL;
+
+    while (cell != PLAIN_NIL || (at && at < end)) {
+        int64_t value = 0;
+
+        if (at) {
+            if (*at < '0' || *at > '9') {
+                at++;
+                continue;
+            }
+            for (; at < end && *at >= '0' && *at <= '9' && value < MEMBERS_MAX; at++)
+                value = 10 * value + (*at - '0');
+        } else {
+            if (!plain_integer(plain, plain->cell[cell].node, &value))
+                return 0;
+            cell = plain->cell[cell].next;
+        }
+        if (value < 0 || value >= MEMBERS_MAX)
+            return 0; /* no such rank: then nothing is said */
+        if (grow(&group->member, &room, group->members, sizeof(*group->member)) < 0)
+            return -ENOMEM;
+        group->member[group->members++] = (uint32_t)value;
+    }
+    if (group->members)
+        qsort(group->member, group->members, sizeof(*group->member), by_number);
+    group->said = group->members > 0;
+    return 0;
+}
+
+static int group_add(struct flight *flight, struct dump_group *group)
+{
+    struct dumps *dumps = &flight->dumps;
+
+    if (grow(&dumps->group, &flight->group_room, dumps->groups, sizeof(*dumps->group)) < 0)
+        return -ENOMEM;
+    dumps->group[dumps->groups++] = *group;
+    return 0;
+}
+
+/* One of pg_config. */
+static int group_config(struct file *file, uint32_t name, uint32_t config)
+{
+    const struct plain *plain = file->plain;
+    struct flight *flight = file->flight;
+    uint32_t about = plain_get(plain, config, "desc"), ranks = plain_get(plain, config, "ranks");
+    uint64_t key = hash_of(plain, name, 1), *known, *mine = map_put(&file->group_of_name, key, 0);
+
+    if (!mine)
+        return -ENOMEM;
+    if (plain_is(plain, ranks, PLAIN_TEXT)) {
+        key = hash_of(plain, ranks, key);
+    } else {
+        for (uint32_t cell = plain_first(plain, ranks); cell != PLAIN_NIL;
+             cell = plain->cell[cell].next) {
+            int64_t value = 0;
+
+            plain_integer(plain, plain->cell[cell].node, &value);
+            key = hash64_u64(key, (uint64_t)value);
+        }
+    }
+    known = map_put(&flight->groups, key, flight->dumps.groups);
+    if (!known)
+        return -ENOMEM;
+    *mine = *known;
+    if (*known == flight->dumps.groups) {
+        struct dump_group group = { .members = 0 };
+        int result = members_read(plain, ranks, &group);
+
+        plain_text(plain, name, group.name, sizeof(group.name));
+        plain_text(plain, about, group.about, sizeof(group.about));
+        if (result == 0)
+            result = group_add(flight, &group);
+        if (result < 0)
+            free(group.member);
+        return result;
+    }
+    return 0;
+}
+
+static int read_config(struct file *file)
+{
+    const struct plain *plain = file->plain;
+    uint32_t cell = plain_first(plain, plain_get(plain, plain->root, "pg_config"));
+
+    if (!plain_is(plain, plain_get(plain, plain->root, "pg_config"), PLAIN_DICT))
+        return 0;
+    while (cell != PLAIN_NIL) {
+        uint32_t value = plain->cell[cell].next;
+        int result = group_config(file, plain->cell[cell].node, plain->cell[value].node);
+
+        if (result < 0)
+            return result;
+        cell = plain->cell[value].next;
+    }
+    return 0;
+}
+
+/* A group that the configuration does not have: its members are those that use it. */
+static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64_t *ret)
+{
+    struct flight *flight = file->flight;
+    uint64_t key = hash_of(file->plain, about, hash_of(file->plain, name, 2));
+    uint64_t *known = map_put(&flight->groups, key, flight->dumps.groups);
+    struct dump_group *group;
+
+    if (!known)
+        return -ENOMEM;
+    *ret = *known;
+    if (*known == flight->dumps.groups) {
+        struct dump_group fresh = { .members = 0 };
+
+        plain_text(file->plain, name, fresh.name, sizeof(fresh.name));
+        plain_text(file->plain, about, fresh.about, sizeof(fresh.about));
+        if (group_add(flight, &fresh) < 0)
+            return -ENOMEM;
+    }
+    group = &flight->dumps.group[*ret];
+    if (group->members && group->member[group->members - 1] == file->rank.rank)
+        return 0;
+    group->member = reallocarray(group->member, group->members + 1, sizeof(*group->member));
+    if (!group->member) {
+        group->members = 0;
+        return -ENOMEM;
+    }
+    group->member[group->members++] = file->rank.rank;
+    return 0;
+}
+
+struct fields { /* of an entry, as nodes */
+    uint32_t pg_id, process_group, collective, p2p, is_p2p, name, in_sizes, in_types, out_sizes,
+        out_types, state, created, record, completed, retired, op_id;
+};
+
+static const struct {
+    const char *key;
+    size_t offset;
+} field_keys[] = {
+    { "pg_id", offsetof(struct fields, pg_id) },
+    { "process_group", offsetof(struct fields, process_group) },
+    { "collective_seq_id", offsetof(struct fields, collective) },
+    { "seq_id", offsetof(struct fields, collective) }, /* before they were told apart */
+    { "p2p_seq_id", offsetof(struct fields, p2p) },
+    { "is_p2p", offsetof(struct fields, is_p2p) },
+    { "profiling_name", offsetof(struct fields, name) },
+    { "input_sizes", offsetof(struct fields, in_sizes) },
+    { "input_dtypes", offsetof(struct fields, in_types) },
+    { "output_sizes", offsetof(struct fields, out_sizes) },
+    { "state", offsetof(struct fields, state) },
+    { "time_created_ns", offsetof(struct fields, created) },
+    { "record_id", offsetof(struct fields, record) },
+    { "retired", offsetof(struct fields, retired) },
+};
+
+static void entry_fields(const struct plain *plain, uint32_t entry, struct fields *fields)
+{
+    uint32_t cell = plain_first(plain, entry);
+
+    memset(fields, 0xff, sizeof(*fields));
+    while (cell != PLAIN_NIL) {
+        uint32_t value = plain->cell[cell].next;
+
+        for (size_t i = 0; i < COUNT(field_keys); i++) {
+            if (plain_text_is(plain, plain->cell[cell].node, field_keys[i].key)) {
+                memcpy((char *)fields + field_keys[i].offset, &plain->cell[value].node,
+                       sizeof(uint32_t));
+                break;
+            }
+        }
+        cell = plain->cell[value].next;
+    }
+}
+
+/* [[8192, 1, 5120], [4]] as "8192x1x5120,4", and how many elements that is. */
+static uint64_t sizes_read(const struct plain *plain, uint32_t node, char *out, size_t room)
+{
+    uint64_t all = 0;
+    size_t used = 0;
+
+    for (uint32_t cell = plain_first(plain, node); cell != PLAIN_NIL;
+         cell = plain->cell[cell].next) {
+        uint64_t count = 1;
+        const char *before = all || used ? "," : "";
+
+        for (uint32_t at = plain_first(plain, plain->cell[cell].node); at != PLAIN_NIL;
+             at = plain->cell[at].next) {
+            int64_t size = 0;
+
+            plain_integer(plain, plain->cell[at].node, &size);
+            count *= (uint64_t)size;
+            if (used < room)
+                used +=
+                    (size_t)snprintf(out + used, room - used, "%s%lld", before, (long long)size);
+            before = "x";
+        }
+        all += count;
+    }
+    return all;
+}
+
+static void what_read(const struct plain *plain, const struct fields *fields,
+                      struct dump_what *what)
+{
+    char text[64];
+    const char *name = plain_text(plain, fields->name, text, sizeof(text));
+    const char *colon = strchr(name, ':');
+    char *blank;
+
+    memset(what, 0, sizeof(*what)); /* it is hashed as a whole */
+    snprintf(what->name, sizeof(what->name), "%s", colon ? colon + 1 : name);
+    blank = strchr(what->name, ' '); /* "send 0->1": the pair is kept elsewhere */
+    if (blank)
+        memset(blank, 0, sizeof(what->name) - (size_t)(blank - what->name));
+    plain_text(plain, plain_item(plain, fields->in_types, 0), what->dtype, sizeof(what->dtype));
+    what->in_count = sizes_read(plain, fields->in_sizes, what->sizes, sizeof(what->sizes));
+    what->out_count = sizes_read(plain, fields->out_sizes, text, sizeof(text));
+}
+
+static int what_id(struct flight *flight, const struct dump_what *what, uint32_t *ret)
+{
+    struct dumps *dumps = &flight->dumps;
+    uint64_t *known = map_put(&flight->whats, hash64(3, what, sizeof(*what)), dumps->whats);
+
+    if (!known)
+        return -ENOMEM;
+    *ret = (uint32_t)*known;
+    if (*known != dumps->whats)
+        return 0;
+    if (grow(&dumps->what, &flight->what_room, dumps->whats, sizeof(*dumps->what)) < 0)
+        return -ENOMEM;
+    dumps->what[dumps->whats++] = *what;
+    return 0;
+}
+
+/* "nccl:send 0->1", "nccl:recv 0<-1": the numbers are ranks of the group, the first one ours. */
+static uint32_t peer_read(const struct file *file, const struct fields *fields, uint32_t group,
+                          bool *sends)
+{
+    const struct dump_group *of = &file->flight->dumps.group[group];
+    char text[64];
+    const char *arrow;
+    unsigned peer;
+
+    plain_text(file->plain, fields->name, text, sizeof(text));
+    *sends = strstr(text, "send") != NULL;
+    arrow = strpbrk(text, "<>");
+    if (!arrow || sscanf(arrow + (*arrow == '<' ? 2 : 1), "%u", &peer) != 1)
+        return DUMP_NONE;
+    return of->said && peer < of->members ? of->member[peer] : of->said ? DUMP_NONE : peer;
+}
+
+static int entry_group(struct file *file, const struct fields *fields, uint32_t *ret)
+{
+    const struct plain *plain = file->plain;
+    uint32_t name = plain_item(plain, fields->process_group, 0);
+    uint32_t about = plain_item(plain, fields->process_group, 1);
+    uint64_t *known, fresh;
+    int64_t local;
+
+    if (name == PLAIN_NIL)
+        name = fields->pg_id;
+    known = map_get(&file->group_of_name, hash_of(plain, name, 1));
+    if (known) {
+        *ret = (uint32_t)*known;
+    } else {
+        if (group_unsaid(file, name, about, &fresh) < 0)
+            return -ENOMEM;
+        *ret = (uint32_t)fresh;
+    }
+    if (plain_integer(plain, fields->pg_id, &local) &&
+        !map_put(&file->group_of_local, (uint64_t)local, *ret))
+        return -ENOMEM;
+    return 0;
+}
+
+static uint8_t entry_state(const struct plain *plain, const struct fields *fields)
+{
+    int64_t retired = 0;
+
+    if (plain_text_is(plain, fields->state, "completed") ||
+        (plain_integer(plain, fields->retired, &retired) && retired))
+        return DUMP_COMPLETED;
+    return plain_text_is(plain, fields->state, "started") ? DUMP_STARTED : DUMP_SCHEDULED;
+}
+
+static int read_entry(struct file *file, uint32_t entry)
+{
+    const struct plain *plain = file->plain;
+    struct fields fields;
+    struct dump_what what;
+    struct dump_op op = { .seq = DUMP_UNKNOWN, .peer = DUMP_NONE };
+    int64_t is_p2p = 0, record;
+
+    if (!plain_is(plain, entry, PLAIN_DICT))
+        return 0;
+    entry_fields(plain, entry, &fields);
+    if (entry_group(file, &fields, &op.group) < 0)
+        return -ENOMEM;
+    what_read(plain, &fields, &what);
+    if (what_id(file->flight, &what, &op.what) < 0)
+        return -ENOMEM;
+    plain_integer(plain, fields.is_p2p, &is_p2p);
+    if (is_p2p || strncmp(what.name, "send", 4) == 0 || strncmp(what.name, "recv", 4) == 0) {
+        op.peer = peer_read(file, &fields, op.group, &op.sends);
+        if (op.peer == DUMP_NONE)
+            return 0; /* to whom it spoke cannot be known */
+    }
+    if (!plain_integer(plain, op.peer == DUMP_NONE ? fields.collective : fields.p2p, &op.seq))
+        op.seq = DUMP_UNKNOWN;
+    plain_integer(plain, fields.created, &op.created_ns);
+    op.state = entry_state(plain, &fields);
+    if (plain_integer(plain, fields.record, &record) && record < file->first_record)
+        file->first_record = record;
+    if (grow(&file->rank.op, &file->op_room, file->rank.ops, sizeof(op)) < 0)
+        return -ENOMEM;
+    file->rank.op[file->rank.ops++] = op;
+    return 0;
+}
+
+static int64_t status_number(const struct plain *plain, uint32_t dict, const char *key)
+{
+    int64_t value;
+
+    return plain_integer(plain, plain_get(plain, dict, key), &value) ? value : DUMP_UNKNOWN;
+}
+
+static int read_status(struct file *file)
+{
+    const struct plain *plain = file->plain;
+    uint32_t dict = plain_get(plain, plain->root, "pg_status");
+    uint32_t cell = plain_is(plain, dict, PLAIN_DICT) ? plain_first(plain, dict) : PLAIN_NIL;
+
+    while (cell != PLAIN_NIL) {
+        uint32_t value = plain->cell[cell].next, group = plain->cell[value].node;
+        struct dump_status status = { .group = DUMP_NONE, .local = -1 };
+        uint64_t *known;
+
+        plain_integer(plain, plain->cell[cell].node, &status.local);
+        known = map_get(&file->group_of_local, (uint64_t)status.local);
+        if (known)
+            status.group = (uint32_t)*known;
+        status.enqueued = status_number(plain, group, "last_enqueued_collective");
+        status.started = status_number(plain, group, "last_started_collective");
+        status.completed = status_number(plain, group, "last_completed_collective");
+        if (grow(&file->rank.status, &file->status_room, file->rank.statuses, sizeof(status)) < 0)
+            return -ENOMEM;
+        file->rank.status[file->rank.statuses++] = status;
+        cell = plain->cell[value].next;
+    }
+    return 0;
+}
+
+static int read_dump(struct file *file)
+{
+    const struct plain *plain = file->plain;
+    uint32_t entries = plain_get(plain, plain->root, "entries");
+    uint32_t cell = plain_is_list(plain, plain->root)
+                        ? plain_first(plain, plain->root) /* the oldest */
+                    : plain_is_list(plain, entries) ? plain_first(plain, entries)
+                                                    : PLAIN_NIL;
+    int result = read_config(file);
+
+    for (; cell != PLAIN_NIL && result == 0; cell = plain->cell[cell].next)
+        result = read_entry(file, plain->cell[cell].node);
+    return result == 0 ? read_status(file) : result;
+}
+
+static bool list_is_entries(const struct plain *plain)
+{
+    return plain_is_list(plain, plain->root) &&
+           plain_get(plain, plain_item(plain, plain->root, 0), "profiling_name") != PLAIN_NIL;
+}
+
+bool flight_is(const struct plain *plain)
+{
+    return list_is_entries(plain) || plain_get(plain, plain->root, "entries") != PLAIN_NIL ||
+           plain_get(plain, plain->root, "pg_config") != PLAIN_NIL ||
+           plain_get(plain, plain->root, "pg_status") != PLAIN_NIL;
+}
+
+static int rank_add(struct flight *flight, const struct dump_rank *rank)
+{
+    struct dumps *dumps = &flight->dumps;
+
+    if (grow(&dumps->rank, &flight->rank_room, dumps->ranks, sizeof(*dumps->rank)) < 0)
+        return -ENOMEM;
+    dumps->rank[dumps->ranks++] = *rank;
+    return 0;
+}
+
+static void file_fini(struct file *file)
+{
+    map_fini(&file->group_of_name);
+    map_fini(&file->group_of_local);
+    free(file->rank.op);
+    free(file->rank.status);
+}
+
+int flight_add(struct flight *flight, uint32_t rank, const char *name, const struct plain *plain,
+               struct err *err)
+{
+    CLEAN(file_fini)
+    struct file file = {
+        .flight = flight, .plain = plain, .rank.rank = rank, .first_record = INT64_MAX
+    };
+    int result;
+
+    if (!flight_is(plain))
+        return err_set(err, -EPROTO,
+                       "no entries, pg_config or pg_status in it: not a flight-recorder dump");
+    result = read_dump(&file);
+    file.rank.left = file.rank.ops ? DUMP_READ : DUMP_EMPTY;
+    file.rank.whole = file.first_record == 0;
+    snprintf(file.rank.file, sizeof(file.rank.file), "%s", name);
+    if (result == 0)
+        result = rank_add(flight, &file.rank);
+    if (result < 0)
+        return err_set(err, result, "no memory for it");
+    file.rank.op = NULL;
+    file.rank.status = NULL;
+    return 0;
+}
+
+int flight_add_left(struct flight *flight, uint32_t rank, const char *file, enum dump_left left)
+{
+    struct dump_rank empty = { .rank = rank, .left = (uint8_t)left };
+
+    snprintf(empty.file, sizeof(empty.file), "%s", file);
+    return rank_add(flight, &empty);
+}
+
+/* A rank with two files: the one that says more. */
+static int by_rank(const void *left, const void *right)
+{
+    const struct dump_rank *a = left, *b = right;
+
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (a->ops < b->ops) - (a->ops > b->ops);
+}
+
+static int add_absent(struct flight *flight)
+{
+    struct dumps *dumps = &flight->dumps;
+    CLEAN(map_fini) struct map seen = { 0 };
+
+    for (size_t i = 0; i < dumps->ranks; i++) {
+        if (!map_put(&seen, dumps->rank[i].rank, 1))
+            return -ENOMEM;
+    }
+    for (size_t g = 0; g < dumps->groups; g++) {
+        for (uint32_t m = 0; m < dumps->group[g].members; m++) {
+            uint32_t rank = dumps->group[g].member[m];
+            uint64_t *was = map_put(&seen, rank, 0);
+
+            if (!was || (*was == 0 && flight_add_left(flight, rank, "", DUMP_NOTHING) < 0))
+                return -ENOMEM;
+            *was = 1;
+        }
+    }
+    return 0;
+}
+
+int flight_take(struct flight *flight, struct dumps *ret)
+{
+    struct dumps *dumps = &flight->dumps;
+    size_t kept = 0;
+    int result = add_absent(flight);
+
+    if (result < 0)
+        return result;
+    if (dumps->ranks)
+        qsort(dumps->rank, dumps->ranks, sizeof(*dumps->rank), by_rank);
+    for (size_t i = 0; i < dumps->ranks; i++) {
+        if (kept && dumps->rank[kept - 1].rank == dumps->rank[i].rank) {
+            free(dumps->rank[i].op);
+            free(dumps->rank[i].status);
+        } else {
+            dumps->rank[kept++] = dumps->rank[i];
+        }
+    }
+    dumps->ranks = kept;
+    for (size_t g = 0; g < dumps->groups; g++) {
+        if (!dumps->group[g].said && dumps->group[g].members)
+            qsort(dumps->group[g].member, dumps->group[g].members, sizeof(uint32_t), by_number);
+    }
+    *ret = *dumps;
+    *dumps = (struct dumps){ 0 };
+    return 0;
+}
+
+void flight_fini(struct flight *flight)
+{
+    dumps_fini(&flight->dumps);
+    map_fini(&flight->groups);
+    map_fini(&flight->whats);
+    *flight = (struct flight){ 0 };
+}

@@ -1,0 +1,310 @@
+/* jsontext.c - JSON without recursion: open containers are on a stack of their own, 256 deep at most. */
+#include "read/jsontext.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+
+#define DEPTH_MAX 256
+
+struct jsontext {
+    char *begin, *at, *end;
+    struct plain *plain;
+    uint32_t open[DEPTH_MAX];
+    unsigned depth;
+    struct err *err;
+};
+
+static int json_bad(struct jsontext *json, const char *what)
+{
+    size_t line = 1;
+    const char *start = json->begin;
+
+    for (const char *at = json->begin; at < json->at; at++) {
+        if (*at == '\n') {
+            line++;
+            start = at + 1;
+        }
+    }
+    return err_set(json->err, -EPROTO, "line %zu, column %zu: %s", line,
+                   (size_t)(json->at - start) + 1, what);
+}
+
+static void json_blanks(struct jsontext *json)
+{
+    while (json->at < json->end &&
+           (*json->at == ' ' || *json->at == '\n' || *json->at == '\r' || *json->at == '\t'))
+        json->at++;
+}
+
+static bool json_word(struct jsontext *json, const char *word)
+{
+    size_t bytes = strlen(word);
+
+    if ((size_t)(json->end - json->at) < bytes || memcmp(json->at, word, bytes) != 0)
+        return false;
+    json->at += bytes;
+    return true;
+}
+
+static int hex4(const char *at, const char *end, uint32_t *ret)
+{
+    *ret = 0;
+    if (end - at < 4)
+        return -EPROTO;
+    for (int i = 0; i < 4; i++) {
+        if (!isxdigit((unsigned char)at[i]))
+            return -EPROTO;
+        *ret = *ret << 4 |
+               (uint32_t)(isdigit((unsigned char)at[i]) ? at[i] - '0' : (at[i] | 32) - 'a' + 10);
+    }
+    return 0;
+}
+
+static char *put_utf8(char *out, uint32_t code)
+{
+    if (code < 0x80) {
+        *out++ = (char)code;
+    } else if (code < 0x800) {
+        *out++ = (char)(0xc0 | code >> 6);
+        *out++ = (char)(0x80 | (code & 63));
+    } else if (code < 0x10000) {
+        *out++ = (char)(0xe0 | code >> 12);
+        *out++ = (char)(0x80 | (code >> 6 & 63));
+        *out++ = (char)(0x80 | (code & 63));
+    } else {
+        *out++ = (char)(0xf0 | code >> 18);
+        *out++ = (char)(0x80 | (code >> 12 & 63));
+        *out++ = (char)(0x80 | (code >> 6 & 63));
+        *out++ = (char)(0x80 | (code & 63));
+    }
+    return out;
+}
+
+/* At the 'u' of \uXXXX, perhaps of a pair; never longer than what it stands for. */
+static int unescape_code(struct jsontext *json, char **out)
+{
+    uint32_t code, low;
+
+    if (hex4(json->at + 1, json->end, &code) < 0)
+        return json_bad(json, "\\u without four hexadecimal digits");
+    json->at += 5;
+    if (code >= 0xd800 && code < 0xdc00 && json->end - json->at >= 6 && json->at[0] == '\\' &&
+        json->at[1] == 'u' && hex4(json->at + 2, json->end, &low) == 0 && low >= 0xdc00 &&
+        low < 0xe000) {
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+        json->at += 6;
+    }
+    *out = put_utf8(*out, code);
+    return 0;
+}
+
+static int unescape(struct jsontext *json, char **out)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    const char *found;
+
+    json->at++;
+    if (json->at == json->end)
+        return json_bad(json, "a text that does not end");
+    if (*json->at == 'u')
+        return unescape_code(json, out);
+    found = *json->at ? strchr(from, *json->at) : NULL;
+    if (!found)
+        return json_bad(json, "an escape that JSON does not have");
+    *(*out)++ = to[found - from];
+    json->at++;
+    return 0;
+}
+
+static int json_text(struct jsontext *json, struct plain_node *ret)
+{
+    char *first = ++json->at, *out = first;
+
+    while (json->at < json->end && *json->at != '"') {
+        if (*json->at == '\\') {
+            int result = unescape(json, &out);
+
+            if (result < 0)
+                return result;
+            continue;
+        }
+        if (out != json->at)
+            *out = *json->at;
+        out++;
+        json->at++;
+    }
+    if (json->at == json->end)
+        return json_bad(json, "a text that does not end");
+    json->at++;
+    if (out - first > UINT32_MAX)
+        return json_bad(json, "a text of more than 4 GiB");
+    *ret =
+        (struct plain_node){ .type = PLAIN_TEXT, .count = (uint32_t)(out - first), .text = first };
+    return 0;
+}
+
+/* Short whole numbers here; the rest by strtod, from a copy that ends. */
+static int json_number(struct jsontext *json, struct plain_node *ret)
+{
+    char text[64], *end;
+    size_t bytes = 0;
+    bool whole = true;
+
+    while (json->at + bytes < json->end && bytes < sizeof(text) - 1 && json->at[bytes] &&
+           strchr("+-.eE0123456789", json->at[bytes])) {
+        text[bytes] = json->at[bytes];
+        whole &= text[bytes] != '.' && text[bytes] != 'e' && text[bytes] != 'E';
+        bytes++;
+    }
+    text[bytes] = '\0';
+    errno = 0;
+    *ret = (struct plain_node){ .type = PLAIN_INT };
+    ret->integer = whole && bytes < 20 ? strtoll(text, &end, 10) : 0;
+    if (!whole || bytes >= 20 || errno) {
+        ret->type = PLAIN_FLOAT;
+        ret->real = strtod(text, &end);
+    }
+    if (!bytes || end != text + bytes || !isdigit((unsigned char)text[bytes - 1]) || text[0] == '+')
+        return json_bad(json, "not a value");
+    json->at += bytes;
+    return 0;
+}
+
+static int json_scalar(struct jsontext *json, struct plain_node *ret)
+{
+    *ret = (struct plain_node){ .type = PLAIN_NONE };
+    if (*json->at == '"')
+        return json_text(json, ret);
+    if (json_word(json, "null"))
+        return 0;
+    ret->type = PLAIN_BOOL;
+    if ((ret->integer = json_word(json, "true")) || json_word(json, "false"))
+        return 0;
+    ret->type = PLAIN_FLOAT;
+    ret->real = NAN;
+    if (json_word(json, "NaN"))
+        return 0;
+    ret->real = *json->at == '-' ? -INFINITY : INFINITY;
+    if (json_word(json, "Infinity") || json_word(json, "-Infinity"))
+        return 0;
+    return json_number(json, ret);
+}
+
+/* A key and its colon, where the innermost container is a dictionary. */
+static int json_key(struct jsontext *json)
+{
+    struct plain_node node;
+    uint32_t key;
+    int result;
+
+    if (json->at == json->end || *json->at != '"')
+        return json_bad(json, "expected a key in quotes");
+    result = json_text(json, &node);
+    if (result < 0)
+        return result;
+    key = plain_add(json->plain, node);
+    if (key == PLAIN_NIL || plain_append(json->plain, json->open[json->depth - 1], key) < 0)
+        return -ENOMEM;
+    json_blanks(json);
+    if (!json_word(json, ":"))
+        return json_bad(json, "expected a colon after the key");
+    json_blanks(json);
+    return 0;
+}
+
+/* One value; a container that is not empty stays open. */
+static int json_value(struct jsontext *json)
+{
+    struct plain_node node = { .type = PLAIN_DICT };
+    bool opens = true;
+    uint32_t id;
+    int result = 0;
+
+    if (json->at == json->end)
+        return json_bad(json, "ends in the middle");
+    if (*json->at == '[') {
+        node.type = PLAIN_LIST;
+    } else if (*json->at != '{') {
+        opens = false;
+        result = json_scalar(json, &node);
+    }
+    if (result < 0)
+        return result;
+    id = plain_add(json->plain, node);
+    if (id == PLAIN_NIL)
+        return -ENOMEM;
+    if (!json->depth)
+        json->plain->root = id;
+    else if (plain_append(json->plain, json->open[json->depth - 1], id) < 0)
+        return -ENOMEM;
+    if (!opens)
+        return 0;
+    json->at++;
+    if (json->depth == DEPTH_MAX)
+        return json_bad(json, "nested more than 256 deep");
+    json->open[json->depth++] = id;
+    return 1;
+}
+
+static bool json_in_dict(const struct jsontext *json)
+{
+    return json->plain->node[json->open[json->depth - 1]].type == PLAIN_DICT;
+}
+
+/* After a value: close what ends here, until a comma or the end of the text. */
+static int json_after(struct jsontext *json)
+{
+    for (;;) {
+        json_blanks(json);
+        if (!json->depth)
+            return json->at == json->end ? 0 : json_bad(json, "more after the end");
+        if (json->at == json->end)
+            return json_bad(json, "ends in the middle");
+        if (*json->at == ',') {
+            json->at++;
+            json_blanks(json);
+            return 1;
+        }
+        if (*json->at != (json_in_dict(json) ? '}' : ']'))
+            return json_bad(json, "expected a comma or the end of the list");
+        json->at++;
+        json->depth--;
+    }
+}
+
+static int json_all(struct jsontext *json)
+{
+    int result;
+
+    json_blanks(json);
+    for (;;) {
+        result = json->depth && json_in_dict(json) ? json_key(json) : 0;
+        if (result == 0)
+            result = json_value(json);
+        if (result < 0)
+            return result;
+        json_blanks(json);
+        if (result == 1 && !(json->at < json->end && *json->at == (json_in_dict(json) ? '}' : ']')))
+            continue; /* opened, and not empty */
+        result = json_after(json);
+        if (result <= 0)
+            return result;
+    }
+}
+
+int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err)
+{
+    struct jsontext json = {
+        .begin = text, .at = text, .end = text + bytes, .plain = plain, .err = err
+    };
+    int result;
+
+    plain_reset(plain);
+    result = json_all(&json);
+    return result == -ENOMEM ? err_set(err, result, "no memory for it") : result;
+}

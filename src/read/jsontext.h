@@ -1,0 +1,14 @@
+/* jsontext.h - a JSON text as plain data.
+ *
+ * Profilers write hundreds of megabytes of it; json-c needs some hundred bytes for each value, this 24.
+ * Not strict where Python is not: NaN and Infinity are numbers.
+ */
+#ifndef LOCKSTEP_READ_JSONTEXT_H
+#define LOCKSTEP_READ_JSONTEXT_H
+
+#include "read/plain.h"
+
+/* `text` is changed: texts with escapes are unescaped where they lie.  -EPROTO with line and column. */
+int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err);
+
+#endif

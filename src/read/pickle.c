@@ -1,0 +1,519 @@
+/* pickle.c - the stack machine that a pickle is written for, without the part that calls things.
+ *
+ * One table row per opcode that we know; everything else is refused with its offset.  There is no
+ * recursion: the machine's stack, its marks and its memo are arrays, each bounded by the input's size.
+ */
+#include "read/pickle.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buf.h"
+#include "core/clean.h"
+
+struct ids {
+    uint32_t *id;
+    size_t count, room;
+};
+
+struct pickle {
+    const unsigned char *data;
+    struct cut in;
+    struct plain *plain;
+    struct ids stack, mark, memo;
+    bool stopped;
+    struct err *err;
+};
+
+static int pickle_bad(struct pickle *pickle, const char *what)
+{
+    return err_set(pickle->err, -EPROTO, "byte %zu: %s", (size_t)(pickle->in.at - pickle->data),
+                   what);
+}
+
+static int ids_push(struct ids *ids, uint32_t id)
+{
+    if (ids->count == ids->room) {
+        size_t room = ids->room ? 2 * ids->room : 256;
+        uint32_t *grown = reallocarray(ids->id, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        ids->id = grown;
+        ids->room = room;
+    }
+    ids->id[ids->count++] = id;
+    return 0;
+}
+
+static int push(struct pickle *pickle, struct plain_node node)
+{
+    uint32_t id = plain_add(pickle->plain, node);
+
+    return id == PLAIN_NIL ? -ENOMEM : ids_push(&pickle->stack, id);
+}
+
+/* What lies above the newest mark belongs to it; below is not to be touched. */
+static size_t floor_of(const struct pickle *pickle)
+{
+    return pickle->mark.count ? pickle->mark.id[pickle->mark.count - 1] : 0;
+}
+
+static int need(struct pickle *pickle, size_t count)
+{
+    return pickle->stack.count - floor_of(pickle) >= count
+               ? 0
+               : pickle_bad(pickle, "the stack is empty");
+}
+
+static uint32_t top(const struct pickle *pickle, size_t below)
+{
+    return pickle->stack.id[pickle->stack.count - 1 - below];
+}
+
+static int pop_mark(struct pickle *pickle, size_t *ret_first)
+{
+    if (!pickle->mark.count)
+        return pickle_bad(pickle, "no mark on the stack");
+    *ret_first = pickle->mark.id[--pickle->mark.count];
+    return 0;
+}
+
+static int push_text(struct pickle *pickle, enum plain_type type, uint64_t bytes)
+{
+    struct plain_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
+
+    if (bytes > cut_left(&pickle->in) || bytes > UINT32_MAX)
+        return pickle_bad(pickle, "a text that is longer than the file");
+    node.text = cut_get(&pickle->in, bytes);
+    return push(pickle, node);
+}
+
+static int push_integer(struct pickle *pickle, int64_t value)
+{
+    return push(pickle, (struct plain_node){ .type = PLAIN_INT, .integer = value });
+}
+
+static int push_long(struct pickle *pickle, uint32_t bytes)
+{
+    const unsigned char *at = cut_get(&pickle->in, bytes);
+    uint64_t value = 0;
+
+    if (!at)
+        return 0; /* the end is noticed by the loop */
+    if (bytes > 8)
+        return push(pickle, (struct plain_node){ .type = PLAIN_BIG });
+    for (uint32_t i = 0; i < bytes; i++)
+        value |= (uint64_t)at[i] << 8 * i;
+    if (bytes && bytes < 8 && at[bytes - 1] & 0x80)
+        value |= UINT64_MAX << 8 * bytes;
+    return push_integer(pickle, (int64_t)value);
+}
+
+static int push_real(struct pickle *pickle)
+{
+    const unsigned char *at = cut_get(&pickle->in, 8);
+    struct plain_node node = { .type = PLAIN_FLOAT };
+    uint64_t bits = 0;
+
+    for (int i = 0; at && i < 8; i++)
+        bits = bits << 8 | at[i];
+    memcpy(&node.real, &bits, sizeof(bits));
+    return push(pickle, node);
+}
+
+/* The stack from `first` on becomes members of a container, and leaves the stack. */
+static int gather(struct pickle *pickle, uint32_t container, size_t first)
+{
+    const struct plain_node *into = &pickle->plain->node[container];
+    size_t count = pickle->stack.count - first;
+    int result = 0;
+
+    if (into->type == PLAIN_DICT && count % 2)
+        return pickle_bad(pickle, "a key without a value");
+    for (size_t i = first; i < pickle->stack.count && result == 0; i++)
+        result = plain_append(pickle->plain, container, pickle->stack.id[i]);
+    pickle->stack.count = first;
+    return result;
+}
+
+static int push_gathered(struct pickle *pickle, enum plain_type type, size_t first)
+{
+    uint32_t id = plain_add(pickle->plain, (struct plain_node){ .type = (uint8_t)type });
+    int result = id == PLAIN_NIL ? -ENOMEM : gather(pickle, id, first);
+
+    return result < 0 ? result : ids_push(&pickle->stack, id);
+}
+
+static int push_marked(struct pickle *pickle, enum plain_type type)
+{
+    size_t first = 0;
+    int result = pop_mark(pickle, &first);
+
+    return result < 0 ? result : push_gathered(pickle, type, first);
+}
+
+static int push_tuple(struct pickle *pickle, size_t count)
+{
+    int result = need(pickle, count);
+
+    return result < 0 ? result : push_gathered(pickle, PLAIN_TUPLE, pickle->stack.count - count);
+}
+
+/* Members into the container below them; `first` is where they begin. */
+static int extend(struct pickle *pickle, enum plain_type type, size_t first)
+{
+    uint32_t container;
+
+    if (first <= floor_of(pickle))
+        return pickle_bad(pickle, "nothing to put members into");
+    container = pickle->stack.id[first - 1];
+    if (pickle->plain->node[container].type != type)
+        return pickle_bad(pickle, "members for something that takes none of the kind");
+    return gather(pickle, container, first);
+}
+
+static int extend_marked(struct pickle *pickle, enum plain_type type)
+{
+    size_t first = 0;
+    int result = pop_mark(pickle, &first);
+
+    return result < 0 ? result : extend(pickle, type, first);
+}
+
+static int extend_by(struct pickle *pickle, enum plain_type type, size_t count)
+{
+    int result = need(pickle, count + 1);
+
+    return result < 0 ? result : extend(pickle, type, pickle->stack.count - count);
+}
+
+static int memo_put(struct pickle *pickle, uint32_t at)
+{
+    int result = need(pickle, 1);
+
+    /* Writers count up from 0 (or 1), so a number beyond the file's size is none. */
+    if (result == 0 && at > (size_t)(pickle->in.end - pickle->data))
+        result = pickle_bad(pickle, "a memo that nothing else refers to");
+    while (result == 0 && pickle->memo.count <= at)
+        result = ids_push(&pickle->memo, PLAIN_NIL);
+    if (result == 0)
+        pickle->memo.id[at] = top(pickle, 0);
+    return result;
+}
+
+static int memo_get(struct pickle *pickle, uint32_t at)
+{
+    if (at >= pickle->memo.count || pickle->memo.id[at] == PLAIN_NIL)
+        return pickle_bad(pickle, "refers to what has not been said");
+    return ids_push(&pickle->stack, pickle->memo.id[at]);
+}
+
+/* "module\nname\n"; kept as one text, with the newline between. */
+static int push_name(struct pickle *pickle)
+{
+    const unsigned char *at = pickle->in.at, *end = at;
+    struct plain_node node = { .type = PLAIN_NAME, .text = (const char *)at };
+
+    for (int lines = 0; lines < 2; lines++) {
+        end = memchr(end, '\n', (size_t)(pickle->in.end - end));
+        if (!end || end - at > 4096)
+            return pickle_bad(pickle, "a name that does not end");
+        end++;
+    }
+    node.count = (uint32_t)(end - at - 1);
+    pickle->in.at = end;
+    return push(pickle, node);
+}
+
+static int push_stack_name(struct pickle *pickle)
+{
+    const struct plain_node *name, *node = pickle->plain->node;
+    struct plain_node whole = { .type = PLAIN_NAME };
+    int result = need(pickle, 2);
+
+    if (result < 0)
+        return result;
+    name = &node[top(pickle, 0)];
+    if (name->type != PLAIN_TEXT || node[top(pickle, 1)].type != PLAIN_TEXT)
+        return pickle_bad(pickle, "a name that is no text");
+    whole.text = name->text; /* the function's alone: enough to say, and to know ours */
+    whole.count = name->count;
+    pickle->stack.count -= 2;
+    return push(pickle, whole);
+}
+
+/* The last part of a name, after its module. */
+static bool name_is(const struct plain_node *name, const char *text)
+{
+    const char *line = memrchr(name->text, '\n', name->count);
+    const char *last = line ? line + 1 : name->text;
+    size_t bytes = strlen(text), left = (size_t)(name->text + name->count - last);
+
+    return left == bytes && memcmp(last, text, bytes) == 0;
+}
+
+/* Functions that give their first argument, as far as plain data goes: typed lists of torch.jit, and how
+ * protocol 2 writes sets and bytes.
+ */
+static bool name_gives_first(const struct plain_node *name)
+{
+    static const char *const names[] = {
+        "build_intlist", "build_doublelist", "build_boollist", "build_tensorlist",
+        "set",           "frozenset",        "encode",         "bytearray"
+    };
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (name_is(name, names[i]))
+            return true;
+    }
+    return false;
+}
+
+static int refuse_name(struct pickle *pickle, const struct plain_node *name)
+{
+    char text[64];
+    size_t bytes = MIN(name->count, sizeof(text) - 1);
+
+    memcpy(text, name->text, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        text[i] = (char)(text[i] == '\n' ? '.' : text[i] < ' ' || text[i] > '~' ? '?' : text[i]);
+    text[bytes] = '\0';
+    return err_set(pickle->err, -EPROTO,
+                   "byte %zu: calls %s: not plain data, and nothing is executed",
+                   (size_t)(pickle->in.at - pickle->data), text);
+}
+
+/* A call.  Its function and arguments leave the stack, what it would make comes onto it. */
+static int call(struct pickle *pickle)
+{
+    const struct plain *plain = pickle->plain;
+    uint32_t function, arguments;
+    int result = need(pickle, 2);
+
+    if (result < 0)
+        return result;
+    function = top(pickle, 1);
+    arguments = top(pickle, 0);
+    if (plain->node[function].type != PLAIN_NAME || plain->node[arguments].type != PLAIN_TUPLE)
+        return pickle_bad(pickle, "calls what is no function");
+    pickle->stack.count -= 2;
+    if (name_is(&plain->node[function], "OrderedDict") && plain->node[arguments].count == 0)
+        return push(pickle, (struct plain_node){ .type = PLAIN_DICT });
+    if (name_gives_first(&plain->node[function]) && plain->node[arguments].count)
+        return ids_push(&pickle->stack, plain_item(plain, arguments, 0));
+    return refuse_name(pickle, &plain->node[function]);
+}
+
+static int pop(struct pickle *pickle)
+{
+    int result = need(pickle, 1);
+
+    if (result == 0)
+        pickle->stack.count--;
+    return result;
+}
+
+static int pop_to_mark(struct pickle *pickle)
+{
+    size_t first = 0;
+    int result = pop_mark(pickle, &first);
+
+    if (result == 0)
+        pickle->stack.count = first;
+    return result;
+}
+
+static int duplicate(struct pickle *pickle)
+{
+    int result = need(pickle, 1);
+
+    return result < 0 ? result : ids_push(&pickle->stack, top(pickle, 0));
+}
+
+static int protocol(struct pickle *pickle)
+{
+    uint8_t version = cut_get_u8(&pickle->in);
+
+    if (version < 2 || version > 5)
+        return pickle_bad(pickle, "a protocol other than 2 to 5");
+    return 0;
+}
+
+static int frame(struct pickle *pickle)
+{
+    uint64_t bytes = cut_get_u64(&pickle->in);
+
+    return bytes > cut_left(&pickle->in)
+               ? pickle_bad(pickle, "a frame that is longer than the file")
+               : 0;
+}
+
+static int stop(struct pickle *pickle)
+{
+    if (pickle->stack.count != 1 || pickle->mark.count)
+        return pickle_bad(pickle, "ends with other than one value");
+    pickle->stopped = true;
+    pickle->plain->root = top(pickle, 0);
+    return 0;
+}
+
+/* Opcodes that build; the others below. */
+static int step_build(struct pickle *pickle, uint8_t op)
+{
+    switch (op) {
+    case ']':
+        return push(pickle, (struct plain_node){ .type = PLAIN_LIST });
+    case '}':
+        return push(pickle, (struct plain_node){ .type = PLAIN_DICT });
+    case ')':
+        return push(pickle, (struct plain_node){ .type = PLAIN_TUPLE });
+    case 0x8f:
+        return push(pickle, (struct plain_node){ .type = PLAIN_SET });
+    case 'a':
+        return extend_by(pickle, PLAIN_LIST, 1);
+    case 'e':
+        return extend_marked(pickle, PLAIN_LIST);
+    case 's':
+        return extend_by(pickle, PLAIN_DICT, 2);
+    case 'u':
+        return extend_marked(pickle, PLAIN_DICT);
+    case 0x90:
+        return extend_marked(pickle, PLAIN_SET);
+    case 'l':
+        return push_marked(pickle, PLAIN_LIST);
+    case 'd':
+        return push_marked(pickle, PLAIN_DICT);
+    case 't':
+        return push_marked(pickle, PLAIN_TUPLE);
+    case 0x91:
+        return push_marked(pickle, PLAIN_SET);
+    case 0x85:
+    case 0x86:
+    case 0x87:
+        return push_tuple(pickle, op - 0x84u);
+    case 'c':
+        return push_name(pickle);
+    case 0x93:
+        return push_stack_name(pickle);
+    case 'R':
+    case 0x81:
+        return call(pickle);
+    default:
+        return err_set(pickle->err, -EPROTO, "byte %zu: opcode 0x%02x is not of plain data",
+                       (size_t)(pickle->in.at - pickle->data) - 1, op);
+    }
+}
+
+static int step_value(struct pickle *pickle, uint8_t op)
+{
+    struct cut *in = &pickle->in;
+
+    switch (op) {
+    case 'N':
+        return push(pickle, (struct plain_node){ .type = PLAIN_NONE });
+    case 0x88:
+    case 0x89:
+        return push(pickle, (struct plain_node){ .type = PLAIN_BOOL, .integer = op == 0x88 });
+    case 'K':
+        return push_integer(pickle, cut_get_u8(in));
+    case 'M':
+        return push_integer(pickle, cut_get_u16(in));
+    case 'J':
+        return push_integer(pickle, (int32_t)cut_get_u32(in));
+    case 0x8a:
+        return push_long(pickle, cut_get_u8(in));
+    case 0x8b:
+        return push_long(pickle, cut_get_u32(in));
+    case 'G':
+        return push_real(pickle);
+    case 'X':
+    case 'T':
+        return push_text(pickle, PLAIN_TEXT, cut_get_u32(in));
+    case 0x8c:
+    case 'U':
+        return push_text(pickle, PLAIN_TEXT, cut_get_u8(in));
+    case 0x8d:
+        return push_text(pickle, PLAIN_TEXT, cut_get_u64(in));
+    case 'B':
+        return push_text(pickle, PLAIN_BYTES, cut_get_u32(in));
+    case 'C':
+        return push_text(pickle, PLAIN_BYTES, cut_get_u8(in));
+    case 0x8e:
+    case 0x96:
+        return push_text(pickle, PLAIN_BYTES, cut_get_u64(in));
+    default:
+        return step_build(pickle, op);
+    }
+}
+
+static int step(struct pickle *pickle, uint8_t op)
+{
+    switch (op) {
+    case 0x80:
+        return protocol(pickle);
+    case 0x95:
+        return frame(pickle);
+    case '(':
+        return ids_push(&pickle->mark, (uint32_t)pickle->stack.count);
+    case 'q':
+        return memo_put(pickle, cut_get_u8(&pickle->in));
+    case 'r':
+        return memo_put(pickle, cut_get_u32(&pickle->in));
+    case 0x94:
+        return memo_put(pickle, (uint32_t)pickle->memo.count);
+    case 'h':
+        return memo_get(pickle, cut_get_u8(&pickle->in));
+    case 'j':
+        return memo_get(pickle, cut_get_u32(&pickle->in));
+    case '0':
+        return pop(pickle);
+    case '1':
+        return pop_to_mark(pickle);
+    case '2':
+        return duplicate(pickle);
+    case '.':
+        return stop(pickle);
+    default:
+        return step_value(pickle, op);
+    }
+}
+
+bool pickle_is(const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+
+    return bytes >= 2 && at[0] == 0x80 && at[1] >= 2 && at[1] <= 5;
+}
+
+static void pickle_fini(struct pickle *pickle)
+{
+    free(pickle->stack.id);
+    free(pickle->mark.id);
+    free(pickle->memo.id);
+}
+
+int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err)
+{
+    CLEAN(pickle_fini)
+    struct pickle pickle = { .data = data, .in = cut_of(data, bytes), .plain = plain, .err = err };
+    int result = 0;
+
+    plain_reset(plain);
+    if (!pickle_is(data, bytes))
+        return err_set(err, -EPROTO, "not a pickle of protocol 2 to 5");
+    while (result == 0 && !pickle.stopped) {
+        uint8_t op = cut_get_u8(&pickle.in);
+
+        if (pickle.in.bad)
+            return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
+        result = step(&pickle, op);
+        if (pickle.in.bad && result == 0)
+            return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
+    }
+    if (result == -ENOMEM)
+        return err_set(err, result, "no memory for it");
+    return result;
+}

@@ -1,0 +1,15 @@
+/* pickle.h - a pickle (protocols 2 to 5) as plain data.  Nothing in it is ever executed.
+ *
+ * Classes and functions are refused by name, but for those that only make plain data: OrderedDict, sets and
+ * bytes of protocol 2, the typed lists of torch.jit.
+ */
+#ifndef LOCKSTEP_READ_PICKLE_H
+#define LOCKSTEP_READ_PICKLE_H
+
+#include "read/plain.h"
+
+bool pickle_is(const void *data, size_t bytes); /* by its first two bytes */
+/* -EPROTO with the offset; *plain is reset first, and texts point into `data`. */
+int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err);
+
+#endif

@@ -1,0 +1,244 @@
+/* remains.c - walks a directory and gives each file to the reader that knows its content. */
+#include "read/remains.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/flight.h"
+#include "read/jsontext.h"
+#include "read/pickle.h"
+#include "read/slurp.h"
+
+#define FILE_LIMIT ((size_t)1 << 30)
+#define FILES_MAX 100000
+#define DEPTH_MAX 5
+
+struct gatherer {
+    struct remains *remains;
+    size_t room;
+    struct flight flight;
+    struct plain plain; /* used for one file after the other */
+};
+
+static void gatherer_fini(struct gatherer *gatherer)
+{
+    flight_fini(&gatherer->flight);
+    plain_fini(&gatherer->plain);
+}
+
+/* The number at the end of a name, without what says how it is packed. */
+static uint32_t number_at_end(const char *name, size_t bytes)
+{
+    static const char *const endings[] = { ".gz",  ".json", ".pkl", ".pickle",
+                                           ".log", ".txt",  ".err", ".out" };
+    size_t digits = 0;
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        size_t end = strlen(endings[i]);
+
+        if (bytes > end && memcmp(name + bytes - end, endings[i], end) == 0) {
+            bytes -= end;
+            i = (size_t)-1; /* once more from the start: ".json.gz" */
+        }
+    }
+    while (digits < bytes && isdigit((unsigned char)name[bytes - 1 - digits]))
+        digits++;
+    if (!digits || digits > 6)
+        return UINT32_MAX;
+    for (size_t i = bytes - digits; i < bytes; i++)
+        number = 10 * number + (uint32_t)(name[i] - '0');
+    return number;
+}
+
+uint32_t remains_rank(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    uint32_t rank = number_at_end(name, strlen(name));
+    const char *parent;
+
+    if (rank != UINT32_MAX || !slash)
+        return rank;
+    for (parent = slash; parent > path && parent[-1] != '/';)
+        parent--;
+    return number_at_end(parent, (size_t)(slash - parent));
+}
+
+bool remains_named_as_dump(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    return number_at_end(name, strlen(name)) != UINT32_MAX && !strstr(name, ".log") &&
+           (strstr(name, "dump") || strstr(name, "trace"));
+}
+
+static int file_add(struct gatherer *gatherer, const char *name, enum remains_kind kind,
+                    const char *why)
+{
+    struct remains *remains = gatherer->remains;
+    struct remains_file *file;
+
+    if (remains->files == gatherer->room) {
+        size_t room = gatherer->room ? 2 * gatherer->room : 64;
+        struct remains_file *grown = reallocarray(remains->file, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        remains->file = grown;
+        gatherer->room = room;
+    }
+    file = &remains->file[remains->files++];
+    *file = (struct remains_file){ .kind = (uint8_t)kind };
+    snprintf(file->name, sizeof(file->name), "%s", name);
+    snprintf(file->why, sizeof(file->why), "%s", why ? why : "");
+    remains->dump_files += kind == REMAINS_DUMP;
+    remains->skipped += kind == REMAINS_SKIPPED;
+    return 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* A dump that is not one: its rank is still one of which we know nothing. */
+static int take_damaged(struct gatherer *gatherer, const char *name, const char *why)
+{
+    uint32_t rank = remains_rank(name);
+    int result = 0;
+
+    if (rank != UINT32_MAX)
+        result = flight_add_left(&gatherer->flight, rank, base_name(name), DUMP_DAMAGED);
+    return result < 0 ? result : file_add(gatherer, name, REMAINS_SKIPPED, why);
+}
+
+static int take_plain(struct gatherer *gatherer, const char *name, struct err *err)
+{
+    uint32_t rank = remains_rank(name);
+    int result;
+
+    if (!flight_is(&gatherer->plain))
+        return file_add(gatherer, name, REMAINS_SKIPPED,
+                        "plain data, but nothing that lockstep knows");
+    if (rank == UINT32_MAX)
+        return file_add(gatherer, name, REMAINS_SKIPPED,
+                        "a flight-recorder dump, but its name does not end in a rank");
+    result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->plain, err);
+    return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
+}
+
+static int take_content(struct gatherer *gatherer, const char *name, struct slurp *file)
+{
+    struct err err = { "" };
+    size_t at = strspn(file->data, " \t\r\n");
+    int result;
+
+    if (!file->size) {
+        if (!remains_named_as_dump(name))
+            return file_add(gatherer, name, REMAINS_SKIPPED, "empty");
+        result =
+            flight_add_left(&gatherer->flight, remains_rank(name), base_name(name), DUMP_EMPTY);
+        return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
+    }
+    if (pickle_is(file->data, file->size)) {
+        result = pickle_read(file->data, file->size, &gatherer->plain, &err);
+    } else if (file->data[at] == '{' || (file->data[at] == '[' && remains_named_as_dump(name))) {
+        result = jsontext_read(file->data, file->size, &gatherer->plain, &err);
+    } else {
+        return remains_named_as_dump(name)
+                   ? take_damaged(gatherer, name, "neither a pickle nor JSON")
+                   : file_add(gatherer, name, REMAINS_SKIPPED, "nothing that lockstep knows");
+    }
+    if (result == 0)
+        return take_plain(gatherer, name, &err);
+    if (result == -EPROTO)
+        return take_damaged(gatherer, name, err.text);
+    return result;
+}
+
+static int take_file(struct gatherer *gatherer, const char *path, const char *name)
+{
+    CLEAN(slurp_fini) struct slurp file = { 0 };
+    struct err err = { "" };
+    int result = slurp_file(path, FILE_LIMIT, &file, &err);
+    const char *why = strstr(err.text, ": "); /* the name is said elsewhere */
+
+    if (result < 0 && result != -ENOMEM)
+        return remains_named_as_dump(name)
+                   ? take_damaged(gatherer, name, why ? why + 2 : err.text)
+                   : file_add(gatherer, name, REMAINS_SKIPPED, why ? why + 2 : err.text);
+    return result < 0 ? result : take_content(gatherer, name, &file);
+}
+
+static int by_name(const FTSENT **left, const FTSENT **right)
+{
+    return strcmp((*left)->fts_name, (*right)->fts_name);
+}
+
+static void fts_clean(FTS **fts)
+{
+    if (*fts)
+        fts_close(*fts);
+}
+
+static int walk(struct gatherer *gatherer, const char *directory, struct err *err)
+{
+    char *const paths[] = { (char *)directory, NULL };
+    CLEAN(fts_clean) FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    size_t skip = strlen(directory);
+    FTSENT *entry;
+    int result = 0;
+
+    if (!fts)
+        return err_set(err, -errno, "%s: %m", directory);
+    while (result == 0 && (entry = fts_read(fts))) {
+        const char *name = entry->fts_path + skip;
+
+        name += strspn(name, "/");
+        if (entry->fts_info == FTS_D && entry->fts_level >= DEPTH_MAX)
+            fts_set(fts, entry, FTS_SKIP);
+        else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
+            result =
+                file_add(gatherer, *name ? name : ".", REMAINS_SKIPPED, strerror(entry->fts_errno));
+        else if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL)
+            result = take_file(gatherer, entry->fts_path, name);
+        else if (entry->fts_info == FTS_DEFAULT)
+            result = file_add(gatherer, name, REMAINS_SKIPPED, "not a plain file");
+        if (gatherer->remains->files >= FILES_MAX)
+            return err_set(err, -E2BIG, "%s: more than %d files below it", directory, FILES_MAX);
+    }
+    return result;
+}
+
+int remains_read(const char *directory, struct remains *ret, struct err *err)
+{
+    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(gatherer_fini) struct gatherer gatherer = { .remains = &remains };
+    int result = walk(&gatherer, directory, err);
+
+    if (result == 0)
+        result = flight_take(&gatherer.flight, &remains.dumps);
+    if (result == -ENOMEM)
+        return err_set(err, result, "%s: no memory to read it", directory);
+    if (result < 0)
+        return result;
+    if (!remains.files)
+        return err_set(err, -ENOENT, "%s: nothing in it", directory);
+    *ret = remains;
+    remains = (struct remains){ 0 };
+    return 0;
+}
+
+void remains_fini(struct remains *remains)
+{
+    dumps_fini(&remains->dumps);
+    free(remains->file);
+    *remains = (struct remains){ 0 };
+}

@@ -1,0 +1,40 @@
+/* remains.h - everything readable below a directory that a dead job left.
+ *
+ * Each file is taken for what its content says, not its name; the name only says the rank: the number at its
+ * end ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory's ("attempt_0/3/stderr.log").
+ * What is damaged or foreign is kept as a name with a reason.
+ */
+#ifndef LOCKSTEP_READ_REMAINS_H
+#define LOCKSTEP_READ_REMAINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "wire/dump.h"
+
+enum remains_kind {
+    REMAINS_SKIPPED,
+    REMAINS_DUMP,
+};
+
+struct remains_file {
+    char name[160]; /* below the directory */
+    char why[160];  /* of one that was skipped */
+    uint8_t kind;
+};
+
+struct remains {
+    struct dumps dumps;
+    struct remains_file *file; /* in the order of their names */
+    size_t files, dump_files, skipped;
+};
+
+/* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read. */
+int remains_read(const char *directory, struct remains *ret, struct err *err);
+void remains_fini(struct remains *remains);
+
+uint32_t remains_rank(const char *path);      /* UINT32_MAX: the name says none */
+bool remains_named_as_dump(const char *path); /* for where the content says nothing any more */
+
+#endif

@@ -1,0 +1,100 @@
+/* test-jsontext.c - JSON as Python, PyTorch and profilers write it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "read/jsontext.h"
+
+static void values_are_found(void **state)
+{
+    char text[] =
+        " {\"a\": [1, -2.5, \"x\\u00e9\\n\\ud83d\\ude00\"], \"b\": {}, \"c\": [], \"n\": \"17\",\n"
+        " \"t\": true, \"a\": [9007199254740993, NaN, 1e3]} ";
+    struct plain plain = { .root = PLAIN_NIL };
+    int64_t value;
+    double real;
+    char out[32];
+
+    (void)state;
+    assert_int_equal(jsontext_read(text, strlen(text), &plain, NULL), 0);
+    assert_true(
+        plain_integer(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 0), &value));
+    assert_true(value == 9007199254740993); /* the last of two, and exact */
+    assert_false(
+        plain_real(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 1), &real));
+    assert_true(
+        plain_integer(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 2), &value));
+    assert_int_equal(value, 1000);
+    assert_true(plain_integer(&plain, plain_get(&plain, plain.root, "n"), &value) && value == 17);
+    assert_true(plain_is(&plain, plain_get(&plain, plain.root, "b"), PLAIN_DICT));
+    assert_true(plain_is(&plain, plain_get(&plain, plain.root, "c"), PLAIN_LIST));
+    assert_string_equal(
+        plain_text(&plain, plain_item(&plain, plain.cell[1].node, 2), out, sizeof(out)),
+        "x\xc3\xa9\n\xf0\x9f\x98\x80");
+    plain_fini(&plain);
+}
+
+static void what_is_wrong_is_said_with_its_place(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        { "", "line 1, column 1: ends in the middle" },
+        { "[1", "ends in the middle" },
+        { "{\"a\"", "expected a colon" },
+        { "{a: 1}", "expected a key in quotes" },
+        { "[1,]", "not a value" },
+        { "{\"a\": 1,}", "expected a key" },
+        { "[1 2]", "line 1, column 4: expected a comma" },
+        { "[1}", "expected a comma" },
+        { "\n\n  [tru]", "line 3, column 4: not a value" },
+        { "\"abc", "does not end" },
+        { "\"\\x\"", "an escape that JSON does not have" },
+        { "\"\\u12g4\"", "four hexadecimal digits" },
+        { "1 2", "more after the end" },
+        { "-", "not a value" },
+        { "1.", "not a value" },
+    };
+    struct plain plain = { .root = PLAIN_NIL };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct err err = { "" };
+        char text[64];
+
+        strcpy(text, bad[i].text);
+        assert_int_equal(jsontext_read(text, strlen(text), &plain, &err), -EPROTO);
+        if (!strstr(err.text, bad[i].words))
+            fail_msg("'%s': '%s' does not say '%s'", bad[i].text, err.text, bad[i].words);
+    }
+    plain_fini(&plain);
+}
+
+static void depth_is_bounded(void **state)
+{
+    static char text[100000];
+    struct plain plain = { .root = PLAIN_NIL };
+    struct err err = { "" };
+
+    (void)state;
+    memset(text, '[', sizeof(text));
+    assert_int_equal(jsontext_read(text, sizeof(text), &plain, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "nested more than 256 deep"));
+    plain_fini(&plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_found),
+        cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+        cmocka_unit_test(depth_is_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* test-pickle.c - the opcodes, one by one, and what must not happen.  Real pickles of every protocol are read
+ * by test/t/t5100-why-dumps.t and test/fuzz/seeds/pickle.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "read/pickle.h"
+
+#define READ(plain, bytes, err) pickle_read(bytes, sizeof(bytes) - 1, plain, err)
+
+static void numbers_are_what_they_were(void **state)
+{
+    struct plain plain = { .root = PLAIN_NIL };
+    int64_t value;
+    double real;
+
+    (void)state;
+    assert_int_equal(READ(&plain, "\x80\x02K\xff.", NULL), 0);
+    assert_true(plain_integer(&plain, plain.root, &value) && value == 255);
+    assert_int_equal(READ(&plain, "\x80\x02J\xfe\xff\xff\xff.", NULL), 0);
+    assert_true(plain_integer(&plain, plain.root, &value) && value == -2);
+    assert_int_equal(READ(&plain, "\x80\x02\x8a\x00.", NULL), 0);
+    assert_true(plain_integer(&plain, plain.root, &value) && value == 0);
+    assert_int_equal(READ(&plain, "\x80\x02\x8a\x02\x00\x80.", NULL), 0);
+    assert_true(plain_integer(&plain, plain.root, &value) && value == -32768);
+    assert_int_equal(READ(&plain, "\x80\x02G\x3f\xf8\x00\x00\x00\x00\x00\x00.", NULL), 0);
+    assert_true(plain_real(&plain, plain.root, &real) && real == 1.5);
+    plain_fini(&plain);
+}
+
+static void containers_nest_and_share(void **state)
+{
+    /* a = []; {"a": a, "b": (a, a)}, then a.append(7) */
+    static const char bytes[] = "\x80\x02}(U\x01"
+                                "a]q\x05K\x07"
+                                "aU\x01"
+                                "bh\x05h\x05\x86u.";
+    struct plain plain = { .root = PLAIN_NIL };
+    uint32_t a, pair;
+    int64_t value;
+
+    (void)state;
+    assert_int_equal(READ(&plain, bytes, NULL), 0);
+    a = plain_get(&plain, plain.root, "a");
+    pair = plain_get(&plain, plain.root, "b");
+    assert_true(plain_is(&plain, pair, PLAIN_TUPLE));
+    assert_int_equal(plain_item(&plain, pair, 1), a);
+    assert_true(plain_integer(&plain, plain_item(&plain, a, 0), &value) && value == 7);
+    assert_int_equal(plain_item(&plain, a, 1), PLAIN_NIL);
+    assert_int_equal(plain_get(&plain, plain.root, "c"), PLAIN_NIL);
+    plain_fini(&plain);
+}
+
+static void what_is_wrong_is_refused_with_its_place(void **state)
+{
+#define BAD(bytes, words)                                                                          \
+    {                                                                                              \
+        bytes, sizeof(bytes) - 1, words                                                            \
+    }
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *words;
+    } bad[] = {
+        BAD("", "not a pickle"),
+        BAD("\x80\x01N.", "not a pickle"),
+        BAD("\x80\x02", "ends at byte 2"),
+        BAD("\x80\x02K", "ends at byte 3"),
+        BAD("\x80\x02X\xff\xff\xff\xff"
+            "abc.",
+            "longer than the file"),
+        BAD("\x80\x02.", "ends with other than one value"),
+        BAD("\x80\x02NN.", "ends with other than one value"),
+        BAD("\x80\x02(N.", "ends with other than one value"),
+        BAD("\x80\x02N(0.", "the stack is empty"),
+        BAD("\x80\x02N\x86.", "the stack is empty"),
+        BAD("\x80\x02]N\x90.", "no mark"),
+        BAD("\x80\x02NNa.", "takes none of the kind"),
+        BAD("\x80\x02}(Nu.", "a key without a value"),
+        BAD("\x80\x02h\x01.", "has not been said"),
+        BAD("\x80\x02Nr\xff\xff\xff\x7f.", "memo"),
+        BAD("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.", "frame that is longer"),
+        BAD("\x80\x02"
+            "cos\nsystem\nU\x04true\x85R.",
+            "calls os.system"),
+        BAD("\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.", "calls system"),
+        BAD("\x80\x02"
+            "cos\nsystem",
+            "a name that does not end"),
+        BAD("\x80\x02NQ.", "opcode 0x51 is not of plain data"),
+        BAD("\x80\x02NNb.", "opcode 0x62 is not of plain data"),
+    };
+    struct plain plain = { .root = PLAIN_NIL };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct err err = { "" };
+
+        assert_int_equal(pickle_read(bad[i].bytes, bad[i].size, &plain, &err), -EPROTO);
+        if (!strstr(err.text, bad[i].words))
+            fail_msg("'%s' does not say '%s'", err.text, bad[i].words);
+    }
+    plain_fini(&plain);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_what_they_were),
+        cmocka_unit_test(containers_nest_and_share),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_place),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

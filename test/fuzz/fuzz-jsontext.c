@@ -1,0 +1,27 @@
+/* fuzz-jsontext.c - a JSON text that anybody may have written, as data and as a flight-recorder dump. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/jsontext.h"
+#include "test/fuzz/flight-feed.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(free_clean) char *text = malloc(size + 1);
+    struct err err;
+
+    if (!text)
+        return 0;
+    memcpy(text, data, size);
+    if (jsontext_read(text, size, &plain, &err) < 0)
+        return 0;
+    if (plain.root >= plain.nodes || plain.nodes > size || plain.cells > size)
+        abort();
+    flight_feed(&plain);
+    return 0;
+}

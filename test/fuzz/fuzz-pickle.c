@@ -1,0 +1,22 @@
+/* fuzz-pickle.c - a pickle that anybody may have written, as data and as a flight-recorder dump. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "read/pickle.h"
+#include "test/fuzz/flight-feed.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    struct err err;
+
+    if (pickle_read(data, size, &plain, &err) < 0)
+        return 0;
+    if (plain.root >= plain.nodes || plain.nodes > size || plain.cells > size)
+        abort(); /* memory is bounded by the input */
+    flight_feed(&plain);
+    return 0;
+}
