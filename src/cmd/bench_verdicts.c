@@ -39,7 +39,8 @@ static const struct opt options[] = {
       .type = OPT_TEXT,
       .offset = offsetof(struct settings, only),
       .arg = "FAMILY",
-      .help = "faults of one family: gpu, user-code, cpu, data or stage" },
+      .help = "faults of one family: gpu, user-code, cpu, data, stage (the set slow); input (the "
+              "set stall)" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),
@@ -138,7 +139,7 @@ static void tally_add(struct tally *tally, const struct score_result *result)
 static void board_add(struct board *board, const struct score_case *at,
                       const struct score_result *result)
 {
-    const struct score_expect *expect = score_expect(at->fault.kind->id);
+    const struct score_expect *expect = score_expect(&at->fault);
 
     if (!result->ran) {
         board->skipped++;
@@ -286,7 +287,7 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     score_case_text(at, text, sizeof(text));
     if (!result->ran)
         answer = result->why;
-    else if (score_expect(at->fault.kind->id) && !result->found)
+    else if (score_expect(&at->fault) && !result->found)
         answer = "NOT FOUND";
     else if (result->extra)
         answer = "WRONGLY NAMED";
@@ -324,7 +325,8 @@ static int bench_main(int argc, char **argv)
         return 2;
     }
     if (settings.only && !score_has_family(settings.only)) {
-        log_error("--only %s: expected gpu, user-code, cpu, data or stage", settings.only);
+        log_error("--only %s: expected gpu, user-code, cpu, data, stage or slow; input or stall",
+                  settings.only);
         return 2;
     }
     if (!cases || !results || !board || (!settings.keep && !mkdtemp(state))) {

@@ -12,6 +12,7 @@
 #include "judge/hang.h"
 #include "judge/learn.h"
 #include "judge/ledger.h"
+#include "judge/stall.h"
 
 #define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 
@@ -29,6 +30,8 @@ int court_init(struct court *court, const char *run)
         result = ledger_book_create(&court->book);
     if (result == 0)
         result = hang_create(&court->hang);
+    if (result == 0)
+        result = stall_create(&court->stall);
     if (result < 0)
         court_fini(court);
     return result;
@@ -42,6 +45,7 @@ void court_fini(struct court *court)
     program_destroy(court->program);
     ledger_book_destroy(court->book);
     hang_destroy(court->hang);
+    stall_destroy(court->stall);
     history_fini(&court->history);
     model_fini(&court->model);
     *court = (struct court){ 0 };
@@ -54,6 +58,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         court->crash_told = false;
         history_reset(&court->history);
         hang_attempt(court);
+        stall_attempt(court->stall);
         for (uint32_t i = 0; i < court->model.nodes; i++)
             court->model.node[i].level = 0; /* ranks may be elsewhere now */
     }
@@ -304,8 +309,10 @@ int court_step(struct court *court, struct whole *whole)
     result = history_judge(&court->history, &court->model);
     if (result < 0)
         return result;
+    court->whole = whole;
     for (int i = 0; judges[i]; i++)
         judges[i]->step(court);
+    court->whole = NULL;
     hang_step(court, whole);
     court->stepped = true;
     court->last_step = past->step;

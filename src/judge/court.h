@@ -34,6 +34,7 @@ struct docket {
 
 struct ledger_book; /* ledger.h */
 struct hang;        /* hang.h */
+struct stall;       /* stall.h */
 
 struct court {
     struct thresholds limits;
@@ -44,6 +45,8 @@ struct court {
     struct docket docket;
     struct ledger_book *book;
     struct hang *hang;
+    struct stall *stall;
+    const struct whole *whole; /* the newest step, while the judges look at it; else NULL */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
     int64_t mono_to_real_ns;   /* from the newest tick */

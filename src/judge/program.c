@@ -149,7 +149,7 @@ const char *program_trouble(const struct program *program)
 
 /* ---- questions ---- */
 
-static int64_t period_of(struct program *program, const int64_t *duration)
+int64_t program_period_ns(struct program *program, const int64_t *duration)
 {
     int64_t last_begin = 0;
 
@@ -168,7 +168,7 @@ int64_t program_measured_ns(const struct program *program)
 int64_t program_replayed_ns(struct program *program)
 {
     if (!program->have_replayed) {
-        program->replayed = period_of(program, program->duration);
+        program->replayed = program_period_ns(program, program->duration);
         program->have_replayed = true;
     }
     return program->replayed;
@@ -267,7 +267,8 @@ int64_t program_ideal_ns(struct program *program)
         if (!typical_fill(program))
             return program_replayed_ns(program);
         /* Where ranks are fast at different places, all at their median can be slower than that. */
-        program->ideal = MIN(period_of(program, program->typical), program_replayed_ns(program));
+        program->ideal =
+            MIN(program_period_ns(program, program->typical), program_replayed_ns(program));
         program->have_ideal = true;
     }
     return program->ideal;
@@ -306,7 +307,7 @@ int64_t program_without_ns(struct program *program, const uint8_t *flag)
             program->trial[at] = MIN(program->duration[at], program->typical[at]);
         }
     }
-    period = period_of(program, program->trial);
+    period = program_period_ns(program, program->trial);
     trial_reset(program, flag);
     return period;
 }
@@ -323,7 +324,7 @@ int64_t program_scaled_ns(struct program *program, const double *scale)
                 program->trial[at] = (int64_t)((double)program->duration[at] * scale[rank]);
         }
     }
-    return period_of(program, program->trial);
+    return program_period_ns(program, program->trial);
 }
 
 void program_costs_ns(struct program *program, int64_t *cost_ns)

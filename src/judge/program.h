@@ -34,6 +34,16 @@ int64_t program_ideal_ns(struct program *program);
 int64_t program_without_ns(struct program *program, const uint8_t *flag);
 /* Period with each rank's device spans made longer or shorter by scale[rank]. */
 int64_t program_scaled_ns(struct program *program, const double *scale);
+/* Period with each rank's time in a phase of its host's shorter by up to less_ns[rank].  `whole` is the
+ * step that was loaded, here and below.
+ */
+int64_t program_shorter_ns(struct program *program, const struct whole *whole, unsigned phase,
+                           const int64_t *less_ns);
+/* Period with each transfer as this says; it is given the rank's item and how long it really was. */
+typedef int64_t program_transfer(void *arg, const struct model_shape *shape, uint32_t rank,
+                                 uint32_t item, int64_t ns);
+int64_t program_transfers_ns(struct program *program, const struct whole *whole,
+                             program_transfer *transfer, void *arg);
 /* First-order cost of each rank's local excess over its peers, by one backward pass. */
 void program_costs_ns(struct program *program, int64_t *cost_ns);
 size_t program_ops(const struct program *program);

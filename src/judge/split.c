@@ -242,6 +242,7 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     split->cpu_ns = step->cpu_ns;
     split->delay_ns = step->run_delay_ns;
     split->throttled_ns = step->throttled_ns;
+    split->major_faults = step->major_faults;
     split->tokens = step->metric[LOCKSTEP_METRIC_TOKENS];
     split->squares = step->metric[LOCKSTEP_METRIC_LENGTH_SQUARES];
     split->has_lengths = (step->metric_set & lengths) == lengths && is_length(split->tokens) &&

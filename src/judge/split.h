@@ -21,7 +21,7 @@ struct rank_split {
         queued_ns; /* nothing runs though work is launched: overhead, or a starved driver thread */
     int64_t host_ns[LOCKSTEP_PHASE_COUNT]; /* device idle, host in this phase; 0: in none */
     int64_t tail_ns;                       /* between the step's end and the next begin */
-    int64_t cpu_ns, delay_ns, throttled_ns;
+    int64_t cpu_ns, delay_ns, throttled_ns, major_faults;
     double tokens, squares;
     bool has_lengths, present;
 };

@@ -17,6 +17,8 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double cpu_strong_least, cpu_strong_slower, cpu_stay_share;
     double imbalance_data_explained, imbalance_data_share, imbalance_stage_heavier;
     double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
+    double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
+    double input_cpu_share, stall_major_faults;
     double crash_settle, verdict_close_after, replay_fit_share;
 };
 

@@ -13,19 +13,22 @@
 #include "lab/score_parts.h"
 
 static const struct score_expect expects[] = {
-    { FAULT_GPU_SLOW, "gpu", "straggler", "gpu", SCORE_RANK, "straggler-wait" },
-    { FAULT_HOST_SLEEP, "user-code", "straggler", "user-code", SCORE_RANK, "straggler-wait" },
-    { FAULT_CPU_QUOTA, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
-    { FAULT_NEIGHBOURS, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
-    { FAULT_UNEVEN_DATA, "data", "imbalance", "data", SCORE_NOBODY, NULL },
-    { FAULT_HEAVY_STAGE, "stage", "imbalance", NULL, SCORE_STAGE, NULL },
-    { FAULT_KILL, "crash", "crash", NULL, SCORE_RANK, NULL },
+    { FAULT_GPU_SLOW, 0, "gpu", "straggler", "gpu", SCORE_RANK, "straggler-wait" },
+    { FAULT_HOST_SLEEP, 0, "user-code", "straggler", "user-code", SCORE_RANK, "straggler-wait" },
+    { FAULT_CPU_QUOTA, 0, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
+    { FAULT_NEIGHBOURS, 0, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
+    { FAULT_UNEVEN_DATA, 0, "data", "imbalance", "data", SCORE_NOBODY, NULL },
+    { FAULT_HEAVY_STAGE, 0, "stage", "imbalance", NULL, SCORE_STAGE, NULL },
+    { FAULT_KILL, 0, "crash", "crash", NULL, SCORE_RANK, NULL },
+    { FAULT_SLOW_INPUT, FAULT_RANK, "input", "straggler", "data", SCORE_RANK, NULL },
+    { FAULT_SLOW_INPUT, 0, "input", "input-stall", "data", SCORE_NOBODY, NULL },
 };
 
-const struct score_expect *score_expect(enum fault_id fault)
+const struct score_expect *score_expect(const struct fault *fault)
 {
     for (size_t i = 0; i < COUNT(expects); i++) {
-        if (expects[i].fault == fault)
+        if (expects[i].fault == fault->kind->id &&
+            (fault->set & expects[i].given) == expects[i].given)
             return &expects[i];
     }
     return NULL;
@@ -42,13 +45,38 @@ const struct score_expect *score_expect(enum fault_id fault)
 #define HOST_WORK_CPU_MS 8 /* of each rank: a scarce cpu only hurts who needs it */
 #define ONSET 20           /* the first steps are for warming up and for knowing what is typical */
 
-/* How often each fault is drawn, of ten. */
-static const struct draw {
+/* How often each fault is drawn, of ten; `given`: with these said that else mean all. */
+struct draw {
     enum fault_id fault;
-    uint32_t weight;
-} draws[] = {
-    { FAULT_GPU_SLOW, 4 },   { FAULT_HOST_SLEEP, 2 },  { FAULT_CPU_QUOTA, 1 },
-    { FAULT_NEIGHBOURS, 1 }, { FAULT_UNEVEN_DATA, 1 }, { FAULT_HEAVY_STAGE, 1 },
+    uint32_t given, weight;
+};
+static const struct draw draws_slow[] = {
+    { FAULT_GPU_SLOW, 0, 4 },   { FAULT_HOST_SLEEP, 0, 2 },  { FAULT_CPU_QUOTA, 0, 1 },
+    { FAULT_NEIGHBOURS, 0, 1 }, { FAULT_UNEVEN_DATA, 0, 1 }, { FAULT_HEAVY_STAGE, 0, 1 },
+};
+static const struct draw draws_stall[] = {
+    { FAULT_SLOW_INPUT, 0, 5 },
+    { FAULT_SLOW_INPUT, FAULT_RANK, 5 },
+};
+
+/* What no judge may speak about; those of a set are drawn in turn among its healthy runs. */
+static const enum fault_id traps_none[] = { FAULT_NONE };
+static const enum fault_id traps_stall[] = { FAULT_NONE, FAULT_EVAL, FAULT_SLOW_START,
+                                             FAULT_COMPILE };
+
+/* Families that are drawn together.  The first set is drawn unless another one, or a family of it,
+ * is asked for: each keeps its cases when others grow.
+ */
+static const struct draw_set {
+    const char *name;
+    const struct draw *draw;
+    size_t draws;
+    const enum fault_id *trap;
+    size_t traps;
+    uint32_t checkpoint_every; /* in its healthy runs */
+} sets[] = {
+    { "slow", draws_slow, COUNT(draws_slow), traps_none, COUNT(traps_none), 0 },
+    { "stall", draws_stall, COUNT(draws_stall), traps_stall, COUNT(traps_stall), 9 },
 };
 
 static const struct {
@@ -101,8 +129,10 @@ static void case_layout(struct score_case *at, struct rand *rand, enum fault_id 
     at->step_ms = MAX(STEP_MS, STEP_MS_RANK * at->ranks);
 }
 
-static void case_fault(struct score_case *at, struct rand *rand, uint32_t number, enum fault_id id)
+static void case_fault(struct score_case *at, struct rand *rand, uint32_t number,
+                       const struct draw *draw)
 {
+    enum fault_id id = draw->fault;
     static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank or stage */
     struct fault *fault = &at->fault;
 
@@ -116,6 +146,12 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     case FAULT_HOST_SLEEP:
         fault->set |= FAULT_RANK;
         fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
+        break;
+    case FAULT_SLOW_INPUT:
+        if (draw->given & FAULT_RANK) {
+            fault->set |= FAULT_RANK;
+            fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
+        }
         break;
     case FAULT_CPU_QUOTA:
     case FAULT_NEIGHBOURS:
@@ -138,38 +174,68 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     fault->set &= fault->kind->params;
 }
 
-static enum fault_id draw_fault(uint32_t number)
+static const struct draw *draw_fault(const struct draw_set *set, uint32_t number)
 {
     uint32_t at = number * 7 % 10; /* spreads the kinds evenly over any run of ten cases */
 
-    for (size_t i = 0; i < COUNT(draws); i++) {
-        if (at < draws[i].weight)
-            return draws[i].fault;
-        at -= draws[i].weight;
+    for (size_t i = 0; i < set->draws; i++) {
+        if (at < set->draw[i].weight)
+            return &set->draw[i];
+        at -= set->draw[i].weight;
     }
-    return FAULT_GPU_SLOW;
+    return &set->draw[0];
+}
+
+static const char *draw_family(const struct draw *draw)
+{
+    struct fault fault = { .kind = kind_of(draw->fault), .set = draw->given };
+
+    return score_expect(&fault)->family;
+}
+
+/* The set that is called so, or has a family that is. */
+static const struct draw_set *set_of(const char *name)
+{
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        if (strcmp(sets[i].name, name) == 0)
+            return &sets[i];
+        for (size_t k = 0; k < sets[i].draws; k++) {
+            if (strcmp(draw_family(&sets[i].draw[k]), name) == 0)
+                return &sets[i];
+        }
+    }
+    return NULL;
 }
 
 bool score_has_family(const char *family)
 {
-    for (size_t i = 0; i < COUNT(draws); i++) {
-        if (strcmp(score_expect(draws[i].fault)->family, family) == 0)
-            return true;
-    }
-    return false;
+    return set_of(family) != NULL;
 }
 
 /* It is known how many seconds were injected, and all ranks pay for each: a pipeline has slack. */
 static bool has_ledger(const struct score_case *at)
 {
-    const struct score_expect *expect = score_expect(at->fault.kind->id);
+    const struct score_expect *expect = score_expect(&at->fault);
 
     return expect && expect->bucket && at->pp == 1;
 }
 
+/* A healthy run, or one with something in it that is no fault. */
+static void case_trap(struct score_case *at, const struct draw_set *set, uint32_t number)
+{
+    const struct fault_kind *kind = kind_of(set->trap[number % set->traps]);
+
+    at->checkpoint_every = set->checkpoint_every;
+    at->fault = (struct fault){ .kind = kind,
+                                .set = kind->params & (FAULT_MS | FAULT_STEP),
+                                .step = ONSET,
+                                .ms = 4 * at->step_ms };
+}
+
 /* First the twins of those whose ledgers are compared, then layouts at random. */
-static uint32_t draw_healthy(uint64_t seed, uint32_t healthy, struct rand *rand,
-                             struct score_case *cases, uint32_t faults, uint32_t room)
+static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t healthy,
+                             struct rand *rand, struct score_case *cases, uint32_t faults,
+                             uint32_t room)
 {
     uint32_t count = 0, twin = 0;
 
@@ -187,7 +253,7 @@ static uint32_t draw_healthy(uint64_t seed, uint32_t healthy, struct rand *rand,
             };
             case_layout(at, rand, FAULT_NONE);
         }
-        at->fault = (struct fault){ .kind = kind_of(FAULT_NONE) };
+        case_trap(at, set, count);
     }
     return count;
 }
@@ -195,21 +261,21 @@ static uint32_t draw_healthy(uint64_t seed, uint32_t healthy, struct rand *rand,
 uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
                     struct score_case *ret, uint32_t room)
 {
+    const struct draw_set *set = only ? set_of(only) : &sets[0];
     struct rand rand = { seed };
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < faults && count < room; i++) {
         struct score_case *at = &ret[count];
-        enum fault_id id = draw_fault(i);
-        const struct score_expect *expect = score_expect(id);
+        const struct draw *draw = draw_fault(set, i);
 
         *at = (struct score_case){ .seed = seed * 1000 + i, .twin = SCORE_NO_TWIN };
-        case_layout(at, &rand, id);
-        case_fault(at, &rand, i / 3 + i, id);
-        if (!only || strcmp(only, expect->family) == 0)
+        case_layout(at, &rand, draw->fault);
+        case_fault(at, &rand, i / 3 + i, draw);
+        if (!only || strcmp(only, set->name) == 0 || strcmp(only, draw_family(draw)) == 0)
             count++;
     }
-    return count + draw_healthy(seed, healthy, &rand, ret, count, room);
+    return count + draw_healthy(set, seed, healthy, &rand, ret, count, room);
 }
 
 void score_case_text(const struct score_case *at, char *out, size_t room)
@@ -337,7 +403,7 @@ static double ledger_total(struct json_object *answer)
 static void compare(const struct score_case *at, struct json_object *answer,
                     struct score_result *result)
 {
-    const struct score_expect *expect = score_expect(at->fault.kind->id);
+    const struct score_expect *expect = score_expect(&at->fault);
     struct score_truth truth = { 0 };
     bool flag[SCORE_RANKS] = { 0 };
     struct json_object *verdicts;

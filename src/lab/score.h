@@ -22,14 +22,15 @@ enum score_who { /* whom the verdict must name */
 
 struct score_expect {
     enum fault_id fault;
+    uint32_t given;           /* enum fault_param: only where these were said */
     const char *family;       /* name in the report */
     const char *kind, *layer; /* layer NULL: any */
     enum score_who who;
     const char *bucket; /* where the ledger must have the injected seconds; NULL: not compared */
 };
 
-const struct score_expect *score_expect(enum fault_id fault); /* NULL: nothing must be said */
-bool score_has_family(const char *family);                    /* one that is drawn */
+const struct score_expect *score_expect(const struct fault *fault); /* NULL: nothing must be said */
+bool score_has_family(const char *family); /* one that is drawn, or the name of a set of them */
 
 #define SCORE_RANKS 64
 
@@ -38,6 +39,7 @@ struct score_case {
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;
+    uint32_t checkpoint_every; /* 0: never */
     double step_ms, host_work_ms;
     /* Of a healthy run: the case with a fault that is the same but for that, jitter included, so that
      * their ledgers can be compared; SCORE_NO_TWIN: none.

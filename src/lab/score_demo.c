@@ -19,11 +19,10 @@
 
 static void demo_exec(const struct score_case *at, const char *state, int out)
 {
-    char ranks[24], nodes[24], steps[32], work[40], length[40], seed[32], layout[64],
+    char ranks[24], nodes[24], steps[32], work[40], length[40], seed[32], layout[64], saves[32],
         fault[FAULT_TEXT] = "none";
-    const char *argv[] = { "lockstep", "demo", "--json", work,       length, ranks,
-                           nodes,      steps,  seed,     "--layout", layout, "--checkpoint-every=0",
-                           "--fault",  fault,  NULL };
+    const char *argv[] = { "lockstep", "demo",     "--json", work,  length,    ranks, nodes, steps,
+                           seed,       "--layout", layout,   saves, "--fault", fault, NULL };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     snprintf(ranks, sizeof(ranks), "--ranks=%u", at->ranks);
@@ -32,6 +31,7 @@ static void demo_exec(const struct score_case *at, const char *state, int out)
     snprintf(seed, sizeof(seed), "--seed=%llu", (unsigned long long)at->seed);
     snprintf(work, sizeof(work), "--host-work-ms=%g", at->host_work_ms);
     snprintf(length, sizeof(length), "--step-ms=%g", at->step_ms);
+    snprintf(saves, sizeof(saves), "--checkpoint-every=%u", at->checkpoint_every);
     snprintf(layout, sizeof(layout), "tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);

@@ -1,0 +1,58 @@
+/* stall.c - what the devices of a job wait for when no rank holds up the others. */
+#include "judge/stall.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "judge/median.h"
+#include "judge/stall_parts.h"
+
+int stall_create(struct stall **ret)
+{
+    struct stall *stall = calloc(1, sizeof(*stall));
+
+    if (!stall)
+        return -ENOMEM;
+    stall->input.base_ms = -1;
+    *ret = stall;
+    return 0;
+}
+
+void stall_destroy(struct stall *stall)
+{
+    if (!stall)
+        return;
+    stall_input_fini(&stall->input);
+    free(stall);
+}
+
+void stall_attempt(struct stall *stall)
+{
+    stall->input.count = 0;
+    stall->input.base_ms = -1;
+}
+
+int64_t stall_starved_ns(const struct rank_split *split)
+{
+    return split->delay_ns + split->throttled_ns;
+}
+
+double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part)
+{
+    uint32_t world = court->model.world, stride = world / 257 + 1, used = 0;
+    double value[257];
+
+    for (uint32_t rank = 0; rank < world && used < COUNT(value); rank += stride) {
+        if (history_back(&court->history, 0)->split[rank].present)
+            value[used++] = history_part_ms(&court->history, rank, steps, part);
+    }
+    return median_f64(value, used);
+}
+
+static void stall_step(struct court *court)
+{
+    stall_input_step(court);
+}
+
+const struct judge judge_stall = { .name = "stall", .step = stall_step };
