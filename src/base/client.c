@@ -188,8 +188,8 @@ void client_close(struct client *client)
 static int call_headers(struct call *call, const struct token *token)
 {
     char line[TOKEN_SIZE + 40];
-    const char *const fixed[] = { "Content-Type: application/octet-stream",
-                                  "Expect:", "Lockstep-Version: " LOCKSTEP_VERSION };
+    static const char version[] = "Lockstep-Version: " LOCKSTEP_VERSION;
+    const char *const fixed[] = { "Content-Type: application/octet-stream", "Expect:", version };
     struct curl_slist *grown;
 
     for (size_t i = 0; i < COUNT(fixed); i++) {
