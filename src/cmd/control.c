@@ -1,10 +1,13 @@
 /* control.c - `lockstep control`: the controller of one run, or of a site. */
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/log.h"
+#include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "cmd/settings.h"
+#include "control/reindex.h"
 #include "control/server.h"
 #include "control/site.h"
 #include "core/time.h"
@@ -13,6 +16,7 @@ struct control_settings {
     const char *run_dir;
     int64_t tick_ns;
     struct site_settings site;
+    bool reindex;
 };
 
 static const struct opt control_opts[] = {
@@ -31,6 +35,8 @@ static const struct opt control_opts[] = {
       "the site's certificate in PEM; default one made on first use", NULL, false },
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
+    { "reindex", 0, OPT_FLAG, offsetof(struct control_settings, reindex), NULL,
+      "make the index and the matrices anew from the logs, and exit", NULL, false },
     { .name = NULL },
 };
 
@@ -44,6 +50,32 @@ static int run_site(const struct control_settings *settings)
     log_error("%s", err.text);
     return result == -EINVAL || result == -EBUSY || result == -EADDRINUSE || result == -EACCES ? 2
                                                                                                : 1;
+}
+
+static int run_reindex(const struct control_settings *settings)
+{
+    struct reindex_counts counts;
+    struct path state;
+    struct err err = { "" };
+    int result = 0;
+
+    if (settings->run_dir) {
+        result = reindex_run(settings->run_dir, &counts, &err);
+    } else {
+        if (settings->site.state)
+            snprintf(state.text, sizeof(state.text), "%s", settings->site.state);
+        else
+            result = paths_state(&state, &err);
+        if (result == 0)
+            result = reindex_state(state.text, &counts, &err);
+    }
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -ENOENT || result == -ENOTDIR ? 2 : 1;
+    }
+    printf("%llu runs, %llu frames, %llu steps\n", (unsigned long long)counts.runs,
+           (unsigned long long)counts.frames, (unsigned long long)counts.steps);
+    return 0;
 }
 
 static int control_run(int argc, char **argv)
@@ -69,6 +101,8 @@ static int control_run(int argc, char **argv)
         log_error("%s", err.text);
         return 2;
     }
+    if (settings.reindex)
+        return run_reindex(&settings);
     if (!settings.run_dir)
         return run_site(&settings);
     result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,

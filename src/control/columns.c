@@ -13,7 +13,7 @@
 
 struct waiting {
     struct column column;
-    uint64_t offset; /* of its first frame */
+    struct log_mark at; /* of its first frame */
 };
 
 struct columns {
@@ -89,11 +89,15 @@ void columns_done(const struct columns *columns, uint32_t *attempt, uint64_t *st
     *steps_done = columns->done;
 }
 
-uint64_t columns_position(const struct columns *columns, uint64_t offset)
+struct log_mark columns_position(const struct columns *columns, const struct log_mark *at)
 {
-    for (uint32_t i = 0; i < columns->count; i++)
-        offset = MIN(offset, columns->waiting[i].offset);
-    return offset;
+    struct log_mark first = *at;
+
+    for (uint32_t i = 0; i < columns->count; i++) {
+        if (columns->waiting[i].at.offset < first.offset)
+            first = columns->waiting[i].at;
+    }
+    return first;
 }
 
 static int compare_ns(const void *a, const void *b)
@@ -170,13 +174,12 @@ int columns_world(struct columns *columns, uint32_t ranks)
 }
 
 static int waiting_init(struct waiting *waiting, const struct columns *columns, uint64_t step,
-                        uint64_t offset)
+                        const struct log_mark *at)
 {
     struct column *column = &waiting->column;
 
     *waiting = (struct waiting){
-        .offset = offset,
-        .column = { .attempt = columns->attempt, .step = step, .ranks = columns->ranks }
+        .at = *at, .column = { .attempt = columns->attempt, .step = step, .ranks = columns->ranks }
     };
     column->local_ns = malloc(columns->ranks * sizeof(*column->local_ns));
     column->shape = calloc(columns->ranks, sizeof(*column->shape));
@@ -190,7 +193,7 @@ static int waiting_init(struct waiting *waiting, const struct columns *columns, 
 }
 
 /* The column of a step, made where it belongs.  1 with *ret set; 0: too late for it; -errno. */
-static int waiting_get(struct columns *columns, uint64_t step, uint64_t offset,
+static int waiting_get(struct columns *columns, uint64_t step, const struct log_mark *mark,
                        struct waiting **ret)
 {
     uint32_t at = columns->count;
@@ -214,7 +217,7 @@ static int waiting_get(struct columns *columns, uint64_t step, uint64_t offset,
     }
     memmove(columns->waiting + at + 1, columns->waiting + at,
             (columns->count - at) * sizeof(*columns->waiting));
-    result = waiting_init(&columns->waiting[at], columns, step, offset);
+    result = waiting_init(&columns->waiting[at], columns, step, mark);
     if (result < 0) {
         memmove(columns->waiting + at, columns->waiting + at + 1,
                 (columns->count - at) * sizeof(*columns->waiting));
@@ -242,7 +245,7 @@ static bool first_is_ready(const struct columns *columns)
 }
 
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
-                 int64_t real_ns, uint64_t offset)
+                 int64_t real_ns, const struct log_mark *at)
 {
     struct waiting *waiting;
     struct column *column;
@@ -261,7 +264,7 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
         columns->attempt = step->attempt;
         columns->done = 0;
     }
-    result = waiting_get(columns, step->step, offset, &waiting);
+    result = waiting_get(columns, step->step, at, &waiting);
     if (result <= 0)
         return result;
     column = &waiting->column;

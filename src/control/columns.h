@@ -34,6 +34,10 @@ int64_t column_local_ns(const struct fact_step *step, const struct fact_shape *s
 
 typedef int column_call(void *arg, const struct column *column); /* 0, or -errno: stop */
 
+struct log_mark { /* a place in a log, and what was counted up to it */
+    uint64_t offset, frames, damaged;
+};
+
 struct columns;
 int columns_create(column_call *call, void *arg, struct columns **ret);
 void columns_destroy(struct columns *columns); /* NULL is fine */
@@ -41,13 +45,13 @@ void columns_destroy(struct columns *columns); /* NULL is fine */
 void columns_resume(struct columns *columns, uint32_t attempt, uint64_t steps_done);
 int columns_world(struct columns *columns, uint32_t ranks); /* it only grows.  -E2BIG */
 
-/* `offset`: where its frame begins in the log.  `real_ns`: when it began, 0: unknown. */
+/* `at`: where its frame begins in the log.  `real_ns`: when it began, 0: unknown. */
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
-                 int64_t real_ns, uint64_t offset);
+                 int64_t real_ns, const struct log_mark *at);
 int columns_flush(struct columns *columns); /* nothing more will come: gives out all */
 
-/* From where a later reader must begin, if this one has read up to `offset`. */
-uint64_t columns_position(const struct columns *columns, uint64_t offset);
+/* From where a later reader must begin, if this one has read up to `at`. */
+struct log_mark columns_position(const struct columns *columns, const struct log_mark *at);
 void columns_done(const struct columns *columns, uint32_t *attempt, uint64_t *steps_done);
 
 #endif

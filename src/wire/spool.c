@@ -144,6 +144,12 @@ int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
     }
 }
 
+void spool_reader_seek(struct spool_reader *reader, uint64_t offset)
+{
+    reader->bytes.size = reader->at = 0;
+    reader->base = offset;
+}
+
 uint64_t spool_reader_damaged(const struct spool_reader *reader)
 {
     return reader->damaged;

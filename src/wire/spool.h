@@ -40,6 +40,8 @@ void spool_reader_close(struct spool_reader *reader);
  * -errno.  Damaged bytes are skipped and counted; a torn tail may still be completed.
  */
 int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err);
+/* Goes on reading from there: the beginning of a frame, or damage up to the next one. */
+void spool_reader_seek(struct spool_reader *reader, uint64_t offset);
 uint64_t spool_reader_damaged(const struct spool_reader *reader); /* bytes skipped so far */
 uint64_t spool_reader_offset(const struct spool_reader *reader);  /* where the next frame begins */
 

@@ -1,0 +1,262 @@
+/* index_fill.c - follows the log of a run: from where the index says to its end, in transactions. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "control/index_parts.h"
+#include "control/rundir.h"
+#include "control/spools.h"
+#include "core/clean.h"
+#include "core/hash.h"
+#include "core/time.h"
+
+#define RANKS_NS (5 * NS_PER_S) /* states of ranks are written so often */
+
+void follower_close(struct follower *follower)
+{
+    if (!follower)
+        return;
+    spool_reader_close(follower->reader);
+    columns_destroy(follower->columns);
+    matrix_writer_close(follower->matrix);
+    for (size_t i = 0; i < follower->shape_count; i++)
+        fact_shape_fini(&follower->shapes[i]);
+    free(follower->shapes);
+    free(follower->rank);
+    map_fini(&follower->shape);
+    map_fini(&follower->clock);
+    free(follower);
+}
+
+static void follower_clean(struct follower **follower)
+{
+    follower_close(*follower);
+}
+
+/* The first frame tells one log from another that took its place. */
+static int log_identify(const char *path, uint64_t *ret, struct err *err)
+{
+    struct spool_reader *reader;
+    struct frame frame;
+    int result = spool_reader_open(path, &reader, err);
+
+    if (result < 0)
+        return result;
+    result = spool_next(reader, &frame, err);
+    *ret = 0;
+    if (result == 1)
+        *ret =
+            hash64_u64(hash64_u64(hash64_u64(frame.type, frame.sender), frame.boot), frame.number);
+    spool_reader_close(reader);
+    return result;
+}
+
+/* ---- the matrix ---- */
+
+static void matrix_trouble(struct follower *follower, const struct err *err)
+{
+    if (!follower->matrix_told)
+        log_error("%s; there will be no matrix of run %s", err->text, follower->run);
+    follower->matrix_told = true;
+}
+
+/* Opened when the first column comes: only then is it known how many ranks there are. */
+static int matrix_begin(struct follower *follower, uint32_t ranks)
+{
+    struct err err = { "" };
+    int result;
+
+    if (follower->matrix || follower->matrix_told)
+        return 0;
+    result = matrix_writer_open(follower->matrix_path.text, ranks, &follower->matrix, &err);
+    if (result == -EUCLEAN && follower->row.steps == 0) {
+        unlink(follower->matrix_path.text);
+        result = matrix_writer_open(follower->matrix_path.text, ranks, &follower->matrix, &err);
+    }
+    if (result == -EUCLEAN ||
+        (result == 0 && matrix_writer_columns(follower->matrix) < follower->row.steps)) {
+        follower->matrix_behind = true; /* made anew from the log's beginning, with the rows */
+        return -ESTALE;
+    }
+    if (result < 0)
+        matrix_trouble(follower, &err);
+    return 0;
+}
+
+static int matrix_put(struct follower *follower, const struct column *column)
+{
+    struct matrix_column at = { .step = column->step,
+                                .attempt = column->attempt,
+                                .median_ns = column->median_ns };
+    CLEAN(free_clean) int64_t *excess = NULL;
+    struct err err = { "" };
+    int result = matrix_begin(follower, column->ranks);
+
+    /* What an earlier life wrote beyond what it committed is the same as what comes now. */
+    if (result < 0 || !follower->matrix ||
+        matrix_writer_columns(follower->matrix) > follower->row.steps)
+        return result;
+    excess = malloc(column->ranks * sizeof(*excess));
+    if (!excess)
+        return -ENOMEM;
+    for (uint32_t rank = 0; rank < column->ranks; rank++)
+        excess[rank] =
+            column->local_ns[rank] < 0 ? INT64_MIN : column->local_ns[rank] - column->median_ns;
+    if (matrix_append(follower->matrix, &at, excess, &err) < 0) {
+        matrix_trouble(follower, &err);
+        matrix_writer_close(TAKE(follower->matrix));
+    }
+    return 0;
+}
+
+int follower_column(void *arg, const struct column *column)
+{
+    struct follower *follower = arg;
+    int result = matrix_put(follower, column);
+
+    if (result < 0)
+        return result;
+    result = index_execute(
+        follower->index, follower->err,
+        "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiiiiiii",
+        follower->id, (int64_t)follower->row.steps, (int64_t)column->attempt, (int64_t)column->step,
+        (int64_t)column->have, column->begin_real_ns, column->duration_ns, column->median_ns,
+        column->excess_ns, (int64_t)column->worst, (int64_t)column->shape[column->worst]);
+    if (result == 0)
+        follower->row.steps++;
+    return result;
+}
+
+/* ---- the log ---- */
+
+static int follower_start(struct follower *follower, const char *run_dir, struct err *err)
+{
+    struct rundir dir;
+    int result = rundir_open(&dir, run_dir, err);
+
+    if (result < 0)
+        return result;
+    snprintf(follower->run, sizeof(follower->run), "%s", dir.run);
+    follower->log = dir.log;
+    follower->self = control_sender();
+    result = path_join(&follower->matrix_path, dir.path.text, "matrix.lsm", err);
+    if (result == 0)
+        result = columns_create(follower_column, follower, &follower->columns);
+    if (result == 0)
+        result = log_identify(follower->log.text, &follower->log_id, err);
+    return result;
+}
+
+/* Its rows are of another log, or of one that was longer: they go. */
+static bool follower_is_stale(const struct follower *follower, uint64_t log_id)
+{
+    struct stat st;
+
+    if (follower->row.log_bytes == 0)
+        return false;
+    return log_id != follower->log_id || stat(follower->log.text, &st) < 0 ||
+           (uint64_t)st.st_size < follower->row.log_bytes;
+}
+
+int follower_open(struct index *index, const char *run_dir, struct follower **ret, struct err *err)
+{
+    CLEAN(follower_clean) struct follower *follower = calloc(1, sizeof(*follower));
+    uint64_t log_id;
+    int result;
+
+    if (!follower)
+        return -ENOMEM;
+    follower->index = index;
+    result = follower_start(follower, run_dir, err);
+    if (result < 0)
+        return result;
+    if (result == 0) /* empty, or without a whole frame */
+        return err_set(err, -ENOENT, "%s: nothing in it yet", follower->log.text);
+    log_id = follower->log_id;
+    result = follower_load(follower, err);
+    if (result == 0 && follower_is_stale(follower, log_id)) {
+        result = index_forget(index, follower->run, err);
+        if (result == 0)
+            return follower_open(index, run_dir, ret, err); /* once: there are no rows any more */
+    }
+    if (result == 0)
+        result = spool_reader_open(follower->log.text, &follower->reader, err);
+    if (result < 0)
+        return result;
+    follower->log_id = log_id;
+    spool_reader_seek(follower->reader, follower->start.offset);
+    follower->row.frames = follower->start.frames;
+    *ret = TAKE(follower);
+    return 0;
+}
+
+static int64_t follower_frames(struct follower *follower, size_t frames_max, struct err *err)
+{
+    struct frame frame;
+    int64_t count = 0;
+    int result = 0;
+
+    while ((size_t)count < frames_max &&
+           (result = spool_next(follower->reader, &frame, err)) == 1) {
+        follower->frame_at = (struct log_mark){
+            .offset =
+                spool_reader_offset(follower->reader) - FRAME_HEADER_BYTES - frame.payload_bytes,
+            .frames = follower->row.frames,
+            .damaged = follower->start.damaged + spool_reader_damaged(follower->reader),
+        };
+        result = follower_frame(follower, &frame, err);
+        if (result < 0)
+            return result;
+        follower->row.frames++;
+        follower->row.log_bytes = spool_reader_offset(follower->reader);
+        follower->row.damaged_bytes = follower->frame_at.damaged;
+        count++;
+    }
+    return result < 0 ? result : count;
+}
+
+/* Rows and place change together, or not at all. */
+int64_t follower_read(struct follower *follower, size_t frames_max, struct err *err)
+{
+    struct index *index = follower->index;
+    int64_t count, now_ns = time_mono_ns();
+    int result = index_execute(index, err, "BEGIN IMMEDIATE", "");
+
+    if (result < 0)
+        return result;
+    follower->err = err;
+    count = follower_frames(follower, frames_max, err);
+    result = (int)MIN(count, 0);
+    if (result == 0 && follower->matrix) {
+        struct err trouble = { "" };
+
+        if (matrix_flush(follower->matrix, &trouble) < 0) {
+            matrix_trouble(follower, &trouble);
+            matrix_writer_close(TAKE(follower->matrix));
+        }
+    }
+    if (result == 0)
+        result = follower_write(follower,
+                                count == 0 || follower->row.closed || follower->urgent ||
+                                    now_ns - follower->ranks_written_ns >= RANKS_NS,
+                                err);
+    if (result == 0)
+        result = index_execute(index, err, "COMMIT", "");
+    if (result < 0) {
+        bool behind = follower->matrix_behind;
+
+        index_execute(index, NULL, "ROLLBACK", "");
+        if (behind && index_execute(index, NULL, "BEGIN IMMEDIATE", "") == 0) {
+            /* The file goes with the rows, and both are made anew from the beginning of the log. */
+            unlink(follower->matrix_path.text);
+            follower_forget(index, follower->run, NULL);
+            index_execute(index, NULL, "COMMIT", "");
+            return err_set(err, -EAGAIN, "the matrix of run %s is made anew", follower->run);
+        }
+        return result;
+    }
+    return count;
+}

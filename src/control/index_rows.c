@@ -1,0 +1,399 @@
+/* index_rows.c - what each frame changes in the index.
+ *
+ * Everything here may happen twice: a life that begins again reads some frames once more.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/index_parts.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define SHAPES_MAX 65536
+
+struct rank_state *follower_rank(struct follower *follower, uint32_t rank)
+{
+    if (rank >= COLUMN_RANKS_MAX)
+        return NULL;
+    if (rank >= follower->ranks) {
+        uint32_t room = MAX(rank + 1, follower->ranks * 2);
+        struct rank_state *grown = realloc(follower->rank, room * sizeof(*grown));
+
+        if (!grown)
+            return NULL;
+        memset(grown + follower->ranks, 0, (room - follower->ranks) * sizeof(*grown));
+        follower->rank = grown;
+        follower->ranks = room;
+    }
+    follower->rank[rank].row.rank = rank;
+    return &follower->rank[rank];
+}
+
+static int64_t real_of(const struct follower *follower, const struct frame *frame, int64_t mono_ns)
+{
+    const uint64_t *clock = map_get(&follower->clock, frame->sender);
+    int64_t offset_ns = clock ? (int64_t)*clock : follower->clock_ns;
+
+    return offset_ns ? mono_ns + offset_ns : 0;
+}
+
+static int take_hello(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    struct fact_hello fact;
+    uint64_t *clock;
+
+    if (fact_hello_get(in, &fact) < 0)
+        return 0;
+    clock = map_put(&follower->clock, frame->sender, 0);
+    if (!clock)
+        return -ENOMEM;
+    *clock = (uint64_t)(fact.real_ns - fact.mono_ns);
+    if (fact.kind != SENDER_AGENT)
+        return 0;
+    return index_execute(follower->index, follower->err,
+                         "INSERT INTO node (run, node, version, hello_real, sender, clock)"
+                         " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run, node) DO UPDATE SET"
+                         " version = excluded.version, hello_real = excluded.hello_real,"
+                         " sender = excluded.sender, clock = excluded.clock",
+                         "ittiii", follower->id, fact.node, fact.version, fact.real_ns,
+                         (int64_t)frame->sender, (int64_t)*clock);
+}
+
+static int take_ring(struct follower *follower, struct cut in)
+{
+    struct fact_ring fact;
+    struct rank_state *state;
+
+    if (fact_ring_get(in, &fact) < 0 || fact.rank >= COLUMN_RANKS_MAX ||
+        fact.world > COLUMN_RANKS_MAX)
+        return 0;
+    state = follower_rank(follower, fact.rank);
+    if (!state)
+        return -ENOMEM;
+    follower->row.ranks = MAX(follower->row.ranks, MAX(fact.world, fact.rank + 1));
+    if (fact.attempt >= state->row.attempt) {
+        bool newer = fact.attempt > state->row.attempt;
+
+        state->row.attempt = fact.attempt;
+        state->row.ring = fact.ring;
+        state->row.pid = fact.pid;
+        memcpy(state->row.node, fact.node, sizeof(fact.node));
+        state->row.has_layout = fact.has_layout;
+        memcpy(state->row.layout, fact.layout, sizeof(fact.layout));
+        if (newer) {
+            state->row.ended = state->row.told = false;
+            state->row.end_text[0] = '\0';
+        }
+        state->dirty = follower->urgent = true;
+    }
+    return columns_world(follower->columns, follower->row.ranks);
+}
+
+int follower_shape(struct follower *follower, struct fact_shape *shape)
+{
+    uint64_t *at;
+
+    if (follower->shape_count == SHAPES_MAX)
+        return 0;
+    if (follower->shape_count == follower->shape_room) {
+        size_t room = follower->shape_room ? follower->shape_room * 2 : 16;
+        struct fact_shape *grown = realloc(follower->shapes, room * sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        follower->shapes = grown;
+        follower->shape_room = room;
+    }
+    at = map_put(&follower->shape, shape->hash, follower->shape_count);
+    if (!at)
+        return -ENOMEM;
+    if (*at == follower->shape_count) {
+        follower->shapes[follower->shape_count++] = *shape;
+        shape->item = NULL; /* given away */
+    }
+    return 0;
+}
+
+static int take_shape(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
+    uint64_t hash;
+    uint32_t items;
+    int result;
+
+    if (fact_shape_get(in, &shape) < 0)
+        return 0;
+    hash = shape.hash;
+    items = shape.count;
+    result = index_execute(follower->index, follower->err,
+                           "INSERT OR IGNORE INTO shape (run, hash, class, items, payload)"
+                           " VALUES (?, ?, ?, ?, ?)",
+                           "iiiib", follower->id, (int64_t)hash, (int64_t)shape.class,
+                           (int64_t)items, frame->payload, frame->payload_bytes);
+    return result < 0 ? result : follower_shape(follower, &shape);
+}
+
+static int take_step(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    const uint64_t *at = map_get(&follower->shape, fact_step_shape(in));
+    CLEAN(fact_step_fini) struct fact_step step = { 0 };
+    struct rank_state *state;
+
+    if (!at || fact_step_get(in, &follower->shapes[*at], &step) < 0 ||
+        step.rank >= COLUMN_RANKS_MAX)
+        return 0;
+    state = follower_rank(follower, step.rank);
+    if (!state)
+        return -ENOMEM;
+    follower->row.ranks = MAX(follower->row.ranks, step.rank + 1);
+    state->row.step = step.step;
+    state->dirty = true;
+    return columns_step(follower->columns, &step, column_local_ns(&step, &follower->shapes[*at]),
+                        real_of(follower, frame, step.begin_ns), &follower->frame_at);
+}
+
+static int take_beat(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    struct fact_beat fact;
+    struct rank_state *state;
+
+    if (fact_beat_get(in, &fact) < 0 || fact.rank >= COLUMN_RANKS_MAX)
+        return 0;
+    state = follower_rank(follower, fact.rank);
+    if (!state)
+        return -ENOMEM;
+    state->row.beat_real_ns = real_of(follower, frame, fact.mono_ns);
+    state->row.state = fact.state;
+    state->row.phase = fact.phase;
+    state->row.step = fact.step;
+    state->dirty = true;
+    return 0;
+}
+
+static int take_exit(struct follower *follower, struct cut in)
+{
+    struct fact_exit fact;
+    struct rank_state *state;
+
+    if (fact_exit_get(in, &fact) < 0 || fact.rank >= COLUMN_RANKS_MAX)
+        return 0;
+    state = follower_rank(follower, fact.rank);
+    if (!state)
+        return -ENOMEM;
+    if (fact.attempt < state->row.attempt)
+        return 0;
+    state->row.attempt = fact.attempt;
+    state->row.ended = true;
+    state->row.told = fact.told;
+    state->row.status = fact.status;
+    memcpy(state->row.end_text, fact.text, sizeof(fact.text));
+    state->dirty = follower->urgent = true;
+    return 0;
+}
+
+static void take_run(struct follower *follower, struct cut in)
+{
+    struct index_run *row = &follower->row;
+    struct fact_run fact;
+
+    if (fact_run_get(in, &fact) < 0 || fact.ranks > COLUMN_RANKS_MAX)
+        return;
+    row->ranks = MAX(row->ranks, fact.ranks);
+    if (fact.event == RUN_BEGIN) {
+        row->begin_real_ns = fact.real_ns;
+        memcpy(row->command, fact.text, sizeof(fact.text));
+    }
+    if (fact.event == RUN_ATTEMPT_BEGIN && fact.attempt < UINT32_MAX)
+        row->attempts = MAX(row->attempts, fact.attempt + 1);
+    row->ended = fact.event == RUN_END;
+    if (row->ended) {
+        row->end_real_ns = fact.real_ns;
+        row->status = fact.status;
+    }
+}
+
+static int verdict_names(struct follower *follower, const struct verdict *verdict)
+{
+    struct index *index = follower->index;
+    int result =
+        index_execute(index, follower->err, "DELETE FROM verdict_rank WHERE run = ? AND id = ?",
+                      "it", follower->id, verdict->id);
+
+    if (result == 0)
+        result =
+            index_execute(index, follower->err, "DELETE FROM verdict_node WHERE run = ? AND id = ?",
+                          "it", follower->id, verdict->id);
+    for (uint32_t i = 0; result == 0 && i < MIN(verdict->rank_count, VERDICT_RANKS); i++)
+        result = index_execute(index, follower->err,
+                               "INSERT OR IGNORE INTO verdict_rank VALUES (?, ?, ?)", "iti",
+                               follower->id, verdict->id, (int64_t)verdict->rank[i]);
+    for (uint32_t i = 0; result == 0 && i < MIN(verdict->node_count, VERDICT_NODES); i++)
+        result = index_execute(index, follower->err,
+                               "INSERT OR IGNORE INTO verdict_node VALUES (?, ?, ?)", "itt",
+                               follower->id, verdict->id, verdict->node[i]);
+    return result;
+}
+
+static int take_verdict(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    struct verdict verdict;
+    int result;
+
+    if (verdict_get(in, &verdict) < 0)
+        return 0;
+    result =
+        index_execute(follower->index, follower->err,
+                      "INSERT OR REPLACE INTO verdict (run, id, kind, layer, since_step,"
+                      " since_real, open, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                      "itiiiiib", follower->id, verdict.id, (int64_t)verdict.kind,
+                      (int64_t)verdict.layer, (int64_t)verdict.since_step, verdict.since_real_ns,
+                      (int64_t)(verdict.until_real_ns == 0), frame->payload, frame->payload_bytes);
+    return result < 0 ? result : verdict_names(follower, &verdict);
+}
+
+static int take_ledger(struct follower *follower, const struct frame *frame, struct cut in,
+                       int64_t real_ns)
+{
+    if (ledger_get(in, &follower->row.ledger) < 0)
+        return 0;
+    follower->row.has_ledger = true;
+    return index_execute(follower->index, follower->err,
+                         "INSERT OR IGNORE INTO ledger (run, real, at, payload)"
+                         " VALUES (?, ?, ?, ?)",
+                         "iiib", follower->id, real_ns, (int64_t)follower->frame_at.offset,
+                         frame->payload, frame->payload_bytes);
+}
+
+/* The controller's own frames. */
+static int own_frame(struct follower *follower, const struct frame *frame, struct cut in)
+{
+    struct fact_tick tick;
+
+    switch (frame->type) {
+    case FRAME_TICK:
+        if (fact_tick_get(in, &tick) < 0)
+            return 0;
+        follower->clock_ns = tick.real_ns - tick.mono_ns;
+        follower->tick_real_ns = tick.real_ns;
+        follower->row.closed = tick.flags & TICK_LAST;
+        return follower->row.closed ? columns_flush(follower->columns) : 0;
+    case FRAME_VERDICT:
+        return take_verdict(follower, frame, in);
+    case FRAME_LEDGER:
+        return take_ledger(follower, frame, in, follower->tick_real_ns);
+    default:
+        return 0;
+    }
+}
+
+int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+
+    follower->err = err;
+    if (frame->version != FRAME_VERSION)
+        return 0;
+    if (frame->sender == follower->self)
+        return own_frame(follower, frame, in);
+    follower->row.closed = false;
+    switch (frame->type) {
+    case FRAME_HELLO:
+        return take_hello(follower, frame, in);
+    case FRAME_RING:
+        return take_ring(follower, in);
+    case FRAME_SHAPE:
+        return take_shape(follower, frame, in);
+    case FRAME_STEP:
+        return take_step(follower, frame, in);
+    case FRAME_BEAT:
+        return take_beat(follower, frame, in);
+    case FRAME_EXIT:
+        return take_exit(follower, in);
+    case FRAME_RUN:
+        take_run(follower, in);
+        return columns_world(follower->columns, follower->row.ranks);
+    default:
+        return 0;
+    }
+}
+
+/* ---- a life's state, written and read ---- */
+
+static int write_rank(struct follower *follower, struct rank_state *state, struct err *err)
+{
+    const struct index_rank *row = &state->row;
+
+    state->dirty = false;
+    return index_execute(
+        follower->index, err,
+        "INSERT OR REPLACE INTO rank VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "iiiiitbiiiiiiit", follower->id, (int64_t)row->rank, (int64_t)row->attempt,
+        (int64_t)row->ring, (int64_t)row->pid, row->node, row->layout,
+        row->has_layout ? sizeof(row->layout) : (size_t)0, (int64_t)row->step, row->beat_real_ns,
+        (int64_t)row->state, (int64_t)row->phase, (int64_t)row->ended, (int64_t)row->told,
+        (int64_t)row->status, row->end_text);
+}
+
+int follower_write(struct follower *follower, bool ranks, struct err *err)
+{
+    const struct index_run *row = &follower->row;
+    struct log_mark at = { row->log_bytes, row->frames, row->damaged_bytes };
+    struct log_mark mark = columns_position(follower->columns, &at);
+    CLEAN(buf_fini) struct buf ledger = { 0 };
+    uint32_t attempt;
+    uint64_t done;
+    int result = 0;
+
+    for (uint32_t rank = 0; ranks && result == 0 && rank < follower->ranks; rank++) {
+        if (follower->rank[rank].dirty)
+            result = write_rank(follower, &follower->rank[rank], err);
+    }
+    if (result < 0)
+        return result;
+    if (ranks) {
+        follower->ranks_written_ns = time_mono_ns();
+        follower->urgent = false;
+    }
+    columns_done(follower->columns, &attempt, &done);
+    if (row->has_ledger)
+        ledger_put(&ledger, &row->ledger);
+    result = index_execute(
+        follower->index, err,
+        "UPDATE run SET command = ?, ranks = ?, attempts = ?, ended = ?, closed = ?, status = ?,"
+        " begin_real = ?, end_real = ?, steps = ?, frames = ?, log_bytes = ?, damaged = ?,"
+        " position = ?, position_frames = ?, position_damaged = ?, log_id = ?, done_attempt = ?,"
+        " done_step = ?, clock = ?, ledger = ? WHERE id = ?",
+        "tiiiiiiiiiiiiiiiiiibi", row->command, (int64_t)row->ranks, (int64_t)row->attempts,
+        (int64_t)row->ended, (int64_t)row->closed, (int64_t)row->status, row->begin_real_ns,
+        row->end_real_ns, (int64_t)row->steps, (int64_t)row->frames, (int64_t)row->log_bytes,
+        (int64_t)row->damaged_bytes, (int64_t)mark.offset, (int64_t)mark.frames,
+        (int64_t)mark.damaged, (int64_t)follower->log_id, (int64_t)attempt, (int64_t)done,
+        follower->clock_ns, ledger.data, ledger.size, follower->id);
+    if (result == 0 && sqlite3_changes(follower->index->db) == 0)
+        return err_set(err, -EAGAIN, "somebody has made the index of run %s anew", follower->run);
+    return result;
+}
+
+int follower_forget(struct index *index, const char *run, struct err *err)
+{
+    static const char *const tables[] = { "rank",    "node",         "step",         "shape",
+                                          "verdict", "verdict_rank", "verdict_node", "ledger" };
+    int result = index_execute(index, err, "SAVEPOINT forget", "");
+
+    for (size_t i = 0; i < COUNT(tables) && result == 0; i++) {
+        char sql[128];
+
+        snprintf(sql, sizeof(sql), "DELETE FROM %s WHERE run = (SELECT id FROM run WHERE name = ?)",
+                 tables[i]);
+        result = index_execute(index, err, sql, "t", run);
+    }
+    if (result == 0)
+        result = index_execute(index, err, "DELETE FROM run WHERE name = ?", "t", run);
+    if (result == 0)
+        return index_execute(index, err, "RELEASE forget", "");
+    index_execute(index, NULL, "ROLLBACK TO forget", "");
+    index_execute(index, NULL, "RELEASE forget", "");
+    return result;
+}

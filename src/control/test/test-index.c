@@ -1,0 +1,421 @@
+/* test-index.c - whatever happens to the index, it says what the log says. */
+#include "control/index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "base/log.h"
+#include "base/tree.h"
+#include "control/matrix.h"
+#include "control/runlog.h"
+#include "control/test/lab_frames.h"
+#include "core/clean.h"
+#include "core/rand.h"
+#include "core/time.h"
+#include "wire/spool.h"
+
+struct place {
+    char base[64], run[128], index[128], matrix[160];
+    struct rundir dir;
+};
+
+/* Two attempts; rank 5 is slow from step 15 on, rank 3 is killed. */
+static void write_log(const struct place *place, int steps)
+{
+    CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+    struct lab_config config = lab_plain;
+    struct lab *lab;
+    struct runlog *log;
+    struct seen seen = { 0 };
+    uint64_t number = 0;
+    int64_t now;
+
+    config.dp = 8;
+    config.per_node = 2;
+    lab = lab_create(&config);
+    lab_frames_begin(&frames, lab);
+    for (int i = 0; i < steps; i++) {
+        lab->fault.stretch[5] = i >= 15 ? 0.3 : 0;
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+    }
+    now = lab->rank[0].begin_ns + lab->rank[0].duration_ns;
+    lab_frames_exit(&frames, lab, 3, now, 9, false);
+    lab_frames_run(&frames, lab, RUN_ATTEMPT_END, now + 100000000, 1);
+    lab_restart(lab, 30, 2 * NS_PER_S);
+    lab_frames_begin(&frames, lab);
+    for (int i = 0; i < 20; i++) {
+        lab_step(lab);
+        lab_frames_step(&frames, lab);
+    }
+    lab_destroy(lab);
+    assert_int_equal(
+        runlog_open(&(struct runlog_settings){ .dir = &place->dir, .seen = &seen }, &log, NULL), 0);
+    for (size_t i = 0; i < frames.count; i++) {
+        struct frame frame = { .type = frames.frame[i].type,
+                               .version = FRAME_VERSION,
+                               .sender = 77 + frames.frame[i].sender,
+                               .boot = 1,
+                               .number = number++,
+                               .payload = frames.frame[i].payload,
+                               .payload_bytes = frames.frame[i].bytes };
+
+        assert_int_equal(runlog_take(log, &frame, 1, NULL), 0);
+        if (i % 16 == 15)
+            assert_int_equal(runlog_tick(log, 0, NULL), 0);
+    }
+    assert_int_equal(runlog_tick(log, TICK_LAST, NULL), 0);
+    runlog_close(log);
+    seen_fini(&seen);
+}
+
+static int place_make(void **state)
+{
+    struct place *place = calloc(1, sizeof(*place));
+
+    log_quiet(1);
+    strcpy(place->base, "/tmp/lockstep-index-XXXXXX");
+    if (!mkdtemp(place->base))
+        return -1;
+    snprintf(place->run, sizeof(place->run), "%s/r1", place->base);
+    snprintf(place->index, sizeof(place->index), "%s/index.sqlite", place->base);
+    snprintf(place->matrix, sizeof(place->matrix), "%s/matrix.lsm", place->run);
+    if (mkdir(place->run, 0700) < 0 || rundir_open(&place->dir, place->run, NULL) < 0)
+        return -1;
+    *state = place;
+    return 0;
+}
+
+static int place_remove(void **state)
+{
+    struct place *place = *state;
+
+    tree_remove(place->base);
+    free(place);
+    return 0;
+}
+
+/* ---- all that an index says, as text ---- */
+
+static int say_run(void *arg, const struct index_run *row)
+{
+    fprintf(arg, "run %s %s %u %u %d %d %d %llu %llu %llu %llu %u %u %d %.6f\n", row->run,
+            row->command, row->ranks, row->attempts, row->ended, row->closed, row->status,
+            (unsigned long long)row->steps, (unsigned long long)row->frames,
+            (unsigned long long)row->log_bytes, (unsigned long long)row->damaged_bytes,
+            row->verdicts, row->verdicts_open, row->has_ledger, row->ledger.wall_seconds);
+    return 0;
+}
+
+static int say_rank(void *arg, const struct index_rank *row)
+{
+    fprintf(arg, "rank %u %u %u %s %d %llu %d %d %s\n", row->rank, row->attempt, row->pid,
+            row->node, row->has_layout, (unsigned long long)row->step, row->ended, row->status,
+            row->end_text);
+    return 0;
+}
+
+static int say_step(void *arg, const struct index_step *row)
+{
+    fprintf(arg, "step %llu %u %llu %u %lld %lld %lld %u\n", (unsigned long long)row->column,
+            row->attempt, (unsigned long long)row->step, row->ranks, (long long)row->duration_ns,
+            (long long)row->median_ns, (long long)row->excess_ns, row->worst);
+    return 0;
+}
+
+static int say_shape(void *arg, const struct index_shape *row)
+{
+    fprintf(arg, "shape %llx %llx %u\n", (unsigned long long)row->hash,
+            (unsigned long long)row->class, row->items);
+    return 0;
+}
+
+static int say_verdict(void *arg, uint64_t cursor, const struct verdict *row)
+{
+    (void)cursor;
+    fprintf(arg, "verdict %s %u %u %u %llu %.6f %d\n", row->id, row->kind, row->layer, row->rank[0],
+            (unsigned long long)row->since_step, row->gpu_seconds, row->until_real_ns != 0);
+    return 0;
+}
+
+static int say_ledger(void *arg, const struct index_ledger *row)
+{
+    fprintf(arg, "ledger %.6f\n", row->ledger.wall_seconds);
+    return 0;
+}
+
+static char *dump(struct index *index)
+{
+    struct index_query query = { .run = "r1", .limit = 10000 };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    assert_true(index_runs(index, &query, say_run, out, NULL) >= 0);
+    assert_true(index_ranks(index, &query, say_rank, out, NULL) >= 0);
+    assert_true(index_steps(index, &query, say_step, out, NULL) >= 0);
+    assert_true(index_shapes(index, &query, say_shape, out, NULL) >= 0);
+    assert_true(index_verdicts(index, &query, say_verdict, out, NULL) >= 0);
+    assert_true(index_ledgers(index, &query, say_ledger, out, NULL) >= 0);
+    fclose(out);
+    return text;
+}
+
+static void follow_all(struct index *index, const char *run_dir)
+{
+    struct err err = { "" };
+    int64_t more;
+
+    while ((more = index_follow(index, run_dir, 1000, &err)) > 0)
+        ;
+    if (more < 0)
+        fail_msg("%s", err.text);
+}
+
+/* Opens, follows to the end, closes. */
+static char *dump_of(const struct place *place)
+{
+    struct index *index;
+    char *text;
+
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    follow_all(index, place->run);
+    text = dump(index);
+    index_close(index);
+    return text;
+}
+
+static int count_row(void *arg, const struct index_step *row)
+{
+    struct index_step *last = arg;
+
+    *last = *row;
+    return 0;
+}
+
+static int count_verdict(void *arg, uint64_t cursor, const struct verdict *row)
+{
+    (void)arg;
+    (void)cursor;
+    assert_int_equal(row->rank[0], 5);
+    return 0;
+}
+
+static void it_says_what_the_log_says(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *text = NULL;
+    struct index *index;
+    struct matrix *matrix;
+    struct index_step last;
+    struct index_query of_5 = { .run = "r1", .rank = 6, .kind = VERDICT_STRAGGLER };
+    struct index_query page = { .run = "r1", .limit = 7 };
+    struct index_query bad_steps = { .run = "r1", .step_from = 20, .step_to = 25 };
+    int64_t got, all = 0;
+
+    write_log(place, 40);
+    text = dump_of(place);
+    assert_non_null(strstr(text, "run r1 "));
+    assert_non_null(strstr(text, "\nstep 59 1 49 8 "));
+    assert_non_null(strstr(text, "rank 3 1 "));
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    assert_null(index_was_made_anew(index));
+    assert_int_equal(index_verdicts(index, &of_5, count_verdict, NULL, NULL), 1);
+    of_5.rank = 7;
+    assert_int_equal(index_verdicts(index, &of_5, count_verdict, NULL, NULL), 0);
+    assert_int_equal(index_steps(index, &bad_steps, count_row, &last, NULL), 6);
+    assert_int_equal(last.worst, 5);
+    assert_true(last.excess_ns > last.median_ns / 10);
+    while ((got = index_steps(index, &page, count_row, &last, NULL)) > 0) {
+        page.after = last.cursor;
+        all += got;
+    }
+    assert_int_equal(all, 60);
+    page.after = 0;
+    page.newest_first = true;
+    assert_int_equal(index_steps(index, &page, count_row, &last, NULL), 7);
+    assert_int_equal(last.column, 53);
+    assert_int_equal(index_steps(index, &(struct index_query){ .run = "" }, count_row, &last, NULL),
+                     -EINVAL);
+    index_close(index);
+    assert_int_equal(matrix_open(place->matrix, &matrix, NULL), 0);
+    assert_int_equal(matrix_columns(matrix), 60);
+    assert_int_equal(matrix_ranks(matrix), 8);
+    matrix_close(matrix);
+}
+
+/* The state of ranks is written now and then only, so a life that is cut short may miss a beat. */
+static void in_many_lives_it_says_the_same(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *whole = NULL, *pieces = NULL;
+    struct rand rand = { 4 };
+    int64_t more = 1;
+
+    write_log(place, 40);
+    whole = dump_of(place);
+    unlink(place->index);
+    unlink(place->matrix);
+    while (more > 0) {
+        struct index *index;
+
+        assert_int_equal(index_open(place->index, &index, NULL), 0);
+        for (int i = 0; i < 3 && more > 0; i++)
+            more = index_follow(index, place->run, 1 + rand_below(&rand, 60), NULL);
+        assert_true(more >= 0);
+        index_close(index);
+    }
+    pieces = dump_of(place);
+    assert_string_equal(whole, pieces);
+}
+
+static void what_happens_to_the_file_costs_nothing(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *whole = NULL;
+    char wal[160];
+
+    write_log(place, 40);
+    whole = dump_of(place);
+    snprintf(wal, sizeof(wal), "%s-wal", place->index);
+    for (int i = 0; i < 5; i++) {
+        CLEAN(free_clean) char *again = NULL;
+        int fd = open(place->index, O_RDWR);
+        struct stat st;
+
+        assert_true(fd >= 0 && fstat(fd, &st) == 0);
+        if (i == 0)
+            unlink(place->index);
+        else if (i == 1)
+            assert_int_equal(ftruncate(fd, 100), 0);
+        else if (i == 2)
+            assert_true(pwrite(fd, "this is no database at all", 26, 0) == 26);
+        else if (i == 3)
+            unlink(place->matrix);
+        else
+            unlink(wal);
+        close(fd);
+        again = dump_of(place);
+        if (strcmp(whole, again) != 0)
+            fail_msg("case %d: %s\n--- not\n%s", i, again, whole);
+        assert_int_equal(access(place->matrix, F_OK), i == 3 ? -1 : 0);
+        if (i == 3) { /* it comes back when the run is read anew */
+            struct index *index;
+
+            assert_int_equal(index_open(place->index, &index, NULL), 0);
+            assert_int_equal(index_forget(index, "r1", NULL), 0);
+            follow_all(index, place->run);
+            index_close(index);
+            assert_int_equal(access(place->matrix, F_OK), 0);
+        }
+    }
+}
+
+static void a_damaged_page_is_made_anew(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *whole = NULL, *again = NULL;
+    unsigned char junk[4096];
+    struct index *index;
+    struct stat st;
+    int64_t more = -1;
+    int fd;
+
+    write_log(place, 40);
+    whole = dump_of(place);
+    fd = open(place->index, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    memset(junk, 0x5a, sizeof(junk));
+    for (off_t at = 4096; at < st.st_size; at += 4096)
+        assert_true(pwrite(fd, junk, sizeof(junk), at) == sizeof(junk));
+    close(fd);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    for (int i = 0; i < 10 && more != 0; i++) /* the first may say that it is damaged */
+        more = index_follow(index, place->run, 100000, NULL);
+    assert_int_equal(more, 0);
+    assert_non_null(index_was_made_anew(index));
+    again = dump(index);
+    assert_string_equal(whole, again);
+    index_close(index);
+}
+
+static void another_version_is_made_anew(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *whole = NULL, *again = NULL;
+    struct index *index;
+    sqlite3 *db;
+
+    write_log(place, 20);
+    whole = dump_of(place);
+    assert_int_equal(sqlite3_open(place->index, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    assert_non_null(strstr(index_was_made_anew(index), "version 99"));
+    follow_all(index, place->run);
+    again = dump(index);
+    assert_string_equal(whole, again);
+    index_close(index);
+}
+
+static void another_log_in_its_place_is_read_anew(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *first = NULL, *second = NULL;
+
+    write_log(place, 40);
+    first = dump_of(place);
+    unlink(place->dir.log.text);
+    write_log(place, 25);
+    second = dump_of(place);
+    assert_non_null(strstr(first, "\nstep 59 "));
+    assert_null(strstr(second, "\nstep 59 "));
+    assert_non_null(strstr(second, "\nstep 44 "));
+}
+
+static void a_log_that_is_damaged_is_read_around_it(void **state)
+{
+    struct place *place = *state;
+    CLEAN(free_clean) char *text = NULL;
+    struct index *index;
+    struct err err = { "" };
+    int fd;
+
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    assert_int_equal(index_follow(index, place->run, 10, &err), -ENOENT);
+    index_close(index);
+    write_log(place, 40);
+    fd = open(place->dir.log.text, O_RDWR);
+    assert_true(fd >= 0 && pwrite(fd, "damage", 6, 20000) == 6);
+    close(fd);
+    text = dump_of(place);
+    assert_non_null(strstr(text, "\nstep 59 1 49 8 "));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, place_make, place_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(it_says_what_the_log_says),
+        TEST(in_many_lives_it_says_the_same),
+        TEST(what_happens_to_the_file_costs_nothing),
+        TEST(a_damaged_page_is_made_anew),
+        TEST(another_version_is_made_anew),
+        TEST(another_log_in_its_place_is_read_anew),
+        TEST(a_log_that_is_damaged_is_read_around_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
