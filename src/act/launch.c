@@ -63,6 +63,8 @@ static void launch_tell_exit(struct launch *launch, const struct keeper_report *
     if (!launch->plan->ranks)
         return;
     tell_status_text(report->status, fact.text, sizeof(fact.text));
+    if (report->status != 0)
+        output_words(launch->output, report->token, fact.words, sizeof(fact.words));
     launch_told(launch, tell_exit(launch->tell, &fact, &err), &err);
 }
 
@@ -276,6 +278,9 @@ static int launch_open(struct launch *launch, struct err *err)
         aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
                      &launch->aides) < 0)
         r = err_set(err, -ENOMEM, "out of memory");
+    if (r == 0 && launch->aides && launch->plan->restart_hangs &&
+        heed_create(place->directory.text, &launch->heed) < 0)
+        r = err_set(err, -ENOMEM, "out of memory");
     if (r == 0)
         r = launch_keeper(launch, err);
     launch_raise_files();
@@ -296,6 +301,7 @@ static void launch_close(struct launch *launch)
     output_destroy(launch->output);
     tell_close(launch->tell);
     aides_destroy(launch->aides);
+    heed_destroy(launch->heed);
     fd_clean(&launch->signals);
     fd_clean(&launch->place.lock);
     free(launch->poll);

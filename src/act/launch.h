@@ -19,6 +19,7 @@ struct launch_plan {
     uint32_t nodes;        /* pretended; 1: this host */
     uint32_t max_restarts;
     int64_t grace_ns;   /* between SIGTERM and SIGKILL */
+    bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */
     int64_t backoff_ns; /* before the first restart; doubled each time, to a minute */
     bool quiet, watch;
     bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names */

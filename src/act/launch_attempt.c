@@ -15,6 +15,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
+#define LAUNCH_HEED_NS (NS_PER_S / 2) /* between two looks at what the controller says */
+#define LAUNCH_HANG_EXIT 124          /* as timeout(1) has it */
 #define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
 
 static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
@@ -70,6 +72,8 @@ static void attempt_begin(struct launch *launch)
     int r;
 
     launch->failed = false;
+    launch->hang[0] = '\0';
+    launch->attempt_real_ns = time_real_ns();
     launch->level = TREE_RANKS;
     launch_write_file(launch);
     tell_command_text(launch->plan->command, text, sizeof(text));
@@ -107,10 +111,32 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
         snprintf(ret, room, "stopped by SIG%s", sigabbrev_np(launch->stop_signal));
     else if (launch->lost_said)
         snprintf(ret, room, "the keeper was lost");
+    else if (launch->hang[0])
+        snprintf(ret, room, "%s", launch->hang);
     else if (launch->failed)
         tell_status_text(launch->culprit_status, ret, room);
     else
         snprintf(ret, room, "all ended well");
+}
+
+/* A job that hangs costs as much as one that runs: end it where it can begin again. */
+static void attempt_heed(struct launch *launch)
+{
+    struct verdict verdict;
+
+    if (launch->place.file.restarts >= launch->plan->max_restarts ||
+        !heed_hang(launch->heed, launch->attempt_real_ns, &verdict))
+        return;
+    launch->failed = true;
+    launch->culprit = verdict.rank_count ? verdict.rank[0] : 0;
+    launch->culprit_status = W_EXITCODE(LAUNCH_HANG_EXIT, 0);
+    if (verdict.rank_count)
+        snprintf(launch->hang, sizeof(launch->hang), "%s, rank %u: %s (%s)",
+                 verdict_kind_name(verdict.kind), verdict.rank[0], verdict.cause, verdict.id);
+    else
+        snprintf(launch->hang, sizeof(launch->hang), "%s: %s (%s)", verdict_kind_name(verdict.kind),
+                 verdict.cause, verdict.id);
+    output_say(launch->output, "%s; the ranks are ended and started again", launch->hang);
 }
 
 void attempt_run(struct launch *launch)
@@ -118,8 +144,11 @@ void attempt_run(struct launch *launch)
     char why[160];
 
     attempt_begin(launch);
-    while (!attempt_over(launch))
-        launch_turn(launch, INT64_MAX);
+    while (!attempt_over(launch)) {
+        launch_turn(launch, launch->heed ? time_mono_ns() + LAUNCH_HEED_NS : INT64_MAX);
+        if (launch->heed && !attempt_over(launch))
+            attempt_heed(launch);
+    }
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "act/aides.h"
+#include "act/heed.h"
 #include "act/keeper.h"
 #include "act/launch.h"
 #include "act/output.h"
@@ -22,6 +23,9 @@ struct launch {
     struct pollfd *poll;
     struct keeper_command *command;
     uint32_t count, running; /* of ranks, or of the one command */
+    struct heed *heed;       /* NULL: verdicts are for people only */
+    int64_t attempt_real_ns; /* when this attempt began */
+    char hang[160];          /* why this attempt was ended; "": no hang */
     bool failed;             /* in this attempt */
     uint32_t culprit;        /* of the latest failed attempt */
     int culprit_status;

@@ -19,6 +19,7 @@
 #include "core/time.h"
 
 #define OUTPUT_READ_BYTES 65536
+#define OUTPUT_WORDS 1024 /* kept of a rank's stderr */
 #define OUTPUT_PATIENCE_NS (2 * NS_PER_S)
 
 struct stream {
@@ -30,7 +31,9 @@ struct stream {
 struct talker { /* a rank, or the command */
     char prefix[32];
     int file;
-    struct stream stream[2]; /* stdout, stderr */
+    struct stream stream[2];  /* stdout, stderr */
+    char words[OUTPUT_WORDS]; /* the last of stderr */
+    size_t said;
 };
 
 struct output {
@@ -119,6 +122,7 @@ int output_open(struct output *output, uint32_t rank, int ret_fd[2], struct err 
     }
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(error[0], F_SETFL, O_NONBLOCK);
+    output->talker[rank].said = 0;
     stream[0].fd = out[0];
     stream[1].fd = error[0];
     ret_fd[0] = out[1];
@@ -176,6 +180,19 @@ static size_t stream_take(struct output *output, struct talker *talker, int whic
     return part + (newline != NULL);
 }
 
+static void talker_remember(struct talker *talker, const char *data, size_t size)
+{
+    size_t keep = MIN(talker->said, sizeof(talker->words) - MIN(size, sizeof(talker->words)));
+
+    if (size > sizeof(talker->words)) {
+        data += size - sizeof(talker->words);
+        size = sizeof(talker->words);
+    }
+    memmove(talker->words, talker->words + talker->said - keep, keep);
+    memcpy(talker->words + keep, data, size);
+    talker->said = keep + size;
+}
+
 /* One read.  False: there is nothing more for now. */
 static bool stream_read(struct output *output, struct talker *talker, int which)
 {
@@ -193,10 +210,39 @@ static bool stream_read(struct output *output, struct talker *talker, int which)
         return false;
     }
     talker_keep(output, talker, output->read, (size_t)got);
+    if (which == 1)
+        talker_remember(talker, output->read, (size_t)got);
     for (size_t at = 0; at < (size_t)got;)
         at += stream_take(output, talker, which, output->read + at, (size_t)got - at);
     sink_write(&output->sink[which]);
     return true;
+}
+
+void output_words(struct output *output, uint32_t rank, char *ret, size_t room)
+{
+    struct talker *talker = &output->talker[rank];
+    const char *from = talker->words;
+    size_t size;
+
+    for (int n = 0; n < 16 && stream_read(output, talker, 1); n++)
+        ;
+    size = talker->said;
+    while (size && from[size - 1] == '\n')
+        size--;
+    if (size >= room) { /* whole lines from the end */
+        const char *newline;
+
+        from += size - (room - 1);
+        size = room - 1;
+        newline = memchr(from, '\n', size);
+        if (newline) {
+            size -= (size_t)(newline + 1 - from);
+            from = newline + 1;
+        }
+    }
+    for (size_t i = 0; i < size; i++) /* others will print it */
+        ret[i] = (unsigned char)from[i] >= ' ' || from[i] == '\n' ? from[i] : ' ';
+    ret[size] = '\0';
 }
 
 void output_mark(struct output *output, const char *text)

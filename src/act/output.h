@@ -28,6 +28,8 @@ void output_destroy(struct output *output); /* flushes, patiently; NULL is fine 
 int output_open(struct output *output, uint32_t rank, int ret_fd[2], struct err *err);
 /* A line in every rank's file: between one attempt and the next. */
 void output_mark(struct output *output, const char *text);
+/* The last lines that it wrote to stderr, with what is still in the pipe: at most room-1 bytes. */
+void output_words(struct output *output, uint32_t rank, char *ret, size_t room);
 /* Reads what is still in the pipes, shows unfinished lines, and closes. */
 void output_drain(struct output *output);
 

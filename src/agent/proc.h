@@ -43,6 +43,9 @@ struct proc_cgroup {
     char path[512];
 };
 int proc_parse_cgroup(const char *text, struct proc_cgroup *ret); /* -ENOENT, -EPROTO */
+/* The same for another controller's hierarchy: "memory". */
+int proc_parse_cgroup_of(const char *text, const char *controller, struct proc_cgroup *ret);
+int proc_parse_oom_kill(const char *text, uint64_t *ret); /* memory.events, memory.oom_control */
 int proc_parse_cpu_stat(const char *text, int64_t *throttled_ns); /* -ENOENT, -EPROTO */
 int proc_parse_nspid(const char *status, uint32_t *innermost);    /* -ENOENT */
 

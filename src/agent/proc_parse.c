@@ -92,7 +92,7 @@ static bool list_has(const char *list, size_t size, const char *word)
 }
 
 /* Lines are "number:controllers:path"; no controllers is version 2. */
-int proc_parse_cgroup(const char *text, struct proc_cgroup *ret)
+int proc_parse_cgroup_of(const char *text, const char *controller, struct proc_cgroup *ret)
 {
     bool found = false;
 
@@ -109,16 +109,34 @@ int proc_parse_cgroup(const char *text, struct proc_cgroup *ret)
         path = (size_t)(end - second - 1);
         if (names >= sizeof(ret->controllers) || path >= sizeof(ret->path))
             return -EPROTO;
-        if (names > 0 ? !list_has(first + 1, names, "cpu") : found)
+        if (names > 0 ? !list_has(first + 1, names, controller) : found)
             continue;
         *ret = (struct proc_cgroup){ .v2 = names == 0 };
         memcpy(ret->controllers, first + 1, names);
         memcpy(ret->path, second + 1, path);
         found = true;
-        if (names > 0) /* a v1 cpu hierarchy has the limits */
+        if (names > 0) /* a v1 hierarchy has the limits */
             return 0;
     }
     return found ? 0 : -ENOENT;
+}
+
+int proc_parse_cgroup(const char *text, struct proc_cgroup *ret)
+{
+    return proc_parse_cgroup_of(text, "cpu", ret);
+}
+
+int proc_parse_oom_kill(const char *text, uint64_t *ret)
+{
+    for (const char *line = text; *line;) {
+        const char *at = line + 9;
+
+        if (strncmp(line, "oom_kill ", 9) == 0)
+            return number_get(&at, ret) ? 0 : -EPROTO;
+        line += strcspn(line, "\n");
+        line += *line != '\0';
+    }
+    return -ENOENT;
 }
 
 int proc_parse_cpu_stat(const char *text, int64_t *throttled_ns)

@@ -8,6 +8,7 @@
 
 #include "agent/assemble.h"
 #include "agent/hold.h"
+#include "agent/oomkills.h"
 #include "agent/proc.h"
 #include "base/log.h"
 #include "core/clean.h"
@@ -34,6 +35,7 @@ struct watch {
     bool comm_told[RING_COMMS];
 
     struct proc *proc;
+    struct oomkills *kills;
     char state, told_state;
     struct sample sample;
     int64_t sample_at_ns, second_at_ns, beat_at_ns;
@@ -247,6 +249,8 @@ static void look_slowly(struct watch *watch, int64_t now_ns)
         find_process(watch, now_ns);
     else if (watch->proc)
         proc_refresh(watch->proc);
+    if (watch->proc)
+        oomkills_follow(watch->kills, proc_pid(watch->proc));
     tell_ring(watch);
     for (uint32_t i = 0; i < watch->info.comms_used && !watch->broken; i++)
         tell_comm(watch, i);
@@ -296,7 +300,8 @@ static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
                               .cpu_ns = watch->sample.cpu_ns,
                               .run_delay_ns = watch->sample.run_delay_ns,
                               .throttled_ns = watch->sample.throttled_ns,
-                              .dropped = (uint32_t)MIN(watch->info.dropped, UINT32_MAX) };
+                              .dropped = (uint32_t)MIN(watch->info.dropped, UINT32_MAX),
+                              .oom_kills = oomkills_count(watch->kills) };
     int result;
 
     assemble_view(watch->assemble, now_ns, &beat);
@@ -399,6 +404,7 @@ void watch_close(struct watch *watch)
     assemble_destroy(watch->assemble);
     ring_reader_close(watch->reader);
     proc_close(watch->proc);
+    oomkills_destroy(watch->kills);
     free(watch);
 }
 
@@ -438,9 +444,10 @@ int watch_open(const struct watch_place *place, const char *path, uint32_t rank,
     if (result < 0)
         return result;
     ring_reader_mark_lost(watch->reader);
+    watch->kills = oomkills_create();
     watch->assemble = assemble_create(&(struct assemble_id){ rank, watch->info.attempt, ring });
     done = known(watch);
-    if (!watch->assemble || !done)
+    if (!watch->assemble || !watch->kills || !done)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     assemble_resume(watch->assemble, &done->done);
     for (uint32_t i = 0; i < watch->info.comms_used; i++)

@@ -66,6 +66,7 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     word_add(words, "--ranks=%u", config->ranks);
     word_add(words, "--nodes=%u", config->nodes);
     word_add(words, "--max-restarts=%u", config->restarts);
+    word_add(words, "--on-hang=restart");
     word_add(words, "--backoff=200ms");
     word_add(words, "--grace=3s");
     word_add(words, "--name=%s", config->run);

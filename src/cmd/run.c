@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "act/launch.h"
 #include "base/log.h"
@@ -11,7 +12,7 @@
 
 struct run_settings {
     uint32_t ranks, nodes, max_restarts;
-    const char *directory, *name;
+    const char *directory, *name, *on_hang;
     int64_t grace_ns, backoff_ns;
     bool quiet, watch, dry_run;
     const char *control;
@@ -25,6 +26,8 @@ static const struct opt run_opts[] = {
       "pretend that the ranks are on K nodes", NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
       "start all ranks again up to R times when one fails", NULL, false },
+    { "on-hang", 0, OPT_TEXT, offsetof(struct run_settings, on_hang), "WHAT",
+      "when ranks hang: alert (default), or restart while restarts are left", NULL, false },
     { "grace", 0, OPT_DURATION, offsetof(struct run_settings, grace_ns), "TIME",
       "time between SIGTERM and SIGKILL, default 10s", NULL, false },
     { "backoff", 0, OPT_DURATION, offsetof(struct run_settings, backoff_ns), "TIME",
@@ -54,9 +57,11 @@ static int run_failed(int r, const struct err *err)
 
 static int run_run(int argc, char **argv)
 {
-    struct run_settings settings = {
-        .nodes = 1, .grace_ns = 10 * NS_PER_S, .backoff_ns = NS_PER_S, .watch = true
-    };
+    struct run_settings settings = { .nodes = 1,
+                                     .grace_ns = 10 * NS_PER_S,
+                                     .backoff_ns = NS_PER_S,
+                                     .watch = true,
+                                     .on_hang = "alert" };
     int first = opt_parse(&command_run, argc, argv, &settings), status = 0, r;
     struct launch_plan plan;
     struct err err = { "" };
@@ -65,11 +70,16 @@ static int run_run(int argc, char **argv)
         return OPT_EXIT(first);
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
+    if (strcmp(settings.on_hang, "alert") != 0 && strcmp(settings.on_hang, "restart") != 0) {
+        log_error("--on-hang %s: expected alert or restart", settings.on_hang);
+        return 2;
+    }
     plan = (struct launch_plan){ .name = settings.name,
                                  .directory = settings.directory,
                                  .ranks = settings.ranks,
                                  .nodes = settings.nodes,
                                  .max_restarts = settings.max_restarts,
+                                 .restart_hangs = strcmp(settings.on_hang, "restart") == 0,
                                  .grace_ns = settings.grace_ns,
                                  .backoff_ns = settings.backoff_ns,
                                  .quiet = settings.quiet,

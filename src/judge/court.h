@@ -52,6 +52,8 @@ struct court {
     int64_t mono_to_real_ns;   /* from the newest tick */
     struct fact_exit exit[64]; /* bad ones of this attempt */
     uint32_t exits;
+    struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
+    uint32_t notes;
     bool crash_told;    /* of this attempt */
     bool stepped;       /* a whole step has been seen, in any attempt */
     uint64_t last_step; /* newest whole step of all attempts */

@@ -3,17 +3,61 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "core/clean.h"
 #include "judge/hang.h"
 #include "judge/ledger.h"
 
+#define NEAR_NS                                                                                    \
+    INT64_C(5000000000)  /* apart: of two so near, what they say counts before who was first */
 #define SAME_NS 50000000 /* seen within this: which was first cannot be told by time */
+
+/* We end ranks by SIGTERM and SIGKILL: one that was told to end and died of this died by itself. */
+static bool died_itself(int status)
+{
+    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS ||
+                                   WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGFPE);
+}
 
 static bool is_bad(const struct fact_exit *fact)
 {
-    return !fact->told && fact->status != 0 && fact->status != -1;
+    return fact->status != 0 && fact->status != -1 && (!fact->told || died_itself(fact->status));
+}
+
+/* What a rank says when another one is gone: its own end is an echo. */
+static bool blames_others(const struct fact_exit *fact)
+{
+    static const char *const words[] = {
+        "lost rank",
+        "Connection reset by peer",
+        "Connection closed by peer",
+        "Broken pipe",
+        "imed out waiting",
+        "Connection refused",
+        "remote process exited",
+        "NCCL error",
+        "Socket Timeout",
+        "unhandled system error",
+        "unhandled cuda error",
+        "ncclRemoteError",
+    };
+
+    if (WIFSIGNALED(fact->status) && WTERMSIG(fact->status) != SIGABRT)
+        return false;
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (strstr(fact->words, words[i]))
+            return true;
+    }
+    return false;
+}
+
+void crash_note(struct court *court, const struct fact_note *fact)
+{
+    if (fact->attempt == court->model.attempt)
+        court->note[court->notes++ % COUNT(court->note)] = *fact;
 }
 
 /* Keeps those that may be the culprit or an echo; of more than there is room for, the earliest. */
@@ -39,7 +83,13 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
 static int culprit_order(const struct fact_exit *a, const struct fact_exit *b)
 {
     int64_t apart = a->mono_ns - b->mono_ns;
+    bool near = apart <= NEAR_NS && apart >= -NEAR_NS;
 
+    /* One that dumps its core ends after those who notice that it does not answer. */
+    if (near && died_itself(a->status) != died_itself(b->status))
+        return died_itself(a->status) ? -1 : 1;
+    if (near && blames_others(a) != blames_others(b))
+        return blames_others(b) ? -1 : 1;
     if (apart > SAME_NS || apart < -SAME_NS)
         return apart < 0 ? -1 : 1;
     if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
@@ -85,10 +135,74 @@ static void say_echoes(const struct court *court, struct verdict *draft,
 
         if (fact == culprit || !is_bad(fact))
             continue;
-        snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms later", fact->rank, fact->text,
-                 (double)(fact->mono_ns - culprit->mono_ns) / 1e6);
+        snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
+                 (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
+                 fact->mono_ns < culprit->mono_ns ? "before" : "later");
         snprintf(line->source, sizeof(line->source), "launcher");
         draft->echo_count++;
+    }
+}
+
+static bool was_oom_killed(const struct court *court, const struct fact_exit *fact)
+{
+    return WIFSIGNALED(fact->status) && WTERMSIG(fact->status) == SIGKILL &&
+           hang_oom_kills(court, fact->rank) > 0;
+}
+
+/* The line that says most: the last that looks like an exception, else the last one. */
+static const char *telling_line(const char *words, size_t *size)
+{
+    static const char *const names[] = { "Error", "Exception", "error:", "assert", "Assert" };
+    const char *best = words;
+    bool named = false;
+
+    *size = 0;
+    for (const char *line = words; *line;) {
+        size_t length = strcspn(line, "\n");
+        bool names_it = false;
+
+        for (size_t i = 0; i < COUNT(names) && line[0] != ' '; i++) {
+            const char *found = strstr(line, names[i]);
+
+            names_it |= found && found < line + length;
+        }
+        if (length && (names_it || !named)) {
+            best = line;
+            *size = length;
+            named = names_it;
+        }
+        line += length + (line[length] == '\n');
+    }
+    return best;
+}
+
+/* What is known of the culprit beside how it ended. */
+static void say_words(const struct court *court, struct verdict *draft,
+                      const struct fact_exit *culprit)
+{
+    size_t size;
+    const char *line = telling_line(culprit->words, &size);
+
+    if (size) {
+        verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
+        if (WIFEXITED(culprit->status))
+            snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
+                     (int)MIN(size, 70u), line);
+    }
+    for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
+        const struct fact_note *note = &court->note[i];
+
+        if (note->rank == culprit->rank && culprit->mono_ns - note->mono_ns < NEAR_NS)
+            verdict_because(draft, "note", "it had noted: %.160s", note->text);
+    }
+    if (was_oom_killed(court, culprit)) {
+        draft->layer = LAYER_HOST_MEMORY;
+        draft->confidence = 0.97;
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "killed by the kernel: out of memory in its control group");
+        verdict_because(draft, "cgroup", "%u OOM kill%s in its memory group since it is watched",
+                        hang_oom_kills(court, culprit->rank),
+                        hang_oom_kills(court, culprit->rank) == 1 ? "" : "s");
     }
 }
 
@@ -135,6 +249,7 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     else
         verdict_because(&draft, "launcher", "rank %u was the first to end: %s, before any step",
                         culprit->rank, culprit->text);
+    say_words(court, &draft, culprit);
     say_echoes(court, &draft, culprit);
     if (draft.layer == LAYER_UNKNOWN)
         verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");

@@ -10,6 +10,7 @@
 #include "judge/court.h"
 
 void crash_exit(struct court *court, const struct fact_exit *fact);
+void crash_note(struct court *court, const struct fact_note *fact); /* a rank's own words */
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
 void crash_judge(struct court *court, int64_t now_ns, bool over);
 /* The first step of a new attempt closes the crash that ended the one before. */

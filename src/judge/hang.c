@@ -12,14 +12,10 @@
 #include "judge/ledger.h"
 
 #define SECOND INT64_C(1000000000)
-#define LEAST_LIMIT_NS (10 * SECOND) /* below this, waiting is everyday life */
-#define LATE_NS (600 * SECOND) /* start-up, compile, checkpoint, evaluation: their own limit */
-#define STEP_SHARE 3           /* times the p99 of this shape's steps */
-#define WARM_STEPS 3           /* whole steps before anything is typical */
-#define LOOK_NS SECOND         /* between two snapshots */
-#define FRESH_NS (5 * SECOND)  /* a beat that came longer ago shows nothing any more */
-#define SHAPES 16              /* whose steps are timed; the one not seen for longest goes */
-#define KINDS 2                /* findings at once: hang and desync */
+#define LOOK_NS SECOND        /* between two snapshots */
+#define FRESH_NS (5 * SECOND) /* a beat that came longer ago shows nothing any more */
+#define SHAPES 16             /* whose steps are timed; the one not seen for longest goes */
+#define KINDS 2               /* findings at once: hang and desync */
 
 struct beat_kept {     /* of a rank, beside what wait.h looks at */
     bool any, arrived; /* arrived: since the last look */
@@ -266,7 +262,7 @@ void hang_step(struct court *court, const struct whole *whole)
         hang->class = whole->shape_of[rank - 1]->fact.class;
     }
     hang->steps++;
-    hang->warm += hang->warm < WARM_STEPS;
+    hang->warm++;
     shape = shape_find(hang, hang->class);
     if (!shape)
         return;
@@ -274,13 +270,27 @@ void hang_step(struct court *court, const struct whole *whole)
     sketch_add(&shape->sketch, (uint64_t)MAX(longest, 0));
 }
 
-static int64_t limit_ns(struct hang *hang)
+static bool is_late(const struct court *court)
 {
-    const struct shape_time *shape = hang->warm ? shape_find(hang, hang->class) : NULL;
+    return court->hang->warm < court->limits.hang_warm_steps;
+}
 
-    if (hang->warm < WARM_STEPS || !shape)
-        return LATE_NS;
-    return MAX(LEAST_LIMIT_NS, STEP_SHARE * (int64_t)sketch_quantile(&shape->sketch, 0.99));
+static struct wait_rule rule_of(struct court *court)
+{
+    struct hang *hang = court->hang;
+    const struct thresholds *limits = &court->limits;
+    const struct shape_time *shape = is_late(court) ? NULL : shape_find(hang, hang->class);
+    struct wait_rule rule = { .late_ns = (int64_t)(limits->hang_late_limit * 1e9),
+                              .burns = limits->hang_burns };
+
+    rule.limit_ns = rule.late_ns;
+    if (shape) {
+        double step_ns = (double)sketch_quantile(&shape->sketch, 0.99);
+
+        rule.limit_ns =
+            (int64_t)MAX(limits->hang_least_limit * 1e9, limits->hang_step_times * step_ns);
+    }
+    return rule;
 }
 
 /* ---- looking ---- */
@@ -383,7 +393,7 @@ static void say(struct court *court, const struct wait_finding *finding, int64_t
     struct verdict draft = { 0 };
     bool fresh;
 
-    hang_draft(court, hang->rank, finding, limit_ns(hang), hang->warm < WARM_STEPS, &draft);
+    hang_draft(court, hang->rank, finding, rule_of(court).limit_ns, is_late(court), &draft);
     draft.since_step = court->history.count ? court->last_step + 1 : 0;
     draft.since_real_ns = now_ns - finding->op.age_ns + court->mono_to_real_ns;
     if (finding->op.comm == MODEL_NONE && finding->culprits)
@@ -432,7 +442,7 @@ static bool somebody_lives(const struct hang *hang)
 void hang_judge(struct court *court, int64_t now_ns)
 {
     struct hang *hang = court->hang;
-    struct wait_rule rule = { .late_ns = LATE_NS };
+    struct wait_rule rule = rule_of(court);
     bool again[KINDS] = { false };
     int count;
 
@@ -444,7 +454,6 @@ void hang_judge(struct court *court, int64_t now_ns)
     beats_age(hang, now_ns);
     if (!somebody_lives(hang))
         return;
-    rule.limit_ns = limit_ns(hang);
     count = wait_look(&court->model, hang->rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
         const struct wait_finding *finding = &hang->finding[i];

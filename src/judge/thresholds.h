@@ -19,6 +19,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double imbalance_stage_slightly, imbalance_stage_share, imbalance_stay_share;
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
     double input_cpu_share, stall_major_faults;
+    double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double crash_settle, verdict_close_after, replay_fit_share;
 };
 

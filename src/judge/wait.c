@@ -13,7 +13,6 @@
 #define NAMED_PHASES                                                                               \
     (1u << LOCKSTEP_PHASE_INIT | 1u << LOCKSTEP_PHASE_COMM_INIT | 1u << LOCKSTEP_PHASE_COMPILE |   \
      1u << LOCKSTEP_PHASE_CHECKPOINT | 1u << LOCKSTEP_PHASE_EVAL)
-#define BURNS 0.5     /* CPUs: who uses more works, and is slow rather than stuck */
 #define STUCK_SHARE 2 /* a culprit has done nothing for this part of the limit: 1 / 2 */
 
 bool wait_is_named_phase(const struct wait_rank *rank)
@@ -345,7 +344,7 @@ static bool root_counts(const struct look *look, uint32_t rank)
         return true;
     if (wait_is_named_phase(at))
         return since >= look->rule->late_ns;
-    if (look->how[rank] == WAIT_ABSENT && at->burns >= BURNS)
+    if (look->how[rank] == WAIT_ABSENT && at->burns >= look->rule->burns)
         return at->stuck_ns >= look->rule->late_ns;
     return at->stuck_ns >= limit / STUCK_SHARE;
 }
@@ -393,7 +392,7 @@ static bool find_local(const struct look *look, struct wait_finding *ret)
     *ret = (struct wait_finding){ .kind = WAIT_ROOTS, .op = { .comm = MODEL_NONE } };
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
         const struct wait_rank *at = &look->rank[rank];
-        bool busy = at->burns >= BURNS || (at->phase == 0 && !is_held(at));
+        bool busy = at->burns >= look->rule->burns || (at->phase == 0 && !is_held(at));
         int64_t limit =
             wait_is_named_phase(at) || busy ? look->rule->late_ns : look->rule->limit_ns;
 

@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct proc_cgroup cgroup;
     int64_t first, second;
     uint32_t pid;
+    uint64_t kills;
 
     if (!text)
         return 0;
@@ -27,6 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (proc_parse_cpu_stat(text, &first) == 0 && first < 0)
         abort();
+    if (proc_parse_cgroup_of(text, "memory", &cgroup) == 0 && cgroup.path[0] != '/')
+        abort();
+    proc_parse_oom_kill(text, &kills);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();
     return 0;

@@ -1,0 +1,20 @@
+/* heed.h - what the controller says, for the launcher to act on.
+ *
+ * The launcher reads the log as anybody does; nothing is asked of the controller, and nothing happens
+ * without it.
+ */
+#ifndef LOCKSTEP_ACT_HEED_H
+#define LOCKSTEP_ACT_HEED_H
+
+#include "wire/verdict.h"
+
+struct heed;
+
+int heed_create(const char *run_dir, struct heed **ret); /* -ENOMEM, -ENAMETOOLONG */
+void heed_destroy(struct heed *heed);
+/* A hang or desync that is open, sure enough to act on, and was decided after `since_real_ns`: 1 and *ret,
+ * or 0.  What was decided before belongs to an attempt that is over.
+ */
+int heed_hang(struct heed *heed, int64_t since_real_ns, struct verdict *ret);
+
+#endif

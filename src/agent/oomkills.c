@@ -1,0 +1,106 @@
+/* oomkills.c - the oom_kill count of a memory control group, v1 or v2.
+ *
+ * The kernel counts the victim in its own group, wherever the limit is that was hit.  The file stays
+ * open: who is killed leaves no /proc entry from which its group could be read.
+ */
+#include "agent/oomkills.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/proc.h"
+#include "core/clean.h"
+
+struct oomkills {
+    char path[512];
+    int fd;
+    uint64_t base, last; /* of the group that is followed now */
+    uint32_t before;     /* in groups that it has left */
+};
+
+static const struct place {
+    bool v2;
+    const char *mount, *file;
+} places[] = {
+    { false, "/sys/fs/cgroup/memory", "memory.oom_control" },
+    { true, "/sys/fs/cgroup", "memory.events" },
+    { true, "/sys/fs/cgroup/unified", "memory.events" },
+};
+
+struct oomkills *oomkills_create(void)
+{
+    struct oomkills *kills = calloc(1, sizeof(*kills));
+
+    if (kills)
+        kills->fd = -1;
+    return kills;
+}
+
+void oomkills_destroy(struct oomkills *kills)
+{
+    if (!kills)
+        return;
+    fd_clean(&kills->fd);
+    free(kills);
+}
+
+static bool count_read(int fd, uint64_t *ret)
+{
+    char text[1024];
+    ssize_t size = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+
+    if (size <= 0)
+        return false;
+    text[size] = '\0';
+    return proc_parse_oom_kill(text, ret) == 0;
+}
+
+static int text_of(pid_t pid, char *text, size_t room)
+{
+    CLEAN(fd_clean) int fd = -1;
+    char path[64];
+    ssize_t size;
+
+    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    size = fd < 0 ? -1 : read(fd, text, room - 1);
+    text[MAX(size, 0)] = '\0';
+    return size > 0 ? 0 : -1;
+}
+
+void oomkills_follow(struct oomkills *kills, pid_t pid)
+{
+    struct proc_cgroup where;
+    char text[4096], path[640];
+
+    if (text_of(pid, text, sizeof(text)) < 0 || proc_parse_cgroup_of(text, "memory", &where) < 0 ||
+        strstr(where.path, "/.."))
+        return;
+    if (kills->fd >= 0 && strcmp(where.path, kills->path) == 0)
+        return;
+    kills->before += (uint32_t)(kills->last - kills->base);
+    fd_clean(&kills->fd);
+    kills->fd = -1;
+    kills->base = kills->last = 0;
+    snprintf(kills->path, sizeof(kills->path), "%s", where.path);
+    for (size_t i = 0; i < COUNT(places) && kills->fd < 0; i++) {
+        if (places[i].v2 != where.v2)
+            continue;
+        snprintf(path, sizeof(path), "%s%s/%s", places[i].mount, where.path, places[i].file);
+        kills->fd = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    if (count_read(kills->fd, &kills->base))
+        kills->last = kills->base;
+}
+
+uint32_t oomkills_count(struct oomkills *kills)
+{
+    uint64_t now;
+
+    if (count_read(kills->fd, &now) && now >= kills->last)
+        kills->last = now;
+    return kills->before + (uint32_t)(kills->last - kills->base);
+}

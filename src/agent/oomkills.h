@@ -1,0 +1,17 @@
+/* oomkills.h - how often the kernel ended somebody in a process's memory group. */
+#ifndef LOCKSTEP_AGENT_OOMKILLS_H
+#define LOCKSTEP_AGENT_OOMKILLS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct oomkills;
+
+struct oomkills *oomkills_create(void); /* NULL: no memory */
+void oomkills_destroy(struct oomkills *kills);
+/* Once a second: the process may have been moved to another group. */
+void oomkills_follow(struct oomkills *kills, pid_t pid);
+/* Since it is followed; the process itself may have ended. */
+uint32_t oomkills_count(struct oomkills *kills);
+
+#endif
