@@ -490,6 +490,7 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
             .age_ns = MAX(now_ns - (op->started ? op->start_ns : op->enqueue_ns), 0),
             .started = op->started,
             .advanced = op_advanced(assemble, op),
+            .queued_ns = MAX(now_ns - op->enqueue_ns, 1),
             .bytes = op->bytes,
             .peer = op->peer,
             .ordinal = op->p2p && assemble->uncounted ? BEAT_UNKNOWN : op->ordinal,

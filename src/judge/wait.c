@@ -214,6 +214,49 @@ static void root_add(struct look *look, const struct instance *at, uint32_t rank
     look->roots++;
 }
 
+/* For how long its host has had the operation launched, or what is before it on that communicator; 0: not
+ * known.
+ */
+static int64_t launched_for(const struct wait_rank *rank, const struct instance *at, uint64_t comm)
+{
+    int64_t queued = 0;
+
+    for (uint32_t i = 0; i < rank->ops; i++) {
+        const struct beat_op *op = &rank->op[i];
+
+        if (op->comm != comm || op->started || (op->kind == ITEM_P2P) != at->op.p2p ||
+            (at->op.p2p && op->what == at->message.what))
+            continue;
+        queued = MAX(queued, op->queued_ns);
+    }
+    return queued;
+}
+
+/* Does it wait in something that was launched before?  What comes later cannot hold it up: receives are
+ * posted ahead of what they are for.
+ */
+static bool waits_before(const struct wait_rank *rank, int64_t queued_ns)
+{
+    for (uint32_t i = 0; i < rank->ops; i++) {
+        const struct beat_op *op = &rank->op[i];
+
+        if (wait_op_waits(op) && (op->queued_ns == 0 || op->queued_ns > queued_ns))
+            return true;
+    }
+    return false;
+}
+
+static bool holds_up_itself(const struct look *look, const struct instance *at, uint32_t rank,
+                            enum wait_place place)
+{
+    int64_t queued_ns;
+
+    if (place != PLACE_LAUNCHED)
+        return false;
+    queued_ns = launched_for(&look->rank[rank], at, look->model->comm[at->op.comm].id);
+    return queued_ns > 0 && !waits_before(&look->rank[rank], queued_ns);
+}
+
 /* One who is not there: it waits elsewhere and is followed, or it is where it begins. */
 static void follow_missing(struct look *look, struct instance *at, uint32_t rank,
                            enum wait_place place)
@@ -227,7 +270,7 @@ static void follow_missing(struct look *look, struct instance *at, uint32_t rank
         root_add(look, at, rank, WAIT_GONE);
     else if (is_held(missing))
         root_add(look, at, rank, WAIT_HELD);
-    else if (look->waits[rank])
+    else if (look->waits[rank] && !holds_up_itself(look, at, rank, place))
         look->follow[rank] = true;
     else
         root_add(look, at, rank, place == PLACE_LAUNCHED ? WAIT_LAUNCHED : WAIT_ABSENT);

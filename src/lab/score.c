@@ -19,9 +19,22 @@ static const struct score_expect expects[] = {
     { FAULT_NEIGHBOURS, 0, "cpu", "straggler", "cpu", SCORE_NODE, NULL },
     { FAULT_UNEVEN_DATA, 0, "data", "imbalance", "data", SCORE_NOBODY, NULL },
     { FAULT_HEAVY_STAGE, 0, "stage", "imbalance", NULL, SCORE_STAGE, NULL },
-    { FAULT_KILL, 0, "crash", "crash", NULL, SCORE_RANK, NULL },
     { FAULT_SLOW_INPUT, FAULT_RANK, "input", "straggler", "data", SCORE_RANK, NULL },
     { FAULT_SLOW_INPUT, 0, "input", "input-stall", "data", SCORE_NOBODY, NULL },
+    { FAULT_KILL, 0, "crash", "crash", "unknown", SCORE_RANK, NULL },
+    { FAULT_EXIT, 0, "crash", "crash", "user-code", SCORE_RANK, NULL },
+    { FAULT_SEGFAULT, 0, "crash", "crash", "user-code", SCORE_RANK, NULL },
+    { FAULT_ABORT, 0, "crash", "crash", "user-code", SCORE_RANK, NULL },
+    { FAULT_EXCEPTION, 0, "crash", "crash", "user-code", SCORE_RANK, NULL },
+    { FAULT_OOM, 0, "crash", "crash", "host-memory", SCORE_RANK, NULL },
+    { FAULT_STOP, 0, "hang", "hang", "unknown", SCORE_RANK, NULL },
+    { FAULT_STUCK_DATA, 0, "hang", "hang", "data", SCORE_RANK, NULL },
+    { FAULT_STUCK_CODE, 0, "hang", "hang", "user-code", SCORE_RANK, NULL },
+    { FAULT_GPU_HANG, 0, "hang", "hang", "gpu", SCORE_RANK, NULL },
+    { FAULT_FROZEN_LINK, 0, "hang", "hang", "fabric", SCORE_NOBODY, NULL },
+    { FAULT_OTHER_ORDER, 0, "hang", "hang", "user-code", SCORE_RANK, NULL },
+    { FAULT_OTHER_OP, 0, "desync", "desync", "user-code", SCORE_RANK, NULL },
+    { FAULT_OTHER_SIZE, 0, "desync", "desync", "user-code", SCORE_RANK, NULL },
 };
 
 const struct score_expect *score_expect(const struct fault *fault)
@@ -87,7 +100,7 @@ static const struct {
 };
 static const double factors[] = { 1.10, 1.25, 2 };
 
-static const struct fault_kind *kind_of(enum fault_id id)
+const struct fault_kind *score_kind(enum fault_id id)
 {
     size_t count;
     const struct fault_kind *kind = fault_kinds(&count);
@@ -99,7 +112,7 @@ static const struct fault_kind *kind_of(enum fault_id id)
     return NULL;
 }
 
-static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t stages)
+static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t stages)
 {
     switch (id) {
     case FAULT_HEAVY_STAGE:
@@ -109,18 +122,22 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t stages)
     case FAULT_CPU_QUOTA:
     case FAULT_NEIGHBOURS: /* pretended nodes share the cpus: with many ranks all would be starved */
         return ranks <= 8;
+    case FAULT_OTHER_ORDER:
+    case FAULT_OTHER_OP:
+    case FAULT_OTHER_SIZE: /* with two, nobody can say who is right */
+        return ranks / stages / tp >= 4;
     default:
         return true;
     }
 }
 
-static void case_layout(struct score_case *at, struct rand *rand, enum fault_id id)
+void score_layout(struct score_case *at, struct rand *rand, enum fault_id id)
 {
     size_t which;
 
     do {
         which = rand_below(rand, COUNT(layouts));
-    } while (!layout_suits(id, layouts[which].ranks, layouts[which].pp));
+    } while (!layout_suits(id, layouts[which].ranks, layouts[which].tp, layouts[which].pp));
     at->ranks = layouts[which].ranks;
     at->tp = layouts[which].tp;
     at->pp = layouts[which].pp;
@@ -136,7 +153,7 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     static const uint32_t numerator[] = { 0, 1, 2 }; /* first, middle and last rank or stage */
     struct fault *fault = &at->fault;
 
-    *fault = (struct fault){ .kind = kind_of(id), .set = FAULT_STEP | FAULT_FACTOR };
+    *fault = (struct fault){ .kind = score_kind(id), .set = FAULT_STEP | FAULT_FACTOR };
     fault->step = id == FAULT_HEAVY_STAGE ? 0 : ONSET;
     fault->factor = factors[number % COUNT(factors)];
     at->steps = ONSET + (fault->factor < 1.2 ? 34 : 22);
@@ -188,7 +205,7 @@ static const struct draw *draw_fault(const struct draw_set *set, uint32_t number
 
 static const char *draw_family(const struct draw *draw)
 {
-    struct fault fault = { .kind = kind_of(draw->fault), .set = draw->given };
+    struct fault fault = { .kind = score_kind(draw->fault), .set = draw->given };
 
     return score_expect(&fault)->family;
 }
@@ -209,7 +226,7 @@ static const struct draw_set *set_of(const char *name)
 
 bool score_has_family(const char *family)
 {
-    return set_of(family) != NULL;
+    return score_has_series(family) || set_of(family) != NULL;
 }
 
 /* It is known how many seconds were injected, and all ranks pay for each: a pipeline has slack. */
@@ -223,7 +240,7 @@ static bool has_ledger(const struct score_case *at)
 /* A healthy run, or one with something in it that is no fault. */
 static void case_trap(struct score_case *at, const struct draw_set *set, uint32_t number)
 {
-    const struct fault_kind *kind = kind_of(set->trap[number % set->traps]);
+    const struct fault_kind *kind = score_kind(set->trap[number % set->traps]);
 
     at->checkpoint_every = set->checkpoint_every;
     at->fault = (struct fault){ .kind = kind,
@@ -251,7 +268,7 @@ static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t
             *at = (struct score_case){
                 .seed = seed * 1000 + 500 + count, .nodes = 1, .steps = 60, .twin = SCORE_NO_TWIN
             };
-            case_layout(at, rand, FAULT_NONE);
+            score_layout(at, rand, FAULT_NONE);
         }
         case_trap(at, set, count);
     }
@@ -261,16 +278,23 @@ static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t
 uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
                     struct score_case *ret, uint32_t room)
 {
-    const struct draw_set *set = only ? set_of(only) : &sets[0];
+    bool series = only && score_has_series(only);
+    const struct draw_set *set = only && !series ? set_of(only) : &sets[0];
     struct rand rand = { seed };
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < faults && count < room; i++) {
+    for (uint32_t i = 0; series && i < faults && count < room; i++) {
+        struct score_case *at = &ret[count++];
+
+        *at = (struct score_case){ .seed = seed * 1000 + i, .twin = SCORE_NO_TWIN };
+        score_series_case(only, i, &rand, at);
+    }
+    for (uint32_t i = 0; !series && i < faults && count < room; i++) {
         struct score_case *at = &ret[count];
         const struct draw *draw = draw_fault(set, i);
 
         *at = (struct score_case){ .seed = seed * 1000 + i, .twin = SCORE_NO_TWIN };
-        case_layout(at, &rand, draw->fault);
+        score_layout(at, &rand, draw->fault);
         case_fault(at, &rand, i / 3 + i, draw);
         if (!only || strcmp(only, set->name) == 0 || strcmp(only, draw_family(draw)) == 0)
             count++;
@@ -280,11 +304,14 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
 
 void score_case_text(const struct score_case *at, char *out, size_t room)
 {
-    char fault[FAULT_TEXT] = "none";
+    char fault[FAULT_TEXT] = "none", also[FAULT_TEXT] = "";
 
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);
-    snprintf(out, room, "%u ranks tp %u pp %u dp %u, %s", at->ranks, at->tp, at->pp, at->dp, fault);
+    if (at->also.kind)
+        fault_format(&at->also, also);
+    snprintf(out, room, "%u ranks tp %u pp %u dp %u, %s%s%s", at->ranks, at->tp, at->pp, at->dp,
+             fault, also[0] ? " and " : "", also);
 }
 
 /* ---- comparing ---- */
@@ -297,7 +324,7 @@ static void expected_ranks(const struct score_case *at, const struct score_expec
     for (uint32_t rank = 0; rank < at->ranks; rank++) {
         switch (expect->who) {
         case SCORE_RANK:
-            flag[rank] = rank == hurt_rank;
+            flag[rank] = rank == hurt_rank || (at->also.kind && rank == at->also.rank);
             break;
         case SCORE_NODE:
             flag[rank] = fault_node_of_rank(rank, at->ranks, at->nodes) == at->fault.node;

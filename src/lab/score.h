@@ -36,6 +36,7 @@ bool score_has_family(const char *family); /* one that is drawn, or the name of 
 
 struct score_case {
     struct fault fault; /* kind FAULT_NONE: a healthy run */
+    struct fault also;  /* a second one of the same kind of verdict; kind NULL: none */
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;

@@ -20,9 +20,10 @@
 static void demo_exec(const struct score_case *at, const char *state, int out)
 {
     char ranks[24], nodes[24], steps[32], work[40], length[40], seed[32], layout[64], saves[32],
-        fault[FAULT_TEXT] = "none";
-    const char *argv[] = { "lockstep", "demo",     "--json", work,  length,    ranks, nodes, steps,
-                           seed,       "--layout", layout,   saves, "--fault", fault, NULL };
+        fault[FAULT_TEXT] = "none", also[FAULT_TEXT] = "none";
+    const char *argv[] = { "lockstep", "demo", "--json",  work,       length, ranks,
+                           nodes,      steps,  seed,      "--layout", layout, saves,
+                           "--fault",  fault,  "--fault", also,       NULL };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     snprintf(ranks, sizeof(ranks), "--ranks=%u", at->ranks);
@@ -35,6 +36,8 @@ static void demo_exec(const struct score_case *at, const char *state, int out)
     snprintf(layout, sizeof(layout), "tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);
+    if (at->also.kind)
+        fault_format(&at->also, also);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setenv("LOCKSTEP_STATE", state, 1);
     dup2(null, STDIN_FILENO);

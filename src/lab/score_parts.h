@@ -4,6 +4,7 @@
 
 #include <json-c/json.h>
 
+#include "core/rand.h"
 #include "lab/score.h"
 
 struct score_truth { /* what was really injected, by the injectors' own account */
@@ -14,6 +15,14 @@ struct score_truth { /* what was really injected, by the injectors' own account 
     double seconds;  /* made longer, all ranks together */
     char how[160];
 };
+
+const struct fault_kind *score_kind(enum fault_id id);
+void score_layout(struct score_case *at, struct rand *rand, enum fault_id id); /* one that suits */
+
+/* score_series.c: families that have cases only when they are asked for. */
+bool score_has_series(const char *family);
+void score_series_case(const char *family, uint32_t number, struct rand *rand,
+                       struct score_case *at);
 
 /* Runs `lockstep demo --json` for the case.  *answer is the caller's to put; NULL: it gave none. */
 int score_demo(const struct score_case *at, const char *state, struct json_object **answer,

@@ -158,12 +158,15 @@ static bool beat_has_more(const struct fact_beat *fact)
     bool more = fact->phases || fact->oom_kills || fact->channels;
 
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
-        more |= fact->op[i].bytes || fact->op[i].peer || fact->op[i].ordinal;
+        more |=
+            fact->op[i].bytes || fact->op[i].peer || fact->op[i].ordinal || fact->op[i].queued_ns;
     return more;
 }
 
 static void beat_more_put(struct buf *out, const struct fact_beat *fact)
 {
+    bool queued = false;
+
     buf_put_u32(out, fact->phases);
     buf_put_u32(out, fact->oom_kills);
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++) {
@@ -182,6 +185,10 @@ static void beat_more_put(struct buf *out, const struct fact_beat *fact)
         buf_put_u64(out, channel->started);
         buf_put_u64(out, channel->ended);
     }
+    for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
+        queued |= fact->op[i].queued_ns != 0;
+    for (uint32_t i = 0; queued && i < fact->ops && i < BEAT_OPS_MAX; i++)
+        put_i64(out, fact->op[i].queued_ns);
 }
 
 void fact_beat_put(struct buf *out, const struct fact_beat *fact)
@@ -254,6 +261,8 @@ static void beat_more_get(struct cut *in, struct fact_beat *fact)
         channel->started = cut_get_u64(in);
         channel->ended = cut_get_u64(in);
     }
+    for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
+        fact->op[i].queued_ns = get_i64(in);
 }
 
 int fact_beat_get(struct cut in, struct fact_beat *ret)

@@ -116,8 +116,9 @@ struct beat_op { /* what one stream is in now */
     int64_t age_ns;         /* since it was enqueued, or since it started when it has */
     bool started, advanced; /* advanced: since the last beat */
     uint64_t bytes;
-    uint32_t peer;    /* of point-to-point: index in the communicator */
-    uint64_t ordinal; /* of point-to-point: of its channel; BEAT_UNKNOWN */
+    uint32_t peer;     /* of point-to-point: index in the communicator */
+    uint64_t ordinal;  /* of point-to-point: of its channel; BEAT_UNKNOWN */
+    int64_t queued_ns; /* since the host launched it; 0: not known */
 };
 #define BEAT_OPS_MAX 16
 #define BEAT_UNKNOWN UINT64_MAX

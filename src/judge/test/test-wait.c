@@ -356,6 +356,27 @@ static void a_pipeline_is_followed_to_the_stage_that_does_not_send(void **state)
     scene_close(&scene);
 }
 
+static void a_receive_that_was_posted_ahead_is_no_excuse(void **state)
+{
+    struct scene scene;
+    struct beat_op *op;
+
+    (void)state;
+    scene_open(&scene, 2); /* 0 waits for 1, whose send is launched and whose device is stuck */
+    message(&scene, 0, LOCKSTEP_OP_RECV, 1, 5, 11);
+    op = message(&scene, 1, LOCKSTEP_OP_SEND, 0, 5, 11);
+    op->started = false;
+    op->queued_ns = 12 * S;
+    scene.rank[1].channel[0].started = 5;
+    message(&scene, 1, LOCKSTEP_OP_RECV, 0, 7, 11)->queued_ns = 11 * S; /* launched later */
+    channel(&scene, 0, LINE_ID, LOCKSTEP_OP_SEND, 1, 7, 7, 7);
+    names_only(&scene, 1, WAIT_LAUNCHED);
+    scene.rank[1].op[1].queued_ns = 13 * S; /* launched before: then it may be what holds 1 up */
+    assert_non_null(look(&scene));
+    assert_int_equal(scene.found[0].kind, WAIT_ORDER);
+    scene_close(&scene);
+}
+
 static void a_message_that_both_ends_are_in_is_a_link(void **state)
 {
     struct scene scene;
@@ -651,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_program_that_marks_nothing_may_rest),
         cmocka_unit_test(a_victim_in_another_group_is_followed_to_the_culprit),
         cmocka_unit_test(a_pipeline_is_followed_to_the_stage_that_does_not_send),
+        cmocka_unit_test(a_receive_that_was_posted_ahead_is_no_excuse),
         cmocka_unit_test(a_message_that_both_ends_are_in_is_a_link),
         cmocka_unit_test(all_entered_and_nothing_moves_names_nobody),
         cmocka_unit_test(another_collective_is_a_desync_of_the_smaller_side),

@@ -1,0 +1,83 @@
+/* score_series.c - cases of the families after which nothing moves or somebody is dead, and pauses that are neither.
+ *
+ * Each family goes through its faults in turn, on the first, middle and last rank of layouts that are drawn.
+ */
+#include <string.h>
+
+#include "core/clean.h"
+#include "lab/score_parts.h"
+#include "lockstep/probe.h"
+
+#define PAUSE_MS 14000 /* longer than the limit of a hang */
+#define ONSET 20       /* steps before: enough to know what is typical */
+
+/* Families that have cases only when they are asked for: a hang takes its limit to be said. */
+static const struct series {
+    const char *family;
+    uint32_t count;
+    enum fault_id fault[8];
+    uint32_t twice; /* of these, the first so many are also made together with a stuck loader */
+} all_series[] = {
+    { "hang",
+      6,
+      { FAULT_STOP, FAULT_STUCK_DATA, FAULT_GPU_HANG, FAULT_STUCK_CODE, FAULT_OTHER_ORDER,
+        FAULT_FROZEN_LINK },
+      1 },
+    { "crash",
+      6,
+      { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT },
+      0 },
+    { "desync", 2, { FAULT_OTHER_OP, FAULT_OTHER_SIZE }, 0 },
+    { "traps",
+      5,
+      { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY },
+      0 },
+};
+
+static const struct series *series_of(const char *family)
+{
+    for (size_t i = 0; i < COUNT(all_series); i++) {
+        if (strcmp(all_series[i].family, family) == 0)
+            return &all_series[i];
+    }
+    return NULL;
+}
+
+bool score_has_series(const char *family)
+{
+    return series_of(family) != NULL;
+}
+
+void score_series_case(const char *family, uint32_t number, struct rand *rand,
+                       struct score_case *at)
+{
+    const struct series *series = series_of(family);
+    enum fault_id id = series->fault[number % series->count];
+    uint32_t round = number / series->count, last;
+    struct fault *fault = &at->fault;
+
+    score_layout(at, rand, id);
+    last = at->ranks - 1;
+    at->nodes = 1;
+    at->steps = ONSET + 14;
+    *fault = (struct fault){ .kind = score_kind(id),
+                             .set = FAULT_STEP | FAULT_RANK | FAULT_MS,
+                             .step = id == FAULT_SLOW_START ? 0 : ONSET,
+                             .phase = LOCKSTEP_PHASE_FORWARD,
+                             .ms = PAUSE_MS,
+                             .rank = last * ((number + round) % 3) / 2 }; /* first, middle, last */
+    if (id == FAULT_SLOW_CHECKPOINT) {
+        at->checkpoint_every = (uint32_t)fault->step;
+        fault->step--;
+        fault->steps = 1;
+        fault->set |= FAULT_STEPS;
+    }
+    if (fault->kind->all_params & FAULT_RANK && round % 2 == 0)
+        fault->set &= ~(uint32_t)FAULT_RANK; /* all of them */
+    fault->set &= fault->kind->params;
+    if (number % series->count < series->twice && round % 2 == 1) {
+        at->also = *fault;
+        at->also.kind = score_kind(FAULT_STUCK_DATA);
+        at->also.rank = (fault->rank + 1 + last / 2) % at->ranks;
+    }
+}
