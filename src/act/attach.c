@@ -1,6 +1,7 @@
 /* attach.c - where our sitecustomize is: beside this program, as built or as installed. */
 #include "act/attach.h"
 
+#include <errno.h>
 #include <libgen.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,19 @@ static bool attach_directory(struct path *ret)
         if (attach_try(beside, attach_places[i], ret))
             return true;
     return false;
+}
+
+int attach_package_file(const char *name, struct path *ret)
+{
+    struct path site, file;
+    char package[PATH_MAX];
+
+    if (!attach_directory(&site))
+        return -ENOENT;
+    snprintf(package, sizeof(package), "%s", site.text);
+    if (path_join(&file, dirname(package), name, NULL) < 0 || !realpath(file.text, ret->text))
+        return -ENOENT;
+    return 0;
 }
 
 void attach_find(struct attach *ret)

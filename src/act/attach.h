@@ -14,5 +14,6 @@ struct attach {
 
 /* Not an error when there is none: the ranks need not be Python, and $LOCKSTEP_ATTACH may be 0. */
 void attach_find(struct attach *ret);
+int attach_package_file(const char *name, struct path *ret); /* of the Python package; -ENOENT */
 
 #endif

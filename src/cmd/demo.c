@@ -13,6 +13,7 @@
 #include "base/opt.h"
 #include "base/paths.h"
 #include "cmd/demo_run.h"
+#include "cmd/demo_torch.h"
 #include "cmd/lockstep.h"
 #include "control/log_follow.h"
 #include "control/story.h"
@@ -29,7 +30,7 @@
 
 struct settings {
     struct opt_list faults;
-    bool list_faults, json;
+    bool list_faults, json, torch;
     uint32_t ranks, nodes, checkpoint_every;
     uint64_t steps, seed;
     double step_ms, host_work_ms;
@@ -47,12 +48,16 @@ static const struct opt options[] = {
       .type = OPT_FLAG,
       .offset = offsetof(struct settings, list_faults),
       .help = "the kinds of faults and what they take" },
+    { .name = "torch",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct settings, torch),
+      .help = "train a small transformer with PyTorch" },
     { .name = "ranks",
       .letter = 'n',
       .type = OPT_U32,
       .offset = offsetof(struct settings, ranks),
       .arg = "N",
-      .help = "ranks to train with, default 8" },
+      .help = "ranks to train with, default 8, with --torch 4" },
     { .name = "nodes",
       .type = OPT_U32,
       .offset = offsetof(struct settings, nodes),
@@ -135,6 +140,8 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
         struct fault fault;
         int result = fault_parse(text, &fault, err);
 
+        if (result == 0 && settings->torch)
+            result = demo_torch_check(&fault, err);
         if (result == 0)
             result = fault_resolve(&fault, &shape, i, err);
         if (result < 0)
@@ -163,6 +170,8 @@ static int settings_check(const struct settings *settings, struct err *err)
                        TRAINER_RANKS_MAX);
     if (settings->steps == 0)
         return err_set(err, -EINVAL, "--steps 0: expected at least 1");
+    if (settings->torch && settings->layout)
+        return err_set(err, -EINVAL, "--torch trains data parallel only: no --layout");
     if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
         return err_set(err, -EINVAL, "--step-ms %g: expected 1 to %d", settings->step_ms,
                        TRAINER_STEP_MS_MAX);
@@ -424,13 +433,14 @@ static void say_beginning(const struct demo_run *demo, const struct settings *se
 
 static int demo_main(int argc, char **argv)
 {
-    struct settings settings = { .ranks = 8,
+    struct settings settings = { .ranks = UINT32_MAX,
                                  .nodes = 1,
                                  .checkpoint_every = 20,
                                  .steps = 140,
                                  .seed = 1,
                                  .step_ms = 100,
                                  .host_work_ms = 2.5 };
+    struct demo_torch torch;
     CLEAN(demo_run_fini) struct demo_run demo = { 0 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;
     struct screen screen = { .style = show_style_of(stdout), .terminal = isatty(STDERR_FILENO) };
@@ -443,6 +453,8 @@ static int demo_main(int argc, char **argv)
         fault_list(stdout);
         return 0;
     }
+    if (settings.ranks == UINT32_MAX)
+        settings.ranks = settings.torch ? 4 : 8;
     paths_name_run(time_real_ns(), (uint64_t)getpid() * 2654435761u, name);
     demo.config = (struct demo_config){ .ranks = settings.ranks,
                                         .nodes = settings.nodes,
@@ -460,6 +472,13 @@ static int demo_main(int argc, char **argv)
     if (settings_check(&settings, &err) < 0 || faults_read(&settings, &demo, &err) < 0) {
         log_error("%s", err.text);
         return 2;
+    }
+    if (settings.torch) {
+        if (demo_torch_find(&torch, &err) < 0) {
+            log_error("%s", err.text);
+            return 3;
+        }
+        demo.config.torch = &torch;
     }
     screen.quiet = settings.json;
     screen.terminal = screen.terminal && !settings.json;

@@ -71,14 +71,19 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     word_add(words, "--grace=3s");
     word_add(words, "--name=%s", config->run);
     word_add(words, "--");
-    word_add(words, "%s", self);
-    word_add(words, "trainer");
+    if (config->torch) {
+        word_add(words, "%s", config->torch->python);
+        word_add(words, "%s", config->torch->script.text);
+    } else {
+        word_add(words, "%s", self);
+        word_add(words, "trainer");
+        word_add(words, "--host-work-ms=%g", config->host_work_ms);
+        if (config->layout)
+            word_add(words, "--layout=%s", config->layout);
+    }
     word_add(words, "--steps=%llu", (unsigned long long)config->steps);
     word_add(words, "--seed=%llu", (unsigned long long)config->seed);
     word_add(words, "--step-ms=%g", config->step_ms);
-    word_add(words, "--host-work-ms=%g", config->host_work_ms);
-    if (config->layout)
-        word_add(words, "--layout=%s", config->layout);
     if (config->checkpoint_every) {
         word_add(words, "--checkpoint-dir=%s/checkpoints", demo->scratch);
         word_add(words, "--checkpoint-every=%u", config->checkpoint_every);

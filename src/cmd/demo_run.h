@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cmd/demo_torch.h"
 #include "core/err.h"
 #include "lab/inject.h"
 #include "lab/plan.h"
@@ -15,8 +16,9 @@ struct demo_config {
     uint64_t steps, seed;
     double step_ms, host_work_ms;
     uint32_t checkpoint_every;
-    const char *layout; /* NULL: data parallel only */
-    const char *run;    /* its name */
+    const char *layout;             /* NULL: data parallel only */
+    const char *run;                /* its name */
+    const struct demo_torch *torch; /* NULL: our own trainer */
 };
 
 struct demo_run {

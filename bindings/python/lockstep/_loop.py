@@ -56,6 +56,9 @@ class Loop:
         if self.starting:
             self.starting = False
             probe.phase_end(INIT)
+            if not steps.by_hand:
+                from . import _training
+                steps.next = max(steps.next, _training.taken())
 
     def awake(self):
         """Is this the training thread of a process with a ring?  Opens it at the first sign of training."""

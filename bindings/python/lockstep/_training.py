@@ -89,6 +89,17 @@ def hook_optimizer(module):
     setattr(optimizer, name, patch)
 
 
+def taken():
+    """How many steps the optimizers say they have made: after a restart the count goes on from there."""
+    most = 0
+    for optimizer in list(_optimizers):
+        for state in list(optimizer.state.values())[:1]:
+            count = state.get("step") if hasattr(state, "get") else None
+            value = _value(count) if not isinstance(count, int) else count
+            most = max(most, int(value or 0))
+    return most
+
+
 def hook_scaler(module):
     """A GradScaler that finds infinities does not call the optimizer: its own call ends the step then."""
     scaler = module.GradScaler

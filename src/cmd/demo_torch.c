@@ -1,0 +1,74 @@
+/* demo_torch.c - finds a Python with torch, and the demo's script. */
+#include "cmd/demo_torch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "act/attach.h"
+#include "core/clean.h"
+
+/* Looks for torch without importing it, which takes seconds. */
+static const char has_torch[] =
+    "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)";
+
+static bool python_has_torch(const char *python)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+        execlp(python, python, "-c", has_torch, (char *)NULL);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int demo_torch_find(struct demo_torch *ret, struct err *err)
+{
+    static const char *const usual[] = { "python3", "/usr/bin/python3" };
+    const char *given = getenv("LOCKSTEP_PYTHON");
+
+    if (attach_package_file("demo/train.py", &ret->script) < 0)
+        return err_set(err, -ENOENT, "the Python package is not installed beside this program");
+    if (given && given[0]) {
+        snprintf(ret->python, sizeof(ret->python), "%s", given);
+        if (python_has_torch(given))
+            return 0;
+        return err_set(err, -ENOENT, "LOCKSTEP_PYTHON: %s has no torch", given);
+    }
+    for (size_t i = 0; i < COUNT(usual); i++) {
+        snprintf(ret->python, sizeof(ret->python), "%s", usual[i]);
+        if (python_has_torch(usual[i]))
+            return 0;
+    }
+    return err_set(err, -ENOENT,
+                   "no python3 here has torch: install it (apt install python3-torch, or pip "
+                   "install torch), or name one that has it in LOCKSTEP_PYTHON");
+}
+
+int demo_torch_check(const struct fault *fault, struct err *err)
+{
+    static const enum fault_id made[] = {
+        FAULT_NONE,       FAULT_GPU_SLOW,        FAULT_HOST_SLEEP, FAULT_CPU_QUOTA,
+        FAULT_NEIGHBOURS, FAULT_UNEVEN_DATA,     FAULT_SLOW_INPUT, FAULT_KILL,
+        FAULT_EXIT,       FAULT_SLOW_CHECKPOINT, FAULT_SEGFAULT,   FAULT_ABORT,
+        FAULT_EXCEPTION,
+    };
+
+    for (size_t i = 0; i < COUNT(made); i++) {
+        if (fault->kind->id == made[i])
+            return 0;
+    }
+    return err_set(err, -ENOTSUP, "--torch: its training cannot make '%s'", fault->kind->name);
+}
