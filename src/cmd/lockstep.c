@@ -27,6 +27,7 @@ static const struct command *const commands[] = {
     &command_agent,
     &command_control,
     &command_send,
+    &command_bench_control,
     &command_bench_probe,
     &command_bench_replay,
     &command_bench_verdicts,

@@ -8,6 +8,7 @@
 
 #include "control/reply.h"
 #include "core/buf.h"
+#include "core/time.h"
 
 #define PENDING_MAX (1u << 20) /* of a slow listener */
 
@@ -91,6 +92,7 @@ void events_put(struct events *events, const char *run, const char *type,
     event = &events->kept[events->next % EVENTS_KEPT];
     buf_fini(&event->text);
     event->number = events->next++;
+    json_object_object_add(object, "told", json_object_new_double((double)time_real_ns() / 1e9));
     snprintf(event->run, sizeof(event->run), "%s", run);
     snprintf(event->type, sizeof(event->type), "%s", type);
     snprintf(head, sizeof(head), "id: %" PRIx64 "-%" PRIu64 "\nevent: %s\ndata: ", events->epoch,

@@ -37,6 +37,7 @@ struct site_run {
     int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */
     bool ended;                           /* the launcher said so */
     bool finish;                          /* and that nothing follows */
+    uint64_t judged;                      /* whole steps, as listeners know */
     int64_t heard_ns;                     /* the newest fact, by our clock */
     int64_t synced_ns;
     struct waiter *waiting;

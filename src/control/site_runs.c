@@ -350,6 +350,24 @@ void run_sync(struct site_run *run, int64_t now_ns)
     waiters_answer(run, NULL);
 }
 
+/* How far the judges have come, for those who draw it. */
+static void tell_progress(struct site_run *run)
+{
+    struct json_object *root;
+    struct core_counts counts;
+
+    runlog_counts(run->log, &counts);
+    if (counts.steps_whole == run->judged)
+        return;
+    run->judged = counts.steps_whole;
+    root = json_object_new_object();
+    json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+    json_object_object_add(root, "judged", json_object_new_uint64(counts.steps_whole));
+    json_object_object_add(root, "partial", json_object_new_uint64(counts.steps_partial));
+    json_object_object_add(root, "unfit", json_object_new_uint64(counts.unfit_steps));
+    events_put(&run->site->events, run->dir.run, "progress", root);
+}
+
 /* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
@@ -374,6 +392,7 @@ void run_turn(struct site_run *run, int64_t now_ns)
         run_shut(run, err.text);
         return;
     }
+    tell_progress(run);
     run_sync(run, now_ns);
     if (run->log && !run->waiting && !runlog_is_dirty(run->log) &&
         now_ns - run->heard_ns > (runlog_is_closed(run->log) ? CLOSED_NS : IDLE_NS))

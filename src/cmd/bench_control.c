@@ -1,0 +1,445 @@
+/* bench_control.c - a site's controller under the load of a very large job.
+ *
+ * The controller is a process of its own with its logs on a real disk; agents and readers are played by
+ * other processes (lab/load.h) that share nothing with it but sockets.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/token.h"
+#include "base/tree.h"
+#include "cmd/lockstep.h"
+#include "control/site.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "lab/fleet.h"
+#include "lab/load.h"
+
+#define RUN "bench"
+#define PROCESSES_MAX 16
+#define START_NS (20 * NS_PER_S)
+#define CPU_BAR 0.5
+#define RSS_BAR 1e9
+#define VERDICT_BAR 1.0
+
+struct bench_settings {
+    bool json;
+    uint32_t ranks, seconds, ops, readers, processes;
+    const char *directory;
+};
+
+static const struct opt bench_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_settings, json), NULL, "one JSON object", NULL,
+      false },
+    { "ranks", 0, OPT_U32, offsetof(struct bench_settings, ranks), "N",
+      "ranks of the job, 8 a node (default 16384)", NULL, false },
+    { "seconds", 0, OPT_U32, offsetof(struct bench_settings, seconds), "S",
+      "how long to send, a step a second (default 30)", NULL, false },
+    { "ops", 0, OPT_U32, offsetof(struct bench_settings, ops), "N",
+      "collectives between nodes in a step (default 200)", NULL, false },
+    { "readers", 0, OPT_U32, offsetof(struct bench_settings, readers), "N",
+      "readers of the event stream (default 100)", NULL, false },
+    { "processes", 0, OPT_U32, offsetof(struct bench_settings, processes), "N",
+      "processes that play the agents (default 2)", NULL, false },
+    { "dir", 0, OPT_TEXT, offsetof(struct bench_settings, directory), "DIR",
+      "where the logs go meanwhile, on a real disk (default $TMPDIR or /tmp)", NULL, false },
+    { .name = NULL },
+};
+
+struct bench {
+    const struct bench_settings *settings;
+    struct path state;
+    struct load_shared *shared;
+    struct load_settings load;
+    pid_t control, reader, agent[PROCESSES_MAX];
+};
+
+struct result {
+    double cpu_core_share, rss_bytes, ingest_p50_ms, ingest_p99_ms, sse_p99_ms;
+    double verdict_delay_p99_s, verdict_delay_max_s, log_bytes_per_s, bytes_per_rank_step;
+    uint64_t judged, failed, verdicts, bodies;
+};
+
+/* ---- processes ---- */
+
+static pid_t control_start(const struct bench *bench)
+{
+    struct site_settings site = { .state = bench->state.text, .listen = "127.0.0.1:0" };
+    struct err err = { "" };
+    pid_t pid = fork();
+
+    if (pid != 0)
+        return pid;
+    log_quiet(1);
+    if (site_run(&site, &err) < 0)
+        log_error("%s", err.text);
+    _exit(err.text[0] != '\0');
+}
+
+static bool is_late(int64_t deadline_ns)
+{
+    struct timespec pause = time_spec(10 * NS_PER_MS);
+
+    nanosleep(&pause, NULL);
+    return time_mono_ns() > deadline_ns;
+}
+
+static int control_port(struct bench *bench, struct err *err)
+{
+    int64_t deadline_ns = time_mono_ns() + START_NS;
+    struct path path;
+    char url[128] = "";
+    int result = path_join(&path, bench->state.text, "control.url", err);
+
+    while (result == 0 && !strchr(url, '\n')) {
+        CLEAN(file_clean) FILE *file = fopen(path.text, "re");
+
+        if (file && fgets(url, sizeof(url), file) && strchr(url, '\n'))
+            break;
+        if (is_late(deadline_ns))
+            return err_set(err, -ETIMEDOUT, "the controller does not begin");
+    }
+    bench->load.port = (unsigned)atoi(strrchr(url, ':') ? strrchr(url, ':') + 1 : "0");
+    return result;
+}
+
+/* The run is registered as a site's administrator would: by its files. */
+static int run_prepare(struct bench *bench, struct err *err)
+{
+    struct path directory, file;
+    int result = path_join(&directory, bench->state.text, RUN, err);
+
+    if (result == 0)
+        result = path_make(directory.text, err);
+    if (result == 0)
+        result = path_join(&file, directory.text, "agent.token", err);
+    return result < 0 ? result : token_read_or_make(file.text, &bench->load.token, err);
+}
+
+static pid_t load_start(const struct bench *bench, uint32_t process)
+{
+    struct load_settings load = bench->load;
+    uint32_t processes = bench->settings->processes;
+    struct err err = { "" };
+    pid_t pid = fork();
+    int result;
+
+    if (pid != 0)
+        return pid;
+    load.process = process;
+    load.first = load.nodes * process / processes;
+    load.count = load.nodes * (process + 1) / processes - load.first;
+    result = process < processes ? load_agents(&load, &err)
+                                 : load_readers(&load, bench->settings->readers, &err);
+    if (result < 0)
+        log_error("%s", err.text);
+    _exit(result < 0);
+}
+
+static void wait_for(pid_t pid)
+{
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+}
+
+static void bench_stop(struct bench *bench)
+{
+    for (uint32_t i = 0; i < bench->settings->processes; i++) {
+        if (bench->agent[i] > 0)
+            kill(bench->agent[i], SIGKILL);
+        wait_for(bench->agent[i]);
+    }
+    if (bench->reader > 0)
+        kill(bench->reader, SIGKILL);
+    wait_for(bench->reader);
+    if (bench->control > 0)
+        kill(bench->control, SIGTERM);
+    wait_for(bench->control);
+    if (bench->state.text[0])
+        tree_remove(bench->state.text);
+}
+
+/* ---- measuring ---- */
+
+static double cpu_seconds(pid_t pid)
+{
+    char path[64], text[1024];
+    unsigned long user, system;
+    CLEAN(file_clean) FILE *file = NULL;
+    const char *end;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "re");
+    if (!file || !fgets(text, sizeof(text), file) || !(end = strrchr(text, ')')) ||
+        sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) !=
+            2)
+        return 0;
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double peak_bytes(pid_t pid)
+{
+    char path[64], line[256];
+    CLEAN(file_clean) FILE *file = NULL;
+    unsigned long kib = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, "VmHWM: %lu", &kib) != 1)
+        ;
+    return (double)kib * 1024;
+}
+
+static double log_bytes(const struct bench *bench)
+{
+    struct path path;
+    struct stat st;
+
+    if (path_join(&path, bench->state.text, RUN "/log.lsf", NULL) < 0 || stat(path.text, &st) < 0)
+        return 0;
+    return (double)st.st_size;
+}
+
+/* A step's delay: from its last frame's sending until listeners hear that it was judged.  One that
+ * was judged together with later ones is said with them.
+ */
+static void verdict_delays(const struct bench *bench, struct result *ret)
+{
+    const struct load_shared *shared = bench->shared;
+    CLEAN(free_clean) struct sketch *us = calloc(1, sizeof(*us));
+    int64_t said_ns = 0;
+
+    if (!us)
+        return;
+    for (uint32_t step = MIN(bench->settings->seconds, LOAD_STEPS_MAX); step > 0; step--) {
+        int64_t sent_ns = atomic_load(&shared->sent_ns[step - 1]),
+                own_ns = atomic_load(&shared->judged_ns[step - 1]);
+
+        if (own_ns)
+            said_ns = own_ns;
+        if (!said_ns || !sent_ns)
+            continue;
+        ret->judged++;
+        sketch_add(us, (uint64_t)MAX(said_ns - sent_ns, 0) / 1000);
+    }
+    ret->verdict_delay_p99_s = (double)sketch_quantile(us, 0.99) / 1e6;
+    ret->verdict_delay_max_s = us->total ? (double)us->max / 1e6 : 0;
+}
+
+static void ingest_delays(const struct bench *bench, struct result *ret)
+{
+    CLEAN(free_clean) struct sketch *all = calloc(1, sizeof(*all));
+
+    for (uint32_t i = 0; all && i < bench->settings->processes; i++)
+        sketch_merge(all, &bench->shared->agents[i].us);
+    if (!all)
+        return;
+    ret->ingest_p50_ms = (double)sketch_quantile(all, 0.5) / 1e3;
+    ret->ingest_p99_ms = (double)sketch_quantile(all, 0.99) / 1e3;
+}
+
+static int await_connections(struct bench *bench, struct err *err)
+{
+    int64_t deadline_ns = time_mono_ns() + START_NS + (int64_t)bench->load.nodes * 10 * NS_PER_MS;
+
+    while (atomic_load(&bench->shared->connected) < bench->load.nodes ||
+           atomic_load(&bench->shared->listening) < bench->settings->readers) {
+        if (is_late(deadline_ns))
+            return err_set(err, -ETIMEDOUT, "%llu of %u agents could connect",
+                           (unsigned long long)atomic_load(&bench->shared->connected),
+                           bench->load.nodes);
+    }
+    return 0;
+}
+
+/* From the first step to the last, and a second for what is on its way. */
+static void measure(struct bench *bench, struct result *ret)
+{
+    struct timespec settle = time_spec(3 * NS_PER_S), rest = time_spec(2 * NS_PER_S);
+    double cpu, bytes;
+    int64_t begin_ns;
+
+    nanosleep(&settle, NULL); /* hellos and shapes are taken */
+    sketch_merge(&bench->shared->readers.us, &(struct sketch){ 0 });
+    for (uint32_t i = 0; i < bench->settings->processes; i++)
+        memset(&bench->shared->agents[i], 0, sizeof(bench->shared->agents[i]));
+    cpu = cpu_seconds(bench->control);
+    bytes = log_bytes(bench);
+    begin_ns = time_mono_ns();
+    atomic_store(&bench->shared->begin_ns, begin_ns);
+    for (uint32_t i = 0; i < bench->settings->processes; i++) {
+        wait_for(bench->agent[i]);
+        bench->agent[i] = 0;
+    }
+    nanosleep(&rest, NULL);
+    ret->cpu_core_share = (cpu_seconds(bench->control) - cpu) /
+                          ((double)(time_mono_ns() - begin_ns) / (double)NS_PER_S);
+    bytes = log_bytes(bench) - bytes;
+    ret->log_bytes_per_s = bytes / ((double)(time_mono_ns() - begin_ns) / (double)NS_PER_S);
+    ret->bytes_per_rank_step = bytes / ((double)bench->settings->ranks * bench->settings->seconds);
+    ret->rss_bytes = peak_bytes(bench->control);
+    ret->sse_p99_ms = (double)sketch_quantile(&bench->shared->readers.us, 0.99) / 1e3;
+    ret->failed = atomic_load(&bench->shared->failed);
+    ret->verdicts = atomic_load(&bench->shared->verdicts);
+    ret->bodies = atomic_load(&bench->shared->bodies);
+    ingest_delays(bench, ret);
+    verdict_delays(bench, ret);
+}
+
+static int bench_open(struct bench *bench, struct err *err)
+{
+    const struct bench_settings *settings = bench->settings;
+    const char *tmp = getenv("TMPDIR");
+    int result;
+
+    bench->shared = mmap(NULL, sizeof(*bench->shared), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (bench->shared == MAP_FAILED)
+        return err_set(err, -errno, "mmap: %m");
+    snprintf(bench->state.text, sizeof(bench->state.text), "%s/lockstep-bench-XXXXXX",
+             settings->directory ? settings->directory
+             : tmp               ? tmp
+                                 : "/tmp");
+    if (!mkdtemp(bench->state.text)) {
+        result = err_set(err, -errno, "%s: %m", bench->state.text);
+        bench->state.text[0] = '\0';
+        return result;
+    }
+    bench->load = (struct load_settings){ .run = RUN,
+                                          .nodes = settings->ranks / FLEET_NODE_RANKS,
+                                          .ops = settings->ops,
+                                          .steps = settings->seconds,
+                                          .slow_rank = settings->ranks / 2 + 1,
+                                          .slow_from = settings->seconds / 2,
+                                          .shared = bench->shared };
+    result = run_prepare(bench, err);
+    if (result == 0)
+        bench->control = control_start(bench);
+    if (result == 0)
+        result = control_port(bench, err);
+    if (result < 0)
+        return result;
+    for (uint32_t i = 0; i < settings->processes; i++)
+        bench->agent[i] = load_start(bench, i);
+    bench->reader = load_start(bench, settings->processes);
+    return await_connections(bench, err);
+}
+
+/* ---- the answer ---- */
+
+static void print_json(const struct bench_settings *settings, const struct result *result)
+{
+    const struct {
+        const char *name;
+        double value;
+    } row[] = {
+        { "ranks", settings->ranks },
+        { "ops", settings->ops },
+        { "seconds", settings->seconds },
+        { "readers", settings->readers },
+        { "cpu_core_share", result->cpu_core_share },
+        { "rss_bytes", result->rss_bytes },
+        { "ingest_p50_ms", result->ingest_p50_ms },
+        { "ingest_p99_ms", result->ingest_p99_ms },
+        { "sse_p99_ms", result->sse_p99_ms },
+        { "verdict_delay_p99_s", result->verdict_delay_p99_s },
+        { "verdict_delay_max_s", result->verdict_delay_max_s },
+        { "log_bytes_per_s", result->log_bytes_per_s },
+        { "bytes_per_rank_step", result->bytes_per_rank_step },
+        { "judged_steps", (double)result->judged },
+        { "straggler_verdicts", (double)result->verdicts },
+        { "bodies", (double)result->bodies },
+        { "failed", (double)result->failed },
+    };
+    struct json_object *root = json_object_new_object();
+
+    for (size_t i = 0; i < COUNT(row); i++)
+        json_object_object_add(root, row[i].name, json_object_new_double(row[i].value));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static void print_text(const struct bench_settings *settings, const struct result *result)
+{
+    printf("%u ranks on %u nodes, %u collectives a step, a step a second for %u s\n",
+           settings->ranks, settings->ranks / FLEET_NODE_RANKS, settings->ops, settings->seconds);
+    printf("cpu_core_share       %10.3f  of a core (bar: at most %.1f)\n", result->cpu_core_share,
+           CPU_BAR);
+    printf("rss_bytes            %10.0f  at its peak (bar: at most %.0f)\n", result->rss_bytes,
+           RSS_BAR);
+    printf(
+        "ingest_p99_ms        %10.1f  from a body's first byte to its acknowledgement; p50 %.1f\n",
+        result->ingest_p99_ms, result->ingest_p50_ms);
+    printf("sse_p99_ms           %10.1f  to %u readers\n", result->sse_p99_ms, settings->readers);
+    printf("verdict_delay_p99_s  %10.3f  from a step's last frame until it is judged (bar: at most "
+           "%.1f)\n",
+           result->verdict_delay_p99_s, VERDICT_BAR);
+    printf("log_bytes_per_s      %10.0f  %.0f a rank and step\n", result->log_bytes_per_s,
+           result->bytes_per_rank_step);
+    printf("judged_steps         %10llu  straggler told %llu times, %llu of %llu bodies failed\n",
+           (unsigned long long)result->judged, (unsigned long long)result->verdicts,
+           (unsigned long long)result->failed, (unsigned long long)result->bodies);
+}
+
+static bool is_good(const struct bench_settings *settings, const struct result *result)
+{
+    return result->cpu_core_share <= CPU_BAR && result->rss_bytes <= RSS_BAR &&
+           result->verdict_delay_p99_s <= VERDICT_BAR && result->failed == 0 &&
+           result->judged == settings->seconds;
+}
+
+static int bench_control_run(int argc, char **argv)
+{
+    struct bench_settings settings = {
+        .ranks = 16384, .seconds = 30, .ops = 200, .readers = 100, .processes = 2
+    };
+    int first = opt_parse(&command_bench_control, argc, argv, &settings), r;
+    struct bench bench = { .settings = &settings };
+    struct result result = { 0 };
+    struct err err = { "" };
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc || settings.ranks < 16 || settings.ranks % FLEET_NODE_RANKS ||
+        settings.seconds < 2 || settings.seconds > LOAD_STEPS_MAX || settings.ops < 1 ||
+        settings.ops > 2000 || settings.processes < 1 || settings.processes > PROCESSES_MAX) {
+        log_error("expected ranks in eights from 16 on, 2 to %d seconds, 1 to 2000 ops, 1 to %d "
+                  "processes",
+                  LOAD_STEPS_MAX, PROCESSES_MAX);
+        return 2;
+    }
+    r = bench_open(&bench, &err);
+    if (r == 0)
+        measure(&bench, &result);
+    bench_stop(&bench);
+    if (r < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    (settings.json ? print_json : print_text)(&settings, &result);
+    return is_good(&settings, &result) ? 0 : 1;
+}
+
+const struct command command_bench_control = {
+    .name = "bench control",
+    .operands = "",
+    .summary = "a site's controller under the load of a very large job",
+    .details =
+        "Agents of many nodes, played by processes of their own, send real frames to a real\n"
+        "controller; readers follow its events.  Exits 1 when a bar is missed.",
+    .opt = bench_opts,
+    .run = bench_control_run,
+};
