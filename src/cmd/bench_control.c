@@ -368,7 +368,7 @@ static void print_json(const struct bench_settings *settings, const struct resul
 
     for (size_t i = 0; i < COUNT(row); i++)
         json_object_object_add(root, row[i].name, json_object_new_double(row[i].value));
-    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(root);
 }
 

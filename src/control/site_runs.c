@@ -29,6 +29,7 @@
 #define QUIET_NS (20 * NS_PER_S)     /* after its end: what has not come by then is late */
 #define IDLE_NS (10 * 60 * NS_PER_S) /* without a word: its core leaves memory */
 #define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
+#define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
 #define SYNC_NS NS_PER_S             /* when nobody waits for it */
 #define FRESH_S 3600                 /* logs younger than this are taken up at the start */
 
@@ -309,7 +310,7 @@ void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *
     run->waiting = waiter;
     http_on_gone(exchange, waiter_gone, waiter);
     if (run->site->sync.at_ns == INT64_MAX || !run->site->sync.linked)
-        loop_timer_set(run->site->loop, &run->site->sync, waiter->since_ns + 5 * NS_PER_MS);
+        loop_timer_set(run->site->loop, &run->site->sync, waiter->since_ns + GROUP_NS);
 }
 
 void site_trouble(struct site *site, int result, const struct err *err)
