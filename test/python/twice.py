@@ -2,6 +2,7 @@
 what it printed, how it ended, the files it left.  The rings of the attached one are given back.
 """
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -41,6 +42,11 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return str(listener.getsockname()[1])
+
+
+def _same(text, place):
+    """Without what differs from run to run: the place, and time and thread of torch's own warnings."""
+    return re.sub(r"(?m)^([IWE])\d{8} [0-9:.]+ +\d+ ", r"\1 ", text.replace(place, "PLACE"))
 
 
 class Job:
@@ -91,11 +97,18 @@ class Job:
             texts = []
             for file in (out, err):
                 file.seek(0)
-                texts.append(file.read().decode("utf-8", "replace").replace(self.place, "PLACE"))
+                texts.append(_same(file.read().decode("utf-8", "replace"), self.place))
                 file.close()
             seen.append((status, *texts))
         return Seen([s[0] for s in seen], [s[1] for s in seen], [s[2] for s in seen],
                     files_of(self.work))
+
+
+def attached(place, script, **options):
+    """Only with lockstep."""
+    job = Job(place, script, True, **options)
+    seen = job.end()
+    return seen, rings(os.path.join(job.place, "rings"))
 
 
 def twice(place, script, during=None, **options):
@@ -104,7 +117,7 @@ def twice(place, script, during=None, **options):
     if during:
         for job in jobs:
             during(job)
-    plain, attached = (job.end() for job in jobs)
+    plain, ours = (job.end() for job in jobs)
     for name in Seen._fields:
-        equal(getattr(attached, name), getattr(plain, name), name)
+        equal(getattr(ours, name), getattr(plain, name), name)
     return plain, rings(os.path.join(jobs[1].place, "rings"))

@@ -8,9 +8,9 @@ seen here; _ddp.py has the buckets of DistributedDataParallel.
 Recorded are ops on tensors in host memory, which the host itself runs (gloo, MPI).  An op on a device
 ends when the device says so, and asking it would mean to wait: that is for the NCCL plugin.
 
-An op whose caller waits at once lies on the host's line (stream 0); one that runs beside the caller
-on a line of its group.  Its end is the end of wait() there, and here the moment its future is done,
-told by the thread that did it.
+An op whose caller waits at once lies on the host's line (stream 0) and ends with wait(); one that runs
+beside the caller lies on a line of its group and ends when its future is done, told by the thread
+that did it, or with wait(), when that comes first: the other thread may have to wait for the interpreter.
 """
 import functools
 import sys
@@ -67,57 +67,56 @@ _MESSAGES = {"send": "send", "recv": "recv"}
 
 # ---- the end of an op ----
 
+class Op:
+    """An op that has been launched.  Called, by whoever sees first that it is over, it ends."""
+
+    __slots__ = ("mark", "comm", "key", "ended")
+
+    def __init__(self, mark, comm, key):
+        self.mark, self.comm, self.key, self.ended = mark, comm, key, False
+
+    def __call__(self, _=None):
+        handle = probe.handle
+        if handle and not self.ended:
+            self.ended = True
+            self.mark(handle, self.comm, self.key, 0)
+
+
 class _Pending:
-    """Ops whose end is that of wait(), by the address of their work."""
+    """Ops by the address of their work, until somebody has waited for it."""
 
     def __init__(self):
         self.ops = {}
 
-    def add(self, work, end, comm, key):
+    def add(self, work, op, ends_with_it):
         name = id(work)
         ops = self.ops
 
         def dead(_):  # nobody waited, and nobody can any more
-            if ops.pop(name, None) is not None:
-                _end(end, comm, key)
+            if ops.pop(name, None) is not None and ends_with_it:
+                op()
 
-        ops[name] = (weakref.ref(work, dead), end, comm, key)
+        ops[name] = (weakref.ref(work, dead), op)
 
     def done(self, work):
         entry = self.ops.pop(id(work), None)
         if entry is not None:
-            _end(*entry[1:])
+            entry[1]()
 
 
 _pending = _Pending()
 
 
-def _end(end, comm, key):
-    handle = probe.handle
-    if handle:
-        end(handle, comm, key, 0)
-
-
-class _Done:
-    """What a future calls when it is done, in the thread that did it."""
-
-    __slots__ = ("comm", "key")
-
-    def __init__(self, comm, key):
-        self.comm, self.key = comm, key
-
-    def __call__(self, _):
-        handle = probe.handle
-        if handle:
-            probe.library.coll_end(handle, self.comm, self.key, 0)
-
-
-def _watch_future(work, comm, key):
-    try:
-        future = work.get_future()
-        future.add_done_callback(_Done(comm, key))
-    except Exception:  # this kind of work has none
-        _pending.add(work, probe.library.coll_end, comm, key)
+def _watch(work, op, sync):
+    told = False
+    if not sync:
+        try:
+            work.get_future().add_done_callback(op)
+            told = True
+        except Exception:  # this kind of work has none
+            pass
+    if not op.ended:
+        _pending.add(work, op, not told)
 
 
 def hook_work(work):
@@ -142,40 +141,51 @@ def _waits(frame):
     return frame.f_locals.get("async_op") is False
 
 
-def _wrap_collective(name, original):
+def _launcher(name, original):
+    """launch(group, sync, args, kwargs): calls the group's method and returns (its work, Op or None)."""
     op_name, place, keyword = _COLLECTIVES[name]
-    op = _abi.OPS[op_name]
+    number = _abi.OPS[op_name]
+
+    def launch(group, sync, args, kwargs):
+        handle = probe.handle
+        size = 0
+        if place is not None:
+            size = _bytes(args[place] if len(args) > place else kwargs.get(keyword))
+        elif not _on_host(group):
+            size = None
+        comm = -1 if size is None else groups.handle(group)
+        if comm < 0:
+            return original(group, *args, **kwargs), None
+        library = probe.library
+        key = library.coll_enqueue(handle, comm, number, size, 0 if sync else ASYNC_STREAM + comm)
+        library.coll_start(handle, comm, key, 0)
+        op = Op(library.coll_end, comm, key)
+        try:
+            work = original(group, *args, **kwargs)
+        except BaseException:
+            op()
+            raise
+        if work is None:
+            op()
+        else:
+            _watch(work, op, sync)
+        return work, op
+
+    return launch
+
+
+launchers = {}  # by method, for groups of ours that pass calls on
+
+
+def _wrap_collective(name, original):
+    launch = launchers[name] = _launcher(name, original)
     blocks = name == "monitored_barrier"  # returns when it is over
 
     @functools.wraps(original)
     def method(self, *args, **kwargs):
-        handle = probe.handle
-        if not handle or _torch.compiling():
+        if not probe.handle or _torch.compiling():
             return original(self, *args, **kwargs)
-        size = 0
-        if place is not None:
-            size = _bytes(args[place] if len(args) > place else kwargs.get(keyword))
-        elif not _on_host(self):
-            size = None
-        comm = -1 if size is None else groups.handle(self)
-        if comm < 0:
-            return original(self, *args, **kwargs)
-        library = probe.library
-        sync = blocks or _waits(sys._getframe(1))
-        key = library.coll_enqueue(handle, comm, op, size, 0 if sync else ASYNC_STREAM + comm)
-        library.coll_start(handle, comm, key, 0)
-        try:
-            work = original(self, *args, **kwargs)
-        except BaseException:
-            library.coll_end(handle, comm, key, 0)
-            raise
-        if work is None:
-            library.coll_end(handle, comm, key, 0)
-        elif sync:
-            _pending.add(work, library.coll_end, comm, key)
-        else:
-            _watch_future(work, comm, key)
-        return work
+        return launch(self, blocks or _waits(sys._getframe(1)), args, kwargs)[0]
 
     # A group written in Python that does not have this method is asked for it by C++ under its name;
     # only a function of that name is known to be the one that asks.
@@ -208,12 +218,13 @@ def _wrap_message(name, original):
         waits = sys._getframe(1).f_code.co_name in ("send", "recv")
         key = library.p2p_enqueue(handle, comm, op, args[1], size, 0 if waits else P2P_STREAM + comm)
         library.p2p_start(handle, comm, key, 0)
+        message = Op(library.p2p_end, comm, key)
         try:
             work = original(self, *args, **kwargs)
         except BaseException:
-            library.p2p_end(handle, comm, key, 0)
+            message()
             raise
-        _pending.add(work, library.p2p_end, comm, key)
+        _watch(work, message, True)  # gloo's messages have no future
         return work
 
     method.__code__ = method.__code__.replace(co_name=name)

@@ -15,7 +15,7 @@ import sys
 import threading
 import weakref
 
-from . import _abi, _torch
+from . import _abi, _collectives, _torch
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
@@ -62,6 +62,16 @@ def signals_after():
 
 # ---- the reducer's group ----
 
+_buckets = []  # launched in this backward
+
+
+def backward_is_over():
+    """The reducer has waited for its buckets; who was to say so may still wait for the interpreter."""
+    for op in _buckets:
+        op()
+    _buckets.clear()
+
+
 _held = weakref.WeakKeyDictionary()  # reducer: our group, which must live as long
 
 
@@ -78,7 +88,12 @@ def _make_class(base):
             return "gloo, watched"
 
         def allreduce(self, *args):
-            return self.group.allreduce(*args)
+            if not probe.handle:
+                return self.group.allreduce(*args)
+            work, op = _collectives.launchers["allreduce"](self.group, False, args, {})
+            if op is not None:
+                _buckets.append(op)
+            return work
 
         def broadcast(self, *args):
             return self.group.broadcast(*args)

@@ -49,7 +49,9 @@ def _run_backward(original, tensors, args, kwargs):
     if not _ddp.speaks_in_backward:
         return original(tensors, *args, **kwargs)
     with _ddp.signals_after():
-        return original(tensors, *args, **kwargs)
+        result = original(tensors, *args, **kwargs)
+        _ddp.backward_is_over()
+        return result
 
 
 # ---- optimizers ----
