@@ -121,8 +121,14 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
 {
     const struct recall *recall = &log->recall;
 
-    if (spool_reader_damaged(reader))
-        log_error("%s: %llu damaged bytes skipped", log->path,
+    uint64_t offset, bytes;
+
+    for (size_t i = 0; spool_reader_place(reader, i, &offset, &bytes); i++)
+        log_error("%s: damaged at offset %llu: %llu bytes skipped", log->path,
+                  (unsigned long long)offset, (unsigned long long)bytes);
+    if (spool_reader_places(reader) > SPOOL_PLACES)
+        log_error("%s: damaged in %llu places, %llu bytes in all", log->path,
+                  (unsigned long long)spool_reader_places(reader),
                   (unsigned long long)spool_reader_damaged(reader));
     if (recall->different + recall->missing)
         log_error("%s: %llu verdicts or ledgers in it are not what this version says now",

@@ -24,9 +24,13 @@ struct spool_writer {
 
 struct spool_reader {
     int fd;
-    uint64_t damaged;
-    uint64_t base;    /* where in the file `bytes` begins */
-    struct buf bytes; /* read so far; what is before `at` has been given out */
+    uint64_t damaged, places;
+    struct {
+        uint64_t offset, bytes;
+    } place[SPOOL_PLACES];
+    uint64_t damage_end; /* of the newest place */
+    uint64_t base;       /* where in the file `bytes` begins */
+    struct buf bytes;    /* read so far; what is before `at` has been given out */
     size_t at;
     unsigned char chunk[READ_BYTES]; /* what one read brings; polled too often to be allocated */
 };
@@ -108,8 +112,35 @@ static size_t reader_find_whole(const struct spool_reader *reader)
 
 static void reader_skip(struct spool_reader *reader, size_t size)
 {
+    uint64_t offset = reader->base + reader->at;
+
+    if (!reader->places || offset != reader->damage_end) { /* not the rest of the last one */
+        if (reader->places < SPOOL_PLACES) {
+            reader->place[reader->places].offset = offset;
+            reader->place[reader->places].bytes = 0;
+        }
+        reader->places++;
+    }
+    if (reader->places <= SPOOL_PLACES)
+        reader->place[reader->places - 1].bytes += size;
+    reader->damage_end = offset + size;
     reader->damaged += size;
     reader->at += size;
+}
+
+bool spool_reader_place(const struct spool_reader *reader, size_t i, uint64_t *offset,
+                        uint64_t *bytes)
+{
+    if (i >= reader->places || i >= SPOOL_PLACES)
+        return false;
+    *offset = reader->place[i].offset;
+    *bytes = reader->place[i].bytes;
+    return true;
+}
+
+uint64_t spool_reader_places(const struct spool_reader *reader)
+{
+    return reader->places;
 }
 
 int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err)
@@ -201,6 +232,24 @@ static int writer_recover(struct spool_writer *writer, struct err *err)
     return result;
 }
 
+/* A new file's name must survive a power cut, too, or its frames would be durable and not to be found. */
+static int writer_keep_name(const struct spool_writer *writer, const char *path, struct err *err)
+{
+    const char *slash = strrchr(path, '/');
+    CLEAN(free_clean)
+    char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    CLEAN(fd_clean) int fd = -1;
+
+    if (writer->size > 0)
+        return 0;
+    if (!directory)
+        return -ENOMEM;
+    fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL)) /* EINVAL: a file system that cannot */
+        return err_set(err, -errno, "%s: %m", directory);
+    return 0;
+}
+
 int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err)
 {
@@ -220,6 +269,8 @@ int spool_writer_open(const char *path, const char *sender, struct spool_writer 
     writer->sender = hash64(0, sender, strlen(sender));
     writer->boot = (uint64_t)time_real_ns();
     result = writer_recover(writer, err);
+    if (result == 0)
+        result = writer_keep_name(writer, path, err);
     if (result < 0)
         return err_wrap(err, result, "%s", path);
     *ret = TAKE(writer);

@@ -7,6 +7,8 @@
 #ifndef LOCKSTEP_WIRE_SPOOL_H
 #define LOCKSTEP_WIRE_SPOOL_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/buf.h"
@@ -43,6 +45,11 @@ int spool_next(struct spool_reader *reader, struct frame *ret, struct err *err);
 /* Goes on reading from there: the beginning of a frame, or damage up to the next one. */
 void spool_reader_seek(struct spool_reader *reader, uint64_t offset);
 uint64_t spool_reader_damaged(const struct spool_reader *reader); /* bytes skipped so far */
-uint64_t spool_reader_offset(const struct spool_reader *reader);  /* where the next frame begins */
+/* Where: the first SPOOL_PLACES of them.  False: there are not so many. */
+#define SPOOL_PLACES 16
+bool spool_reader_place(const struct spool_reader *reader, size_t i, uint64_t *offset,
+                        uint64_t *bytes);
+uint64_t spool_reader_places(const struct spool_reader *reader); /* all of them */
+uint64_t spool_reader_offset(const struct spool_reader *reader); /* where the next frame begins */
 
 #endif

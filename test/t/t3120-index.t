@@ -26,5 +26,16 @@ tap_result $? "says the same"
 printf 'bent' | dd of="$LOCKSTEP_STATE/one/log.lsf" bs=1 seek=4000 conv=notrunc 2>/dev/null
 ok "a damaged log is read around the damage" "$LOCKSTEP" control --reindex
 has "which is said" 'run one: [0-9]+ damaged bytes of its log skipped' "$TAP/err"
+timeout 5 "$LOCKSTEP" control --run-dir "$LOCKSTEP_STATE/one" --tick 10ms 2>"$TAP/err" &
+control=$!
+left=100
+until grep -q 'damaged at offset' "$TAP/err" || [ $left = 0 ]; do
+    left=$((left - 1))
+    sleep 0.05
+done
+kill $control
+wait $control
+has "a controller that goes on with it names the place" 'log.lsf: damaged at offset [0-9]+: [0-9]+ bytes skipped' \
+    "$TAP/err"
 exits 2 "a directory that is not there" "$LOCKSTEP" control --reindex --state "$TAP/none"
 done_testing

@@ -136,6 +136,42 @@ static void a_flipped_bit_costs_one_frame(void **state)
 /* A frame whose end is missing looks like a torn tail when it claims to go on beyond the end of the
  * file; the whole frames after it say that it is none.
  */
+static void damage_is_named_by_its_place(void **state)
+{
+    struct spool_reader *reader;
+    struct frame frame;
+    uint64_t offset, bytes;
+
+    (void)state;
+    put_numbers(0, 40);
+    flip_bit(3 * FRAME_SIZE + 50); /* a payload: its frame goes */
+    flip_bit(7 * FRAME_SIZE + 2);  /* a header */
+    assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
+    while (spool_next(reader, &frame, NULL) == 1)
+        ;
+    assert_int_equal(spool_reader_places(reader), 2);
+    assert_true(spool_reader_place(reader, 0, &offset, &bytes));
+    assert_int_equal(offset, 3 * FRAME_SIZE);
+    assert_int_equal(bytes, FRAME_SIZE);
+    assert_true(spool_reader_place(reader, 1, &offset, &bytes));
+    assert_int_equal(offset, 7 * FRAME_SIZE);
+    assert_int_equal(bytes, FRAME_SIZE);
+    assert_false(spool_reader_place(reader, 2, &offset, &bytes));
+    spool_reader_seek(reader, 10 * FRAME_SIZE);
+    assert_int_equal(spool_next(reader, &frame, NULL), 1);
+    assert_int_equal(frame.number, 10);
+    spool_reader_close(reader);
+    for (int i = 10; i < 40; i += 1 + (i % 2)) /* more places than are kept */
+        flip_bit(i * FRAME_SIZE + 45);
+    assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
+    while (spool_next(reader, &frame, NULL) == 1)
+        ;
+    assert_true(spool_reader_place(reader, SPOOL_PLACES - 1, &offset, &bytes) ||
+                spool_reader_places(reader) < SPOOL_PLACES);
+    assert_false(spool_reader_place(reader, SPOOL_PLACES, &offset, &bytes));
+    spool_reader_close(reader);
+}
+
 static void a_frame_without_an_end_hides_none_after_it(void **state)
 {
     static const unsigned char zero[1000];
@@ -206,6 +242,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(frames_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_tail_is_cut_and_counting_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flipped_bit_costs_one_frame, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_is_named_by_its_place, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_forgets_a_torn_tail, setup, teardown),
         cmocka_unit_test_setup_teardown(a_frame_without_an_end_hides_none_after_it, setup,
                                         teardown),

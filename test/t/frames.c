@@ -1,0 +1,90 @@
+/* frames.c - bodies of numbered frames, what of them is in a log, and the power cut in between.
+ *
+ *   frames make FIRST COUNT   notes with these numbers, to stdout
+ *   frames numbers LOG        the numbers that are in a log, in its order; "damaged N" at the end
+ *   frames cut DIR            the file system loses power: nothing that is not on its disk gets there
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+#include "wire/spool.h"
+
+#define SENDER UINT64_C(4711)
+#define BOOT UINT64_C(1700000000000000000)
+/* linux/ext4 and xfs: FS_IOC_SHUTDOWN, and not even the journal is written. */
+#define SHUTDOWN _IOR('X', 125, uint32_t)
+#define SHUTDOWN_NOLOGFLUSH UINT32_C(2)
+
+static int make(uint64_t first, uint64_t count)
+{
+    CLEAN(buf_fini) struct buf out = { 0 };
+
+    for (uint64_t number = first; number < first + count; number++) {
+        CLEAN(buf_fini) struct buf payload = { 0 };
+        struct fact_note note = { .step = number };
+        struct frame frame = { .type = FRAME_NOTE,
+                               .version = FRAME_VERSION,
+                               .sender = SENDER,
+                               .boot = BOOT,
+                               .number = number };
+
+        snprintf(note.text, sizeof(note.text), "note %" PRIu64, number);
+        fact_note_put(&payload, &note);
+        frame.payload = payload.data;
+        frame.payload_bytes = payload.size;
+        frame_put(&out, &frame);
+    }
+    return fwrite(out.data, 1, out.size, stdout) == out.size ? 0 : 2;
+}
+
+static int numbers(const char *path)
+{
+    struct spool_reader *reader;
+    struct frame frame;
+    struct err err;
+
+    if (spool_reader_open(path, &reader, &err) < 0) {
+        fprintf(stderr, "frames: %s\n", err.text);
+        return 2;
+    }
+    while (spool_next(reader, &frame, &err) == 1) {
+        if (frame.sender == SENDER)
+            printf("%" PRIu64 "\n", frame.number);
+    }
+    printf("damaged %" PRIu64 "\n", spool_reader_damaged(reader));
+    spool_reader_close(reader);
+    return 0;
+}
+
+static int cut(const char *path)
+{
+    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    uint32_t how = SHUTDOWN_NOLOGFLUSH;
+
+    if (fd < 0 || ioctl(fd, SHUTDOWN, &how) < 0) {
+        perror(path);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "make") == 0)
+        return make(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    if (argc == 3 && strcmp(argv[1], "numbers") == 0)
+        return numbers(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "cut") == 0)
+        return cut(argv[2]);
+    fprintf(stderr, "usage: frames make FIRST COUNT | numbers LOG | cut DIR\n");
+    return 2;
+}

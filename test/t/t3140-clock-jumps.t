@@ -1,0 +1,52 @@
+#!/bin/sh
+# The clock of the day jumps by hours, forwards and back, while a job runs: nobody is blamed for it,
+# nothing is lost, and the ledger counts the seconds that really passed.
+. "$SOURCE/test/t/tap.sh"
+
+library=
+for place in /usr/lib/*/faketime/libfaketime.so.1; do
+    [ ! -e "$place" ] || library=$place
+done
+[ -n "$library" ] || skip_all "no libfaketime here"
+
+STEPS=300
+dir=$LOCKSTEP_STATE/jump
+clock=$TAP/clock
+await()
+{
+    await_left=600
+    until "$@" >/dev/null 2>&1; do
+        await_left=$((await_left - 1))
+        [ $await_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+grows_beyond() { [ "$(stat -c %s "$dir/log.lsf" 2>/dev/null || echo 0)" -gt "$1" ]; }
+
+echo +0 >"$clock"
+env LD_PRELOAD="$library" FAKETIME_TIMESTAMP_FILE="$clock" FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1 \
+    timeout -k 5 90 "$LOCKSTEP" run -n 2 --nodes 2 --name jump -- \
+    "$LOCKSTEP" trainer --steps $STEPS --step-ms 10 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" </dev/null &
+run=$!
+await grows_beyond 20000
+echo +5h >"$clock"
+await grows_beyond 40000
+echo -7h >"$clock"
+await grows_beyond 60000
+echo +0 >"$clock"
+wait $run
+status=$?
+cp "$TAP/run.err" "$TAP/err"
+[ $status = 0 ]
+tap_result $? "a job does not notice that the clock jumps"
+"$LOCKSTEP" why --json "$dir" >"$TAP/out" 2>"$TAP/err"
+# A machine that does other work at the same time starves ranks for real; that may be said, nothing else.
+grep '"layer"' "$TAP/out" | grep -v '"cpu"' >"$TAP/blamed"
+[ ! -s "$TAP/blamed" ]
+tap_result $? "nobody is blamed for it"
+wall=$(sed -n 's/.*"wall_seconds": *\([0-9]*\).*/\1/p' "$TAP/out" | head -n 1)
+[ -n "$wall" ] && [ "$wall" -lt 90 ]
+tap_result $? "the ledger counts what passed, not what the clock said (${wall:-none} s)"
+ok "every step is told once, or counted as lost" "$BUILD/test/log-check" "$dir" $STEPS
+ok "and the log gives the same again" "$LOCKSTEP" why --replay "$dir"
+done_testing
