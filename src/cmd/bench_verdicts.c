@@ -40,7 +40,7 @@ static const struct opt options[] = {
       .offset = offsetof(struct settings, only),
       .arg = "FAMILY",
       .help = "faults of one family: gpu, user-code, cpu, data, stage (the set slow); input (the "
-              "set stall); hang, desync, crash, traps" },
+              "set stall); corruption; hang, desync, crash, traps" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),
@@ -325,10 +325,9 @@ static int bench_main(int argc, char **argv)
         return 2;
     }
     if (settings.only && !score_has_family(settings.only)) {
-        log_error(
-            "--only %s: expected gpu, user-code, cpu, data, stage or slow; input or stall; hang, "
-            "desync, crash or traps",
-            settings.only);
+        log_error("--only %s: expected gpu, user-code, cpu, data, stage or slow; input or stall; "
+                  "corruption; hang, desync, crash or traps",
+                  settings.only);
         return 2;
     }
     if (!cases || !results || !board || (!settings.keep && !mkdtemp(state))) {

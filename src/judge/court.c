@@ -8,6 +8,7 @@
 
 #include "core/clean.h"
 #include "judge/clock.h"
+#include "judge/corrupt.h"
 #include "judge/crash.h"
 #include "judge/hang.h"
 #include "judge/learn.h"
@@ -29,6 +30,8 @@ int court_init(struct court *court, const char *run)
     if (result == 0)
         result = ledger_book_create(&court->book);
     if (result == 0)
+        result = corrupt_book_create(&court->corrupt);
+    if (result == 0)
         result = hang_create(&court->hang);
     if (result == 0)
         result = stall_create(&court->stall);
@@ -44,6 +47,7 @@ void court_fini(struct court *court)
     splitter_destroy(court->splitter);
     program_destroy(court->program);
     ledger_book_destroy(court->book);
+    corrupt_book_destroy(court->corrupt);
     hang_destroy(court->hang);
     stall_destroy(court->stall);
     history_fini(&court->history);
@@ -57,6 +61,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         court->exits = court->notes = 0;
         court->crash_told = false;
         history_reset(&court->history);
+        corrupt_attempt(court->corrupt);
         hang_attempt(court);
         stall_attempt(court->stall);
         for (uint32_t i = 0; i < court->model.nodes; i++)

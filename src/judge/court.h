@@ -32,9 +32,10 @@ struct docket {
     uint64_t refused; /* more faults at once than fit */
 };
 
-struct ledger_book; /* ledger.h */
-struct hang;        /* hang.h */
-struct stall;       /* stall.h */
+struct ledger_book;  /* ledger.h */
+struct corrupt_book; /* corrupt.h */
+struct hang;         /* hang.h */
+struct stall;        /* stall.h */
 
 struct court {
     struct thresholds limits;
@@ -44,6 +45,7 @@ struct court {
     struct history history;
     struct docket docket;
     struct ledger_book *book;
+    struct corrupt_book *corrupt;
     struct hang *hang;
     struct stall *stall;
     const struct whole *whole; /* the newest step, while the judges look at it; else NULL */

@@ -20,6 +20,8 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
     double input_cpu_share, stall_major_faults;
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
+    double corrupt_frozen_updates, corrupt_nan_steps;
+    double corrupt_jump_share, corrupt_jump_noises, corrupt_jump_steps;
     double crash_settle, verdict_close_after, replay_fit_share;
 };
 

@@ -35,6 +35,10 @@ static const struct score_expect expects[] = {
     { FAULT_OTHER_ORDER, 0, "hang", "hang", "user-code", SCORE_RANK, NULL },
     { FAULT_OTHER_OP, 0, "desync", "desync", "user-code", SCORE_RANK, NULL },
     { FAULT_OTHER_SIZE, 0, "desync", "desync", "user-code", SCORE_RANK, NULL },
+    { FAULT_BIT_FLIP, 0, "corruption", "corruption", "gpu-memory", SCORE_REPLICA, NULL },
+    { FAULT_NAN, 0, "corruption", "corruption", "unknown", SCORE_RANK, NULL },
+    { FAULT_FROZEN, FAULT_RANK, "corruption", "corruption", "user-code", SCORE_RANK, NULL },
+    { FAULT_FROZEN, 0, "corruption", "corruption", "user-code", SCORE_NOBODY, NULL },
 };
 
 const struct score_expect *score_expect(const struct fault *fault)
@@ -71,6 +75,12 @@ static const struct draw draws_stall[] = {
     { FAULT_SLOW_INPUT, 0, 5 },
     { FAULT_SLOW_INPUT, FAULT_RANK, 5 },
 };
+static const struct draw draws_corruption[] = {
+    { FAULT_BIT_FLIP, 0, 4 },
+    { FAULT_NAN, 0, 3 },
+    { FAULT_FROZEN, FAULT_RANK, 2 },
+    { FAULT_FROZEN, 0, 1 },
+};
 
 /* What no judge may speak about; those of a set are drawn in turn among its healthy runs. */
 static const enum fault_id traps_none[] = { FAULT_NONE };
@@ -90,6 +100,7 @@ static const struct draw_set {
 } sets[] = {
     { "slow", draws_slow, COUNT(draws_slow), traps_none, COUNT(traps_none), 0 },
     { "stall", draws_stall, COUNT(draws_stall), traps_stall, COUNT(traps_stall), 9 },
+    { "corruption", draws_corruption, COUNT(draws_corruption), traps_none, COUNT(traps_none), 0 },
 };
 
 static const struct {
@@ -161,10 +172,13 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     switch (id) {
     case FAULT_GPU_SLOW:
     case FAULT_HOST_SLEEP:
+    case FAULT_BIT_FLIP:
+    case FAULT_NAN:
         fault->set |= FAULT_RANK;
         fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
         break;
     case FAULT_SLOW_INPUT:
+    case FAULT_FROZEN:
         if (draw->given & FAULT_RANK) {
             fault->set |= FAULT_RANK;
             fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
@@ -325,6 +339,11 @@ static void expected_ranks(const struct score_case *at, const struct score_expec
         switch (expect->who) {
         case SCORE_RANK:
             flag[rank] = rank == hurt_rank || (at->also.kind && rank == at->also.rank);
+            break;
+        case SCORE_REPLICA: /* the other one of two has the same place in tensor and stage */
+            flag[rank] =
+                rank == hurt_rank || (at->dp == 2 && rank % at->tp == hurt_rank % at->tp &&
+                                      rank / (at->tp * at->dp) == hurt_rank / (at->tp * at->dp));
             break;
         case SCORE_NODE:
             flag[rank] = fault_node_of_rank(rank, at->ranks, at->nodes) == at->fault.node;

@@ -13,11 +13,12 @@
 #include "core/err.h"
 #include "lab/fault.h"
 
-enum score_who { /* whom the verdict must name */
-    SCORE_RANK,  /* the rank that was hurt */
-    SCORE_NODE,  /* all ranks of its node */
-    SCORE_STAGE, /* all ranks of its pipeline stage */
-    SCORE_NOBODY /* the kind is the answer: no rank is at fault */
+enum score_who {   /* whom the verdict must name */
+    SCORE_RANK,    /* the rank that was hurt */
+    SCORE_REPLICA, /* that rank; of two replicas both, as nobody can tell which is right */
+    SCORE_NODE,    /* all ranks of its node */
+    SCORE_STAGE,   /* all ranks of its pipeline stage */
+    SCORE_NOBODY   /* the kind is the answer: no rank is at fault */
 };
 
 struct score_expect {

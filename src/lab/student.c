@@ -283,6 +283,19 @@ void student_update(struct student *student, double scale)
     }
 }
 
+/* The second highest bit of the fraction: the value changes by a quarter or less, so training goes on and
+ * nothing but the digest tells.
+ */
+void student_flip(struct student *student, uint64_t where)
+{
+    float *param = &student->param[where % student->params];
+    uint32_t bits;
+
+    memcpy(&bits, param, sizeof(bits));
+    bits ^= UINT32_C(1) << 21;
+    memcpy(param, &bits, sizeof(bits));
+}
+
 void student_digest(const struct student *student, uint64_t digest[2])
 {
     digest[0] = student->params;

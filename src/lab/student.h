@@ -63,6 +63,7 @@ float *student_bucket(const struct student *student, uint32_t block, uint32_t bl
                       size_t *count);
 double student_norm_squared(const struct student *student, double scale); /* of our gradients */
 void student_update(struct student *student, double scale); /* scale: replicas, and clipping */
+void student_flip(struct student *student, uint64_t where); /* one bit of one parameter */
 void student_digest(const struct student *student, uint64_t digest[2]);
 
 #endif

@@ -66,12 +66,32 @@ static double fault_nominal_ns(const struct trainer *trainer)
     return 3.0 * (double)trainer->times.block * trainer->blocks * trainer->micros;
 }
 
+/* Whether this is the step, and the only one, in which the fault hurts this rank. */
+static bool fault_strikes(const struct trainer *trainer, const struct fault *fault)
+{
+    return trainer->config->attempt == 0 && fault->rank == trainer->config->rank &&
+           fault->step == trainer->step;
+}
+
+static void fault_flip(struct trainer *trainer)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+
+        if (fault->kind->id != FAULT_BIT_FLIP || !fault_strikes(trainer, fault))
+            continue;
+        student_flip(&trainer->student, hash64_u64(trainer->config->seed, 0x666c6970 + i));
+        truth_add(trainer->truth, i, trainer->step, 0);
+    }
+}
+
 void trainer_fault_step(struct trainer *trainer)
 {
     const struct fault *uneven = NULL;
     double load = 0;
 
     trainer->slow = 1;
+    fault_flip(trainer);
     for (uint32_t i = 0; i < trainer->plan.count; i++)
         if (trainer->plan.fault[i].kind->id == FAULT_UNEVEN_DATA &&
             fault_active(&trainer->plan.fault[i], trainer->step))
@@ -93,6 +113,44 @@ void trainer_fault_step(struct trainer *trainer)
                             trainer->slow * (fault->factor - 1)));
         trainer->slow *= fault->factor;
     }
+}
+
+void trainer_fault_gradient(struct trainer *trainer, float *gradient)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+
+        if (fault->kind->id != FAULT_NAN || !fault_strikes(trainer, fault))
+            continue;
+        gradient[0] = NAN;
+        truth_add(trainer->truth, i, trainer->step, 0);
+    }
+}
+
+bool trainer_fault_frozen(struct trainer *trainer)
+{
+    bool frozen = false;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+
+        if (fault->kind->id != FAULT_FROZEN || !fault_is_ours(trainer, fault))
+            continue;
+        truth_add(trainer->truth, i, trainer->step, 0);
+        frozen = true;
+    }
+    return frozen;
+}
+
+bool trainer_fault_differs(const struct trainer *trainer)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        enum fault_id id = trainer->plan.fault[i].kind->id;
+
+        if (id == FAULT_BIT_FLIP || id == FAULT_FROZEN)
+            return true;
+    }
+    return false;
 }
 
 static void fault_sleep(int64_t ns)

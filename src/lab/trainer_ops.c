@@ -57,7 +57,8 @@ int trainer_run_compute(struct work *work, void *context, struct err *err)
         double norm = trainer->sum[SUM_NORM];
 
         /* As large models do: a step whose gradient is longer than 1 is shortened to 1. */
-        student_update(student, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
+        if (!trainer_fault_frozen(trainer))
+            student_update(student, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
     }
     work->end_ns = work->begin_ns + work->model_ns;
     return 0;
@@ -82,11 +83,28 @@ static void *reduce_data(struct trainer *trainer, const struct work *work, enum 
     return trainer->sum;
 }
 
+/* This rank's gradient as it is before the reduction: after it, all have the same. */
+static void own_gradient(struct trainer *trainer, const struct work *work)
+{
+    struct student *student = &trainer->student;
+    enum group_op op;
+    size_t count = student->params;
+    float *gradient =
+        work->comm == COMM_DP ? reduce_data(trainer, work, &op, &count) : student->grad;
+
+    if (work->block == 0)
+        trainer_fault_gradient(trainer, gradient);
+    for (size_t i = 0; i < count; i++)
+        trainer->own_squares += (double)gradient[i] * (double)gradient[i];
+}
+
 static void reduce_before(struct trainer *trainer, const struct work *work)
 {
     const struct lockstep_layout *place = &trainer->place;
     bool counts = place->tp == 0 && place->pp + 1 == place->pp_size; /* one rank a replica */
 
+    if (work->comm == COMM_DP || (work->comm == COMM_WORLD && place->dp_size == 1))
+        own_gradient(trainer, work);
     if (work->comm != COMM_WORLD)
         return;
     trainer->sum[SUM_LOSS] = counts ? trainer->student.loss : 0;

@@ -80,6 +80,7 @@ struct trainer {
     uint64_t next_step;
     double work_unit_ns; /* of host work, calibrated */
     double sum[SUM_COUNT];
+    double own_squares; /* of this rank's gradient, before it is everybody's */
     struct work *work;
     uint32_t works, work_room;
     uint32_t launches; /* per step, for spreading the host's work */
@@ -116,6 +117,10 @@ int trainer_check_replicas(struct trainer *trainer, struct err *err);
 /* trainer_fault.c: what the plan asks of this rank. */
 void trainer_fault_step(struct trainer *trainer); /* sets slow and load */
 void trainer_fault_phase(struct trainer *trainer, enum lockstep_phase phase);
+/* Numbers that are made wrong: a gradient before it is reduced, an optimizer that does nothing. */
+void trainer_fault_gradient(struct trainer *trainer, float *gradient);
+bool trainer_fault_frozen(struct trainer *trainer);
+bool trainer_fault_differs(const struct trainer *trainer); /* replicas will, on purpose */
 void trainer_fault_die(struct trainer *trainer, uint32_t launched);
 
 /* trainer_stuck.c: faults after which nothing moves, and pauses that are none. */

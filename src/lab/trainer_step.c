@@ -319,6 +319,15 @@ static void trainer_read_wishes(struct trainer *trainer)
     trainer->control_save = save;
 }
 
+/* Each rank's own: a mean over the replicas would hide where something went wrong. */
+static void trainer_tell_values(const struct trainer *trainer)
+{
+    if (trainer->place.pp + 1 == trainer->place.pp_size)
+        lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->student.loss);
+    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_GRAD_NORM,
+                        __builtin_sqrt(trainer->own_squares));
+}
+
 int trainer_step(struct trainer *trainer, struct err *err)
 {
     struct launch launch = { .trainer = trainer, .err = err };
@@ -326,6 +335,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
 
     lockstep_step_begin(trainer->probe, trainer->step);
     trainer->works = 0;
+    trainer->own_squares = 0;
     student_step_begin(&trainer->student);
     trainer_read_wishes(trainer);
     trainer_take_batch(trainer);
@@ -340,8 +350,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     if (result < 0)
         return result;
-    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->sum[SUM_LOSS]);
-    lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_GRAD_NORM, trainer->sum[SUM_NORM]);
+    trainer_tell_values(trainer);
     lockstep_step_end(trainer->probe, trainer->step);
     truth_flush(trainer->truth);
     return 0;

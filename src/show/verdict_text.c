@@ -21,8 +21,7 @@ static const struct {
     [VERDICT_DESYNC] = { "does something else than the others", "do something else than the "
                                                                 "others" },
     [VERDICT_CRASH] = { "ended first", "ended first" },
-    [VERDICT_CORRUPTION] = { "computes something else than the others",
-                             "compute something else than the others" },
+    [VERDICT_CORRUPTION] = { "does not compute what it should", "do not compute what they should" },
     [VERDICT_REGRESSION] = { "is slower than before", "are slower than before" },
     [VERDICT_NODE_FAULT] = { "is on a faulty node", "are on a faulty node" },
 };

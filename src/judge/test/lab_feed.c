@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
+#include "core/rand.h"
 #include "judge/test/lab_step.h"
 
 uint32_t lab_node(const struct lab *lab, uint32_t rank)
@@ -67,6 +69,33 @@ bool lab_comm(const struct lab *lab, uint32_t rank, uint32_t i, struct fact_comm
     return true;
 }
 
+/* The parameters are a function of where they are and how often they were updated. */
+static void digest_fill(const struct lab *lab, uint32_t rank, struct fact_step *ret)
+{
+    const struct lab_rank *at = &lab->rank[rank];
+    const struct lab_config *config = &lab->config;
+    uint64_t updates = lab->step / MAX(1, config->accumulate);
+
+    if (lab->fault.frozen[rank])
+        updates = MIN(updates, lab->fault.frozen[rank]);
+    ret->digest_parts = config->digest_parts;
+    ret->digest_part = (uint32_t)(lab->step % config->digest_parts);
+    ret->digest[0] = hash64_u64(hash64_u64(hash64_u64(at->tp, at->pp), ret->digest_part), updates);
+    ret->digest[1] = ret->digest[0] + lab->fault.flipped[rank];
+}
+
+static void values_fill(const struct lab *lab, uint32_t rank, struct fact_step *ret)
+{
+    struct rand rand = { hash64_u64(hash64_u64(lab->config.seed, lab->step), rank) };
+
+    ret->metric_set |= 1u << LOCKSTEP_METRIC_LOSS | 1u << LOCKSTEP_METRIC_GRAD_NORM;
+    ret->metric[LOCKSTEP_METRIC_LOSS] = (2 + 4.0 / (1 + 0.1 * (double)lab->step)) *
+                                        (1 + 0.05 * rand_normal(&rand)) *
+                                        (1 + lab->fault.loss[rank]);
+    ret->metric[LOCKSTEP_METRIC_GRAD_NORM] =
+        0.7 * (1 + 0.1 * rand_normal(&rand)) * (1 + lab->fault.norm[rank]);
+}
+
 void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
 {
     struct lab_rank *at = &lab->rank[rank];
@@ -96,6 +125,10 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
     };
     ret->metric[LOCKSTEP_METRIC_TOKENS] = mean * at->length;
     ret->metric[LOCKSTEP_METRIC_LENGTH_SQUARES] = mean * mean * at->length * at->length;
+    if (lab->config.digest_parts)
+        digest_fill(lab, rank, ret);
+    if (lab->config.values)
+        values_fill(lab, rank, ret);
 }
 
 static void shapes_introduce(const struct lab *lab, struct court *court)

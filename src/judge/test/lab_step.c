@@ -214,15 +214,16 @@ static void add_backward(struct script *script, uint32_t micro)
 static void add_end(struct script *script)
 {
     const struct lab_config *config = &script->lab->config;
+    unsigned phase = script->lab->updates ? LOCKSTEP_PHASE_OPTIMIZER : LOCKSTEP_PHASE_OTHER;
 
-    phase_begin(script, LOCKSTEP_PHASE_OPTIMIZER);
+    phase_begin(script, phase);
     if (!config->no_world && script->lab->world > 1)
         script->blocker = add_reduce(script, DATA_PARALLEL, 0x4000, config->world_ns);
     else if (config->dp > 1) /* the optimizer follows the last bucket */
         for (uint32_t i = 0; i < script->at->items; i++)
             if (script->at->item[i].shape.stream == DATA_PARALLEL)
                 script->blocker = (int)i;
-    add_compute(script, LOCKSTEP_PHASE_OPTIMIZER, config->optimizer_ns);
+    add_compute(script, phase, config->optimizer_ns);
     phase_end(script);
     if (script->lab->checkpoint) {
         phase_begin(script, LOCKSTEP_PHASE_CHECKPOINT);
@@ -306,6 +307,7 @@ struct lab *lab_create(const struct lab_config *config)
         at->pp = rank / (lab->config.tp * lab->config.dp);
         at->begin_ns = INT64_C(1000000000);
     }
+    lab->updates = lab->config.accumulate < 2;
     scripts_write(lab);
     return lab;
 }
@@ -540,13 +542,17 @@ static void step_run(struct lab *lab)
 
 void lab_step(struct lab *lab)
 {
+    bool updates;
+
     if (lab->made) { /* go on from the one before */
         for (uint32_t rank = 0; rank < lab->world; rank++)
             lab->rank[rank].begin_ns += lab->rank[rank].duration_ns + lab->config.tail_ns;
         lab->step++;
     }
-    if (lab->checkpoint != (lab->fault.checkpoint_ns > 0)) {
-        lab->checkpoint = !lab->checkpoint;
+    updates = lab->config.accumulate == 0 || (lab->step + 1) % lab->config.accumulate == 0;
+    if (lab->checkpoint != (lab->fault.checkpoint_ns > 0) || lab->updates != updates) {
+        lab->checkpoint = lab->fault.checkpoint_ns > 0;
+        lab->updates = updates;
         scripts_write(lab);
     }
     step_run(lab);

@@ -33,10 +33,13 @@ struct lab_config {
     int64_t data_ns, launch_ns, tail_ns;
     double noise; /* deviation of every op, as a part of it */
     uint64_t seed;
-    bool no_layout;  /* rings do not say where a rank is */
-    bool rendezvous; /* a send ends with its receive */
-    bool no_world;   /* no all-reduce over all ranks before the optimizer */
-    bool with_gc;    /* a gc phase inside the first forward */
+    bool no_layout;        /* rings do not say where a rank is */
+    bool rendezvous;       /* a send ends with its receive */
+    bool no_world;         /* no all-reduce over all ranks before the optimizer */
+    bool with_gc;          /* a gc phase inside the first forward */
+    uint32_t digest_parts; /* parts that take turns; 0: no digests */
+    uint32_t accumulate;   /* the optimizer runs in every so-manieth step; 0: in each */
+    bool values;           /* ranks tell loss and gradient norm */
     /* No device: hosts do the work, their threads the collectives, as in DDP on gloo (lab_host.c). */
     bool host_view;
 };
@@ -52,7 +55,10 @@ struct lab_fault {
     double all;                 /* everybody's device work */
     double uneven;              /* deviation of lengths between replicas */
     int64_t delay_ns[LAB_RANKS], throttled_ns[LAB_RANKS];
-    int64_t checkpoint_ns; /* at the end of this step, with the device idle */
+    uint64_t flipped[LAB_RANKS];             /* added to what the parameters are */
+    uint64_t frozen[LAB_RANKS];              /* they stay what they were after so many updates */
+    double loss[LAB_RANKS], norm[LAB_RANKS]; /* times 1 + this much */
+    int64_t checkpoint_ns;                   /* at the end of this step, with the device idle */
     int64_t skew_ns[LAB_NODES];
 };
 
@@ -97,6 +103,7 @@ struct lab {
     struct map meet_by_key;
     int64_t measured_ns; /* of the newest step: from the last begin to the last end */
     bool checkpoint;     /* the shape has a checkpoint phase now */
+    bool updates;        /* ... and an optimizer */
 };
 
 extern const struct lab_config lab_plain; /* dp 4, steps of about 100 ms, noise 0.3 % */

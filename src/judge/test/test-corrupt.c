@@ -1,0 +1,470 @@
+/* test-corrupt.c - numbers that are wrong, where that began, and what only looks like it. */
+#include <math.h>
+
+#include "judge/test/bench.h"
+
+#define BEFORE 20 /* sound steps before anything goes wrong */
+
+static struct lab_config config_of(uint32_t tp, uint32_t pp, uint32_t dp)
+{
+    struct lab_config config = layout(tp, pp, dp);
+
+    config.digest_parts = 1;
+    config.values = true;
+    return config;
+}
+
+/* The only verdict, which names exactly these ranks. */
+static const struct verdict *only(const struct bench *bench, uint32_t count, const uint32_t *rank)
+{
+    const struct entry *entry = lab_open(&bench->court, VERDICT_CORRUPTION, 0);
+
+    assert_int_equal(bench->court.docket.count, 1);
+    assert_non_null(entry);
+    assert_int_equal(entry->verdict.rank_count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(entry->verdict.rank[i], rank[i]);
+    assert_true(entry->verdict.because_count > 0);
+    return &entry->verdict;
+}
+
+static void nothing(const struct bench *bench)
+{
+    assert_int_equal(bench->court.docket.count, 0);
+}
+
+static bool says(const struct verdict *verdict, const char *text)
+{
+    for (uint32_t i = 0; i < verdict->because_count; i++) {
+        if (strstr(verdict->because[i].what, text))
+            return true;
+    }
+    return false;
+}
+
+/* ---- replicas ---- */
+
+static void the_replica_that_differs_is_named_at_once(void **state)
+{
+    static const uint32_t layouts[][3] = { { 1, 1, 3 }, { 1, 1, 8 }, { 2, 1, 4 }, { 2, 2, 4 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        struct lab_config config = config_of(layouts[i][0], layouts[i][1], layouts[i][2]);
+        struct bench bench = bench_open(&config);
+        uint32_t rank = bench.lab->world - 2;
+        const struct verdict *verdict;
+
+        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        nothing(&bench);
+        bench.lab->fault.flipped[rank] = 1;
+        lab_judge(bench.lab, &bench.court);
+        verdict = only(&bench, 1, &rank);
+        assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
+        assert_int_equal(verdict->since_step, BEFORE);
+        assert_true(says(verdict, "the last clean step is 19"));
+        assert_true(verdict->confidence >= 0.9);
+        lab_judge_many(bench.lab, &bench.court, 40); /* it is one verdict, and stays */
+        only(&bench, 1, &rank);
+        bench_close(&bench);
+    }
+}
+
+static void of_two_replicas_both_are_named_and_it_is_said(void **state)
+{
+    static const uint32_t both[] = { 0, 1 };
+    struct lab_config config = config_of(1, 1, 2);
+    struct bench bench = bench_open(&config);
+    const struct verdict *verdict;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[1] = 1;
+    lab_judge_many(bench.lab, &bench.court, 5);
+    verdict = only(&bench, 2, both);
+    assert_true(verdict->confidence <= 0.5);
+    assert_true(says(verdict, "which is right cannot be told"));
+    bench_close(&bench);
+}
+
+static void parts_take_turns_and_only_equal_ones_are_compared(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    const uint32_t rank = 2;
+    const struct verdict *verdict;
+    struct bench bench;
+
+    (void)state;
+    config.digest_parts = 30;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.court, 65);
+    nothing(&bench);
+    /* One part alone goes wrong: it is seen every thirty steps, and the verdict stays in between. */
+    for (int i = 0; i < 95; i++) {
+        bench.lab->fault.flipped[rank] = (bench.lab->step + 1) % 30 == 10;
+        lab_judge(bench.lab, &bench.court);
+    }
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->since_step,
+                     41); /* the step after the last at which this part was equal */
+    assert_true(says(verdict, "the last clean step is 40"));
+    bench.lab->fault.flipped[rank] = 0;
+    lab_judge_many(bench.lab, &bench.court, 60);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_CORRUPTION), 0);
+    bench_close(&bench);
+}
+
+static void two_replicas_that_go_wrong_one_after_the_other_are_two_verdicts(void **state)
+{
+    struct lab_config config = config_of(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[3] = 1;
+    lab_judge_many(bench.lab, &bench.court, 5);
+    bench.lab->fault.flipped[6] = 2;
+    lab_judge_many(bench.lab, &bench.court, 5);
+    assert_int_equal(bench.court.docket.count, 2);
+    assert_int_equal(lab_open(&bench.court, VERDICT_CORRUPTION, 0)->verdict.rank[0], 3);
+    assert_int_equal(lab_open(&bench.court, VERDICT_CORRUPTION, 1)->verdict.rank[0], 6);
+    bench_close(&bench);
+}
+
+static void digests_that_were_never_equal_are_shards(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->fault.flipped[rank] = rank;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+static void without_a_layout_tensor_shards_are_no_replicas(void **state)
+{
+    struct lab_config config = config_of(2, 1, 3);
+    struct bench bench;
+
+    (void)state;
+    config.no_layout = true;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.court, 40);
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+static void without_a_layout_replicas_that_were_equal_are_replicas(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    const uint32_t rank = 0;
+    struct bench bench;
+
+    (void)state;
+    config.no_layout = true;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[rank] = 9;
+    lab_judge(bench.lab, &bench.court);
+    only(&bench, 1, &rank);
+    bench_close(&bench);
+}
+
+static void a_replica_that_differed_from_the_first_step_on_is_named_less_surely(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 3;
+    const struct verdict *verdict;
+
+    (void)state;
+    bench.lab->fault.flipped[rank] = 1;
+    lab_judge_many(bench.lab, &bench.court, 3);
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->layer, LAYER_UNKNOWN);
+    assert_true(verdict->confidence < 0.7);
+    bench_close(&bench);
+}
+
+static void no_digests_are_no_evidence(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench;
+
+    (void)state;
+    config.digest_parts = 0;
+    bench = bench_open(&config);
+    bench.lab->fault.flipped[2] = 1;
+    bench.lab->fault.frozen[2] = 3;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+/* ---- parameters that do not change ---- */
+
+static void a_rank_that_stands_still_is_named_even_of_two(void **state)
+{
+    for (uint32_t dp = 2; dp <= 4; dp++) {
+        struct lab_config config = config_of(1, 1, dp);
+        struct bench bench = bench_open(&config);
+        const uint32_t rank = 1;
+        const struct verdict *verdict;
+
+        (void)state;
+        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        bench.lab->fault.frozen[rank] = BEFORE - 1;
+        lab_judge_many(bench.lab, &bench.court, 30);
+        verdict = only(&bench, 1, &rank);
+        assert_int_equal(verdict->layer, LAYER_USER_CODE);
+        assert_true(says(verdict, "stand still"));
+        bench_close(&bench);
+    }
+}
+
+static void parameters_that_stand_still_everywhere_are_nobodys(void **state)
+{
+    struct lab_config config = config_of(2, 1, 2);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->fault.frozen[rank] = BEFORE - 1;
+    lab_judge_many(bench.lab, &bench.court, 8);
+    nothing(&bench);
+    lab_judge_many(bench.lab, &bench.court, 40);
+    assert_int_equal(only(&bench, 0, NULL)->since_step, BEFORE - 1);
+    memset(bench.lab->fault.frozen, 0, sizeof(bench.lab->fault.frozen));
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    bench_close(&bench);
+}
+
+static void a_stage_that_stands_still_is_named(void **state)
+{
+    static const uint32_t stage[] = { 2, 3 };
+    struct lab_config config = config_of(1, 2, 2);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.frozen[2] = bench.lab->fault.frozen[3] = BEFORE - 1;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    only(&bench, 2, stage);
+    bench_close(&bench);
+}
+
+static void accumulated_gradients_rightly_change_nothing(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench;
+
+    (void)state;
+    config.accumulate = 16;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.court, 130);
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+/* ---- not finite ---- */
+
+static void a_loss_that_is_no_number_is_named_where_it_began(void **state)
+{
+    struct lab_config config = config_of(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 5;
+    const struct verdict *verdict;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.loss[rank] = NAN;
+    lab_judge(bench.lab, &bench.court);
+    for (uint32_t i = 0; i < 8; i++) /* one step later the gradients have carried it everywhere */
+        bench.lab->fault.loss[i] = NAN;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->since_step, BEFORE);
+    assert_true(says(verdict, "loss is not finite in step 20 on 1 of 8 ranks"));
+    bench_close(&bench);
+}
+
+static void a_gradient_that_spoils_the_next_loss_is_named_where_it_began(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 2;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.norm[rank] = INFINITY;
+    lab_judge(bench.lab, &bench.court);
+    nothing(&bench); /* with a scaled loss this would be all */
+    for (uint32_t i = 0; i < 4; i++)
+        bench.lab->fault.loss[i] = bench.lab->fault.norm[i] = NAN;
+    lab_judge(bench.lab, &bench.court);
+    assert_int_equal(only(&bench, 1, &rank)->since_step, BEFORE);
+    bench_close(&bench);
+}
+
+static void a_loss_that_is_no_number_on_all_at_once_names_nobody(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    for (uint32_t i = 0; i < 4; i++)
+        bench.lab->fault.loss[i] = NAN;
+    lab_judge_many(bench.lab, &bench.court, 3);
+    assert_true(says(only(&bench, 0, NULL), "none can be named"));
+    bench_close(&bench);
+}
+
+static void scaled_losses_have_infinite_norms_now_and_then(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) /* the first scale is far too large */
+        bench.lab->fault.norm[i] = INFINITY;
+    lab_judge_many(bench.lab, &bench.court, 6);
+    for (int i = 0; i < 60; i++) {
+        for (uint32_t rank = 0; rank < 4; rank++)
+            bench.lab->fault.norm[rank] = i % 20 < 2 ? INFINITY : 0;
+        lab_judge(bench.lab, &bench.court);
+    }
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+/* ---- jumps ---- */
+
+static void a_loss_that_jumps_in_one_rank_and_stays_is_named(void **state)
+{
+    struct lab_config config = config_of(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 4;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.loss[rank] = 4;
+    lab_judge_many(bench.lab, &bench.court, 2);
+    for (uint32_t i = 0; i < 8; i++) /* it spreads */
+        bench.lab->fault.loss[i] = 4;
+    lab_judge_many(bench.lab, &bench.court, 10);
+    assert_int_equal(only(&bench, 1, &rank)->since_step, BEFORE);
+    bench_close(&bench);
+}
+
+static void a_loss_that_jumps_on_all_ranks_is_healthy(void **state)
+{
+    struct lab_config config = config_of(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    for (int i = 0; i < 40; i++) {
+        for (uint32_t rank = 0; rank < 8; rank++)
+            bench.lab->fault.loss[rank] = bench.lab->fault.norm[rank] = i % 20 < 10 ? 3 : 0;
+        lab_judge(bench.lab, &bench.court);
+    }
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+static void one_hard_batch_is_healthy(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    for (uint32_t i = 0; i < 40; i++) {
+        memset(bench.lab->fault.loss, 0, sizeof(bench.lab->fault.loss));
+        if (i % 4 == 0)
+            bench.lab->fault.loss[i / 4 % 4] = 5;
+        lab_judge(bench.lab, &bench.court);
+    }
+    nothing(&bench);
+    bench_close(&bench);
+}
+
+static void a_flip_that_ends_in_no_number_is_one_verdict(void **state)
+{
+    struct lab_config config = config_of(2, 1, 4);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 3;
+    const struct verdict *verdict;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[rank] = 1;
+    bench.lab->fault.loss[2] = bench.lab->fault.loss[3] = NAN; /* its tensor group has its loss */
+    lab_judge(bench.lab, &bench.court);
+    for (uint32_t i = 0; i < 8; i++)
+        bench.lab->fault.loss[i] = bench.lab->fault.norm[i] = NAN;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
+    assert_int_equal(verdict->echo_count, 1);
+    bench_close(&bench);
+}
+
+static void after_a_restart_from_sound_parameters_it_is_over(void **state)
+{
+    struct lab_config config = config_of(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 1;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[rank] = 1;
+    lab_judge_many(bench.lab, &bench.court, 5);
+    only(&bench, 1, &rank);
+    bench.lab->fault.flipped[rank] = 0;
+    lab_restart(bench.lab, 15, 1000000000);
+    court_attempt(&bench.court, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.court);
+    lab_judge_many(bench.lab, &bench.court, 30);
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    bench.lab->fault.flipped[rank] = 1; /* the same fault again is the same verdict */
+    lab_judge_many(bench.lab, &bench.court, 5);
+    only(&bench, 1, &rank);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_replica_that_differs_is_named_at_once),
+        cmocka_unit_test(of_two_replicas_both_are_named_and_it_is_said),
+        cmocka_unit_test(parts_take_turns_and_only_equal_ones_are_compared),
+        cmocka_unit_test(two_replicas_that_go_wrong_one_after_the_other_are_two_verdicts),
+        cmocka_unit_test(digests_that_were_never_equal_are_shards),
+        cmocka_unit_test(without_a_layout_tensor_shards_are_no_replicas),
+        cmocka_unit_test(without_a_layout_replicas_that_were_equal_are_replicas),
+        cmocka_unit_test(a_replica_that_differed_from_the_first_step_on_is_named_less_surely),
+        cmocka_unit_test(no_digests_are_no_evidence),
+        cmocka_unit_test(a_rank_that_stands_still_is_named_even_of_two),
+        cmocka_unit_test(parameters_that_stand_still_everywhere_are_nobodys),
+        cmocka_unit_test(a_stage_that_stands_still_is_named),
+        cmocka_unit_test(accumulated_gradients_rightly_change_nothing),
+        cmocka_unit_test(a_loss_that_is_no_number_is_named_where_it_began),
+        cmocka_unit_test(a_gradient_that_spoils_the_next_loss_is_named_where_it_began),
+        cmocka_unit_test(a_loss_that_is_no_number_on_all_at_once_names_nobody),
+        cmocka_unit_test(scaled_losses_have_infinite_norms_now_and_then),
+        cmocka_unit_test(a_loss_that_jumps_in_one_rank_and_stays_is_named),
+        cmocka_unit_test(a_loss_that_jumps_on_all_ranks_is_healthy),
+        cmocka_unit_test(one_hard_batch_is_healthy),
+        cmocka_unit_test(a_flip_that_ends_in_no_number_is_one_verdict),
+        cmocka_unit_test(after_a_restart_from_sound_parameters_it_is_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Real memory goes wrong in a real run: who, since when, and the same words again from the log.
+. "$SOURCE/test/t/tap.sh"
+
+# said RANKS LAYER: the only verdict that is not about a busy machine is corruption, and says that
+said()
+{
+    python3 -c '
+import json, sys
+said = [v for v in json.load(open(sys.argv[1]))["verdicts"] if v["layer"] != "cpu"]
+sys.exit([(v["kind"], v["ranks"], v["layer"]) for v in said] !=
+         [("corruption", json.loads(sys.argv[2]), sys.argv[3])])' "$TAP/out" "$1" "$2"
+    tap_result $? "corruption of ranks $1, layer $2, is all that is said"
+}
+
+demo() # NAME FAULT OPTION...
+{
+    demo_name=$1 demo_fault=$2
+    shift 2
+    ok "$demo_name" timeout -k 5 60 "$LOCKSTEP" demo --json --ranks 4 --steps 34 --step-ms 60 \
+        --host-work-ms 1 --checkpoint-every 0 --name "$demo_name" --fault "$demo_fault" "$@"
+}
+
+demo flip bit-flip:rank=1,step=12
+said "[1]" gpu-memory
+has "in the step in which it was" '"since_step": 12' "$TAP/out"
+has "with the last clean one" 'the last clean step is 11' "$TAP/out"
+ok "judged again it is the same" "$LOCKSTEP" why --replay flip
+has "byte for byte" "byte-equal" "$TAP/out"
+
+demo two bit-flip:rank=3,step=12 --layout tp=2,dp=2
+said "[1, 3]" gpu-memory
+has "of two replicas both, and it says so" 'which is right cannot be told' "$TAP/out"
+
+demo nan nan:rank=2,step=12 --layout pp=2,dp=2
+said "[2]" unknown
+has "where it began, not where it came to" 'not finite in step 12 on 1 of 4 ranks' "$TAP/out"
+
+demo still frozen-parameters:step=12
+said "[]" user-code
+ok "it says the same again" "$LOCKSTEP" why --replay still
+done_testing
