@@ -1,5 +1,8 @@
 /* postmortem.h - what ended a job that we did not watch, from what its ranks left behind.
  *
+ * From logs: a rank whose own error, signal or exit a log tells went first; lost connections and timeouts of the
+ * others are echoes.  Where all that speak only lost a peer, the one that fell silent is it.
+ *
  * From dumps of collectives: a rank holds the others when some of them have entered an op of a group that
  * it has not, and nothing that it waits for itself explains that.  A rank that waits in one group because
  * somebody is stuck in another is a victim and never named.  A rank that left nothing, an empty or a
@@ -12,6 +15,7 @@
 #include <stddef.h>
 
 #include "wire/dump.h"
+#include "wire/lognote.h"
 #include "wire/verdict.h"
 
 #define POSTMORTEM_MAX 32
@@ -24,6 +28,10 @@ struct findings {
 
 /* Adds what the dumps show.  -ENOMEM. */
 int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings);
+/* Then what logs say: who ended by an error of its own, everyone else's error being an echo.  What they say
+ * about a rank that the dumps name becomes evidence of that verdict.
+ */
+int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings);
 
 /* A verdict to fill; NULL: no memory, or too many. */
 struct verdict *findings_add(struct findings *findings, const char *run, unsigned kind,

@@ -11,6 +11,7 @@
 #include "core/clean.h"
 #include "read/flight.h"
 #include "read/jsontext.h"
+#include "read/logtext.h"
 #include "read/pickle.h"
 #include "read/slurp.h"
 
@@ -22,12 +23,14 @@ struct gatherer {
     struct remains *remains;
     size_t room;
     struct flight flight;
+    struct logtext logtext;
     struct plain plain; /* used for one file after the other */
 };
 
 static void gatherer_fini(struct gatherer *gatherer)
 {
     flight_fini(&gatherer->flight);
+    logtext_fini(&gatherer->logtext);
     plain_fini(&gatherer->plain);
 }
 
@@ -97,6 +100,7 @@ static int file_add(struct gatherer *gatherer, const char *name, enum remains_ki
     snprintf(file->name, sizeof(file->name), "%s", name);
     snprintf(file->why, sizeof(file->why), "%s", why ? why : "");
     remains->dump_files += kind == REMAINS_DUMP;
+    remains->log_files += kind == REMAINS_LOG;
     remains->skipped += kind == REMAINS_SKIPPED;
     return 0;
 }
@@ -134,6 +138,16 @@ static int take_plain(struct gatherer *gatherer, const char *name, struct err *e
     return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
 }
 
+static int take_log(struct gatherer *gatherer, const char *name, const struct slurp *file)
+{
+    int result;
+
+    if (!logtext_is(file->data, file->size))
+        return file_add(gatherer, name, REMAINS_SKIPPED, "nothing that lockstep knows");
+    result = logtext_add(&gatherer->logtext, remains_rank(name), name, file->data, file->size);
+    return result < 0 ? result : file_add(gatherer, name, REMAINS_LOG, NULL);
+}
+
 static int take_content(struct gatherer *gatherer, const char *name, struct slurp *file)
 {
     struct err err = { "" };
@@ -142,7 +156,7 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
 
     if (!file->size) {
         if (!remains_named_as_dump(name))
-            return file_add(gatherer, name, REMAINS_SKIPPED, "empty");
+            return take_log(gatherer, name, file);
         result =
             flight_add_left(&gatherer->flight, remains_rank(name), base_name(name), DUMP_EMPTY);
         return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
@@ -151,10 +165,10 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
         result = pickle_read(file->data, file->size, &gatherer->plain, &err);
     } else if (file->data[at] == '{' || (file->data[at] == '[' && remains_named_as_dump(name))) {
         result = jsontext_read(file->data, file->size, &gatherer->plain, &err);
+    } else if (remains_named_as_dump(name)) {
+        return take_damaged(gatherer, name, "neither a pickle nor JSON");
     } else {
-        return remains_named_as_dump(name)
-                   ? take_damaged(gatherer, name, "neither a pickle nor JSON")
-                   : file_add(gatherer, name, REMAINS_SKIPPED, "nothing that lockstep knows");
+        return take_log(gatherer, name, file);
     }
     if (result == 0)
         return take_plain(gatherer, name, &err);
@@ -225,6 +239,8 @@ int remains_read(const char *directory, struct remains *ret, struct err *err)
 
     if (result == 0)
         result = flight_take(&gatherer.flight, &remains.dumps);
+    if (result == 0)
+        result = logtext_take(&gatherer.logtext, &remains.logs);
     if (result == -ENOMEM)
         return err_set(err, result, "%s: no memory to read it", directory);
     if (result < 0)
@@ -239,6 +255,7 @@ int remains_read(const char *directory, struct remains *ret, struct err *err)
 void remains_fini(struct remains *remains)
 {
     dumps_fini(&remains->dumps);
+    logs_fini(&remains->logs);
     free(remains->file);
     *remains = (struct remains){ 0 };
 }

@@ -12,10 +12,12 @@
 
 #include "core/err.h"
 #include "wire/dump.h"
+#include "wire/lognote.h"
 
 enum remains_kind {
     REMAINS_SKIPPED,
     REMAINS_DUMP,
+    REMAINS_LOG,
 };
 
 struct remains_file {
@@ -26,8 +28,9 @@ struct remains_file {
 
 struct remains {
     struct dumps dumps;
+    struct logs logs;
     struct remains_file *file; /* in the order of their names */
-    size_t files, dump_files, skipped;
+    size_t files, dump_files, log_files, skipped;
 };
 
 /* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read. */

@@ -105,8 +105,10 @@ static void print_sentence(const struct verdict *verdict, const struct show_styl
     fprintf(out, " %s", many ? deeds[verdict->kind].many : deeds[verdict->kind].one);
     if (verdict->seconds_per_step > 0)
         fprintf(out, " by %s a step", show_seconds(verdict->seconds_per_step, cost));
-    fprintf(out, verdict->kind == VERDICT_CRASH ? " at step %" PRIu64 : " since step %" PRIu64,
-            verdict->since_step);
+    if (verdict->since_step ||
+        verdict->decided_step) /* of a job that we did not watch: not known */
+        fprintf(out, verdict->kind == VERDICT_CRASH ? " at step %" PRIu64 : " since step %" PRIu64,
+                verdict->since_step);
     if (verdict->cause[0])
         fprintf(out, ": %s", show_clean(verdict->cause, clean, sizeof(clean)));
     fputc('\n', out);
@@ -146,9 +148,10 @@ static void print_standing(const struct verdict *verdict, const struct show_styl
     if (verdict->plan[0])
         fprintf(out, "  plan: %s (%s)\n", show_clean(verdict->plan, plan, sizeof(plan)),
                 show_clean(verdict->plan_state, state, sizeof(state)));
-    fprintf(out, "  %slayer %s, confidence %.2f, decided at step %" PRIu64,
-            show_begin(style, SHOW_FAINT), verdict_layer_name(verdict->layer), verdict->confidence,
-            verdict->decided_step);
+    fprintf(out, "  %slayer %s, confidence %.2f", show_begin(style, SHOW_FAINT),
+            verdict_layer_name(verdict->layer), verdict->confidence);
+    if (verdict->since_step || verdict->decided_step)
+        fprintf(out, ", decided at step %" PRIu64, verdict->decided_step);
     if (verdict->since_real_ns) {
         time_format_utc(verdict->since_real_ns, time);
         fprintf(out, ", since %s", time);

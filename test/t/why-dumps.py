@@ -146,5 +146,20 @@ job.program[0][6], job.program[0][7] = job.program[0][7], job.program[0][6]
 told = expect("two groups in opposite order", job.run({}), [], "hang")
 ok(told["verdicts"] and told["verdicts"][0]["kind"] == "desync" and 0 in told["verdicts"][0]["ranks"],
    "is a desync that names who turned them round", told)
+job = Job(2, 2, 1, seed=9).run({1: 5})
+directory = fresh()
+job.write(directory)
+open(f"{directory}/fault_injection.log", "w").write("Fault ranks: [2, 3]\nRank 2, fault_type: GPU_ERROR\n")
+status, told, err = why(directory)
+ok(named(told) == [1], "a text beside the dumps that says nothing about an end changes nothing", told)
+for rank in range(4):
+    open(f"{directory}/rank_{rank}.log", "w").write("step 1\n" + (
+        'Traceback (most recent call last):\n  File "t.py", line 1, in f\n    g()\nOSError: [Errno 5] Input/output '
+        "error: '/data/7'\n" if rank == 1 else "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4)\n"))
+status, told, err = why(directory)
+verdict = told["verdicts"][0]
+ok(len(told["verdicts"]) == 1 and (verdict["kind"], verdict["layer"], verdict["ranks"]) == ("crash", "storage", [1]),
+   "dumps and logs of one fault are one verdict, with the log's cause", told)
+ok({"log", "dumps"} <= {line["source"] for line in verdict["because"]}, "and the evidence of both", told)
 print(f"1..{number}")
 sys.exit(failed > 0)

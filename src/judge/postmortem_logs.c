@@ -1,0 +1,421 @@
+/* postmortem_logs.c - who went first, from what logs say.
+ *
+ * Every rank of a job that dies writes an error; nearly all of them are about somebody else.  So errors about
+ * peers count only as proof that their rank was alive and waiting, and the one that wrote none, or another
+ * kind, is looked for.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/postmortem.h"
+
+#define SIGNAL_ABORT (-6)
+#define SIGNAL_TERM (-15)
+
+struct culprit {
+    uint32_t rank;
+    const struct lognote *note; /* NULL: it left no word */
+    double confidence;
+};
+
+struct hearing {
+    const struct logs *logs;
+    struct culprit *culprit;
+    size_t culprits, room;
+    size_t lost, timeouts; /* ranks whose last word was about that */
+    bool dense;            /* there is a log of every rank, as far as can be told */
+};
+
+static int culprit_add(struct hearing *hearing, uint32_t rank, const struct lognote *note,
+                       double confidence)
+{
+    if (rank == LOGNOTE_NO_RANK)
+        return 0;
+    for (size_t i = 0; i < hearing->culprits; i++) {
+        if (hearing->culprit[i].rank == rank)
+            return 0;
+    }
+    if (hearing->culprits == hearing->room) {
+        size_t room = hearing->room ? 2 * hearing->room : 16;
+        struct culprit *grown = reallocarray(hearing->culprit, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        hearing->culprit = grown;
+        hearing->room = room;
+    }
+    hearing->culprit[hearing->culprits++] = (struct culprit){ rank, note, confidence };
+    return 0;
+}
+
+static uint8_t ended_of(const struct logs *logs, uint32_t rank)
+{
+    for (size_t i = 0; i < logs->ranks; i++) {
+        if (logs->rank[i].rank == rank)
+            return logs->rank[i].ended;
+    }
+    return 0;
+}
+
+static bool is_echo(const struct logs *logs, uint32_t rank)
+{
+    uint8_t ended = ended_of(logs, rank);
+
+    return ended == LOGNOTE_LOST_PEER || ended == LOGNOTE_TIMEOUT;
+}
+
+static uint32_t rank_by(const struct logs *logs, const struct lognote *note, bool by_exits)
+{
+    for (size_t i = 0; i < logs->notes; i++) {
+        const struct lognote *who = &logs->note[i];
+        bool node = !note->node[0] || !who->node[0] || strcmp(note->node, who->node) == 0;
+
+        if (who == note || who->rank == LOGNOTE_NO_RANK || !node ||
+            (who->kind == LOGNOTE_EXIT) != by_exits)
+            continue;
+        if (note->pid && who->pid == note->pid)
+            return who->rank;
+        if (note->device[0] && note->node[0] && who->node[0] &&
+            strcmp(who->device, note->device) == 0)
+            return who->rank;
+    }
+    return LOGNOTE_NO_RANK;
+}
+
+/* The rank of a process that the kernel speaks of, or of the device; LOGNOTE_NO_RANK.  What launchers say of
+ * each exit may count ranks by node, so the rest comes first.
+ */
+static uint32_t rank_of_note(const struct logs *logs, const struct lognote *note)
+{
+    uint32_t rank = rank_by(logs, note, false);
+
+    return rank == LOGNOTE_NO_RANK ? rank_by(logs, note, true) : rank;
+}
+
+/* From the strongest word to the weakest; each only where the stronger ones named nobody. */
+static int hear_errors(struct hearing *hearing)
+{
+    const struct logs *logs = hearing->logs;
+    int result = 0;
+
+    for (size_t i = 0; i < logs->notes && result == 0; i++) {
+        const struct lognote *note = &logs->note[i];
+
+        if (note->kind == LOGNOTE_ERROR || (note->kind == LOGNOTE_SIGNAL && note->layer))
+            result = culprit_add(hearing, note->rank, note, 0.9);
+        else if (note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT)
+            result = culprit_add(hearing, rank_of_note(logs, note), note, 0.95);
+    }
+    return result;
+}
+
+static int hear_launcher(struct hearing *hearing)
+{
+    const struct logs *logs = hearing->logs;
+    int result = 0;
+
+    for (size_t i = 0; i < logs->notes && result == 0; i++) {
+        const struct lognote *note = &logs->note[i];
+
+        if (note->kind == LOGNOTE_ROOT && !is_echo(logs, note->rank))
+            result = culprit_add(hearing, note->rank, note, 0.9);
+    }
+    for (size_t i = 0; i < logs->notes && result == 0 && !hearing->culprits; i++) {
+        const struct lognote *note = &logs->note[i];
+
+        /* One that is aborted or told to end is mostly so because somebody else had ended. */
+        if (note->kind == LOGNOTE_EXIT && note->value && note->value != SIGNAL_ABORT &&
+            note->value != SIGNAL_TERM && !is_echo(logs, note->rank))
+            result = culprit_add(hearing, note->rank, note, note->value < 0 ? 0.85 : 0.7);
+    }
+    return result;
+}
+
+static void hear_echoes(struct hearing *hearing)
+{
+    const struct logs *logs = hearing->logs;
+
+    for (size_t i = 0; i < logs->ranks; i++) {
+        hearing->lost += logs->rank[i].ended == LOGNOTE_LOST_PEER;
+        hearing->timeouts += logs->rank[i].ended == LOGNOTE_TIMEOUT;
+    }
+    hearing->dense = logs->ranks > 1 && logs->rank[logs->ranks - 1].rank + 1 == logs->ranks;
+}
+
+/* Those of whom the others' words say that they were not there. */
+static int hear_silence(struct hearing *hearing)
+{
+    const struct logs *logs = hearing->logs;
+    int result = 0;
+
+    if (!hearing->dense)
+        return 0;
+    for (size_t i = 0; i < logs->ranks && result == 0; i++) {
+        uint8_t ended = logs->rank[i].ended;
+
+        /* Whoever waited has timed out; who only lost its peers afterwards was somewhere else. */
+        if (hearing->timeouts ? ended != LOGNOTE_TIMEOUT : ended != LOGNOTE_LOST_PEER)
+            result = culprit_add(hearing, logs->rank[i].rank, NULL, 0.7);
+    }
+    if (2 * hearing->culprits > logs->ranks)
+        hearing->culprits = 0; /* most of them? then their silence means something else */
+    return result;
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const struct culprit *a = left, *b = right;
+
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void name(struct verdict *verdict, uint32_t rank)
+{
+    if (verdict->rank_count < VERDICT_RANKS)
+        verdict->rank[verdict->rank_count] = rank;
+    verdict->rank_count++;
+}
+
+static void name_node(struct verdict *verdict, const char *node)
+{
+    for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
+        if (strcmp(verdict->node[i], node) == 0)
+            return;
+    }
+    if (!*node)
+        return;
+    if (verdict->node_count < VERDICT_NODES)
+        snprintf(verdict->node[verdict->node_count], sizeof(verdict->node[0]), "%s", node);
+    verdict->node_count++;
+}
+
+static void because_note(struct verdict *verdict, const struct lognote *note)
+{
+    verdict_because(verdict, note->kind >= LOGNOTE_XID ? "kernel log" : "log", "%s line %u: %.150s",
+                    note->file, note->line, note->text);
+}
+
+static void tell_echoes(const struct hearing *hearing, struct verdict *verdict)
+{
+    struct verdict_line *line = &verdict->echo[verdict->echo_count];
+
+    if ((!hearing->lost && !hearing->timeouts) || verdict->echo_count == VERDICT_LINES)
+        return;
+    snprintf(line->what, sizeof(line->what), "%zu ranks lost a peer, of %zu a collective timed out",
+             hearing->lost, hearing->timeouts);
+    snprintf(line->source, sizeof(line->source), "log");
+    verdict->echo_count++;
+}
+
+static bool names_any(const struct verdict *verdict, const struct hearing *hearing)
+{
+    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
+        for (size_t k = 0; k < hearing->culprits; k++) {
+            if (hearing->culprit[k].rank == verdict->rank[i])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The hang that dumps show of the same ranks is how the others saw the crash. */
+static void take_over_hang(const struct hearing *hearing, struct findings *findings,
+                           struct verdict *crash)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct verdict *hang = &findings->verdict[i];
+
+        if (hang == crash || hang->kind != VERDICT_HANG || !names_any(hang, hearing))
+            continue;
+        for (uint32_t k = 0; k < hang->because_count; k++)
+            verdict_because(crash, hang->because[k].source, "%s", hang->because[k].what);
+        memmove(hang, hang + 1,
+                (size_t)(findings->verdict + findings->count - (hang + 1)) * sizeof(*hang));
+        findings->count--; /* crash was the last one, and has moved down, too */
+        return;
+    }
+}
+
+static int tell_crash(struct hearing *hearing, const char *run, struct findings *findings)
+{
+    struct verdict *verdict = findings_add(findings, run, VERDICT_CRASH, LAYER_UNKNOWN);
+
+    if (!verdict)
+        return -ENOMEM;
+    qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
+    verdict->confidence = 1;
+    snprintf(verdict->cause, sizeof(verdict->cause), "ended without a word");
+    for (size_t i = 0; i < hearing->culprits; i++) {
+        const struct culprit *culprit = &hearing->culprit[i];
+
+        name(verdict, culprit->rank);
+        verdict->confidence = MIN(verdict->confidence, culprit->confidence);
+        if (!culprit->note) {
+            verdict_because(verdict, "log",
+                            "the log of rank %u ends without an error; the others lost a peer",
+                            culprit->rank);
+            continue;
+        }
+        because_note(verdict, culprit->note);
+        name_node(verdict, culprit->note->node);
+        if (i == 0) {
+            verdict->layer = culprit->note->layer;
+            snprintf(verdict->cause, sizeof(verdict->cause), "%s", culprit->note->cause);
+        }
+    }
+    tell_echoes(hearing, verdict);
+    take_over_hang(hearing, findings, verdict);
+    verdict = &findings->verdict[findings->count - 1];
+    verdict_identify(verdict);
+    return 0;
+}
+
+static struct verdict *hang_of(struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        if (findings->verdict[i].kind == VERDICT_HANG ||
+            findings->verdict[i].kind == VERDICT_DESYNC)
+            return &findings->verdict[i];
+    }
+    return NULL;
+}
+
+static int tell_timeouts(struct hearing *hearing, const char *run, struct findings *findings)
+{
+    struct verdict *verdict = hang_of(findings);
+
+    if (verdict) { /* the dumps say more */
+        tell_echoes(hearing, verdict);
+        return 0;
+    }
+    verdict = findings_add(findings, run, VERDICT_HANG, LAYER_UNKNOWN);
+    if (!verdict)
+        return -ENOMEM;
+    qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
+    snprintf(verdict->cause, sizeof(verdict->cause), "%s",
+             hearing->culprits ? "did not enter a collective" : "a collective did not end");
+    verdict_because(verdict, "log", "%zu ranks waited in a collective until it timed out",
+                    hearing->timeouts);
+    verdict->confidence = hearing->culprits ? 0.7 : 0.3;
+    for (size_t i = 0; i < hearing->culprits; i++) {
+        name(verdict, hearing->culprit[i].rank);
+        verdict_because(verdict, "log", "rank %u was not waiting: its log says of no timeout",
+                        hearing->culprit[i].rank);
+    }
+    verdict_identify(verdict);
+    return 0;
+}
+
+/* Evidence of the node for a verdict that names the rank it is about, or the only one there is. */
+static struct verdict *verdict_for(struct findings *findings, uint32_t rank)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct verdict *verdict = &findings->verdict[i];
+
+        for (uint32_t k = 0; k < MIN(verdict->rank_count, VERDICT_RANKS); k++) {
+            if (verdict->rank[k] == rank)
+                return verdict;
+        }
+    }
+    if (rank == LOGNOTE_NO_RANK && findings->count == 1 && findings->verdict[0].rank_count == 1 &&
+        findings->verdict[0].layer == LAYER_UNKNOWN)
+        return &findings->verdict[0];
+    return NULL;
+}
+
+static void add_evidence(struct verdict *verdict, const struct lognote *note, bool sure)
+{
+    because_note(verdict, note);
+    name_node(verdict, note->node);
+    if (!verdict->device[0])
+        snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
+    if (verdict->layer == LAYER_UNKNOWN || (sure && note->kind == LOGNOTE_XID)) {
+        verdict->layer = note->layer;
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
+    }
+    if (sure)
+        verdict->confidence = MAX(verdict->confidence, 0.95);
+}
+
+static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
+                     struct findings *findings)
+{
+    struct verdict *verdict = findings_add(findings, run, VERDICT_NODE_FAULT, note->layer);
+
+    if (!verdict)
+        return -ENOMEM;
+    snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
+    snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
+    if (rank != LOGNOTE_NO_RANK)
+        name(verdict, rank);
+    name_node(verdict, note->node);
+    because_note(verdict, note);
+    verdict->confidence = note->kind == LOGNOTE_XID || note->kind == LOGNOTE_OOM_KILL ? 0.8 : 0.5;
+    verdict_identify(verdict);
+    return 0;
+}
+
+static bool is_said(const struct findings *findings, const struct lognote *note)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct verdict *verdict = &findings->verdict[i];
+
+        if (verdict->kind == VERDICT_NODE_FAULT && strcmp(verdict->cause, note->cause) == 0 &&
+            strcmp(verdict->device, note->device) == 0 &&
+            (!verdict->node_count || strcmp(verdict->node[0], note->node) == 0))
+            return true;
+    }
+    return false;
+}
+
+static int hear_nodes(const struct logs *logs, const char *run, struct findings *findings)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < logs->notes && result == 0 && findings->count < POSTMORTEM_MAX; i++) {
+        const struct lognote *note = &logs->note[i];
+        uint32_t rank;
+        struct verdict *verdict;
+
+        if (note->kind != LOGNOTE_XID && note->kind != LOGNOTE_NODE &&
+            note->kind != LOGNOTE_OOM_KILL && note->kind != LOGNOTE_FABRIC)
+            continue;
+        rank = note->kind == LOGNOTE_FABRIC ? LOGNOTE_NO_RANK : rank_of_note(logs, note);
+        verdict = verdict_for(findings, rank);
+        if (verdict && verdict->kind == VERDICT_CRASH && note->kind == LOGNOTE_OOM_KILL &&
+            rank != LOGNOTE_NO_RANK)
+            continue; /* it is what the verdict rests on */
+        if (verdict)
+            add_evidence(verdict, note, rank != LOGNOTE_NO_RANK);
+        else if (!is_said(findings, note))
+            result = tell_node(note, rank, run, findings);
+    }
+    return result;
+}
+
+int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings)
+{
+    struct hearing hearing = { .logs = logs };
+    int result;
+
+    if (!logs->ranks && !logs->notes)
+        return 0;
+    hear_echoes(&hearing);
+    result = hear_errors(&hearing);
+    if (result == 0 && !hearing.culprits)
+        result = hear_launcher(&hearing);
+    if (result == 0 && hearing.culprits)
+        result = tell_crash(&hearing, run, findings);
+    else if (result == 0 && (hearing.lost || hearing.timeouts) &&
+             (result = hear_silence(&hearing)) == 0)
+        result = hearing.timeouts || hang_of(findings) ? tell_timeouts(&hearing, run, findings)
+                 : hearing.culprits                    ? tell_crash(&hearing, run, findings)
+                                                       : 0;
+    free(hearing.culprit);
+    if (hearing.lost || hearing.timeouts)
+        findings->well = false;
+    return result < 0 ? result : hear_nodes(logs, run, findings);
+}

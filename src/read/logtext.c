@@ -1,0 +1,314 @@
+/* logtext.c - looks for known words in a log, and reads tracebacks of Python.
+ *
+ * The words are looked for in the text as a whole, one after the other: that is ten times as fast as
+ * taking it line by line, and logs may be large.  Of each kind of line a file's first and last ones are
+ * kept; what lies between says the same.
+ */
+#include "read/logtext.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/logtext_parts.h"
+
+#define KEPT 32 /* notes of one rule and file, but for identities */
+
+struct log_file {
+    struct logtext *logtext;
+    const char *text, *end, *name;
+    uint32_t rank;
+};
+
+bool log_number(const char *at, const char *end, int64_t *ret)
+{
+    bool minus = false;
+    int64_t value = 0;
+
+    while (at < end && (*at == ' ' || *at == ':'))
+        at++;
+    if (at < end && *at == '-') {
+        minus = true;
+        at++;
+    }
+    if (at == end || !isdigit((unsigned char)*at))
+        return false;
+    for (; at < end && isdigit((unsigned char)*at) && value < INT64_C(1) << 53; at++)
+        value = 10 * value + (*at - '0');
+    *ret = minus ? -value : value;
+    return true;
+}
+
+const char *log_find(const struct log_line *line, const char *words)
+{
+    return memmem(line->text, (size_t)(line->end - line->text), words, strlen(words));
+}
+
+static struct log_line line_at(const struct log_file *file, const char *found)
+{
+    struct log_line line = { .text = found, .end = found, .found = found };
+    const char *end = memchr(found, '\n', (size_t)(file->end - found));
+
+    while (line.text > file->text && line.text[-1] != '\n')
+        line.text--;
+    line.end = end ? end : file->end;
+    return line;
+}
+
+/* "[rank3]: ...", "[default3]:...", "3: ..." as launchers label lines; UINT32_MAX: none. */
+static uint32_t label_rank(const struct log_line *line)
+{
+    const char *at = line->text;
+    int64_t rank;
+
+    if (line->end - at > 6 && memcmp(at, "[rank", 5) == 0)
+        at += 5;
+    else if (line->end - at > 9 && memcmp(at, "[default", 8) == 0)
+        at += 8;
+    else if (at == line->end || !isdigit((unsigned char)*at))
+        return LOGNOTE_NO_RANK;
+    if (!log_number(at, line->end, &rank) || rank > 1 << 20)
+        return LOGNOTE_NO_RANK;
+    while (at < line->end && isdigit((unsigned char)*at))
+        at++;
+    if (line->text == at || at + 1 >= line->end ||
+        !(at[0] == ']' || (at[0] == ':' && at[1] == ' ')))
+        return LOGNOTE_NO_RANK;
+    return (uint32_t)rank;
+}
+
+static int note_add(struct log_file *file, const struct log_line *line, struct lognote *note)
+{
+    struct logtext *logtext = file->logtext;
+    struct logs *logs = &logtext->logs;
+
+    for (const char *at = file->text; (at = memchr(at, '\n', (size_t)(line->text - at))); at++)
+        note->line++;
+    note->line++;
+    if (note->rank == LOGNOTE_NO_RANK && note->kind <= LOGNOTE_FABRIC) {
+        note->rank = label_rank(line);
+        note->by_name = note->rank == LOGNOTE_NO_RANK;
+        if (note->by_name)
+            note->rank = file->rank;
+    }
+    if (!note->text[0])
+        snprintf(note->text, sizeof(note->text), "%.*s", (int)MIN(line->end - line->text, 180),
+                 line->text);
+    if (!note->cause[0])
+        snprintf(note->cause, sizeof(note->cause), "%s", note->text);
+    snprintf(note->file, sizeof(note->file), "%s", file->name);
+    if (logs->notes == logtext->note_room) {
+        size_t room = logtext->note_room ? 2 * logtext->note_room : 64;
+        struct lognote *grown = reallocarray(logs->note, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        logs->note = grown;
+        logtext->note_room = room;
+    }
+    logs->note[logs->notes++] = *note;
+    return 0;
+}
+
+static int apply_rule(struct log_file *file, const struct log_rule *rule)
+{
+    const char *at = file->text;
+    unsigned kept = 0;
+
+    while ((at = memmem(at, (size_t)(file->end - at), rule->words, strlen(rule->words)))) {
+        struct log_line line = line_at(file, at);
+        struct lognote note = { .kind = rule->kind, .layer = rule->layer, .rank = LOGNOTE_NO_RANK };
+        int result;
+
+        at = line.end;
+        if (rule->cause)
+            snprintf(note.cause, sizeof(note.cause), "%s", rule->cause);
+        if (rule->more && !rule->more(&line, &note))
+            continue;
+        if (kept++ >= KEPT && rule->kind != LOGNOTE_IDENTITY)
+            continue;
+        result = note_add(file, &line, &note);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/* From the line of "Traceback" to the exception's: the first below it that is not indented more. */
+static const char *traceback_end(const struct log_file *file, const struct log_line *first,
+                                 struct log_line *ret)
+{
+    size_t indent = (size_t)(first->found - first->text);
+    struct log_line line = *first;
+
+    while (line.end + 1 < file->end) {
+        line = line_at(file, line.end + 1);
+        if (line.end == line.text)
+            return NULL;
+        if ((size_t)(line.end - line.text) > indent && line.text[indent] != ' ' &&
+            line.text[indent] != '\t') {
+            line.found = line.text + indent;
+            *ret = line;
+            return line.end;
+        }
+    }
+    return NULL;
+}
+
+/* Is this the exception during whose handling the next one came?  Then the next one is its echo. */
+static bool traceback_goes_on(const struct log_file *file, const char *end)
+{
+    const char *near = file->end - end > 400 ? end + 400 : file->end;
+
+    return memmem(end, (size_t)(near - end), "above exception", strlen("above exception")) != NULL;
+}
+
+static int add_tracebacks(struct log_file *file)
+{
+    static const char words[] = "Traceback (most recent call last):";
+    const char *at = file->text;
+    bool chained = false;
+    unsigned kept = 0;
+
+    while ((at = memmem(at, (size_t)(file->end - at), words, strlen(words)))) {
+        struct log_line first = line_at(file, at), last;
+        struct lognote note = { .rank = LOGNOTE_NO_RANK };
+        const char *end = traceback_end(file, &first, &last);
+        int result;
+
+        at = first.end;
+        if (!end)
+            continue;
+        snprintf(note.text, sizeof(note.text), "%.*s", (int)MIN(last.end - last.found, 180),
+                 last.found);
+        log_classify(note.text, &note);
+        if ((!chained || note.kind == LOGNOTE_ERROR) && kept++ < KEPT) {
+            result = note_add(file, &last, &note);
+            if (result < 0)
+                return result;
+        }
+        chained = traceback_goes_on(file, end);
+        at = end;
+    }
+    return 0;
+}
+
+static struct logrank *rank_of(struct logtext *logtext, uint32_t rank)
+{
+    struct logs *logs = &logtext->logs;
+
+    for (size_t i = 0; i < logs->ranks; i++) {
+        if (logs->rank[i].rank == rank)
+            return &logs->rank[i];
+    }
+    if (logs->ranks == logtext->rank_room) {
+        size_t room = logtext->rank_room ? 2 * logtext->rank_room : 64;
+        struct logrank *grown = reallocarray(logs->rank, room, sizeof(*grown));
+
+        if (!grown)
+            return NULL;
+        logs->rank = grown;
+        logtext->rank_room = room;
+    }
+    logs->rank[logs->ranks] = (struct logrank){ .rank = rank };
+    return &logs->rank[logs->ranks++];
+}
+
+bool logtext_is(const char *text, size_t bytes)
+{
+    size_t looked = MIN(bytes, (size_t)8192), odd = 0;
+
+    for (size_t i = 0; i < looked; i++) {
+        if (text[i] == '\0')
+            return false;
+        odd += (unsigned char)text[i] < ' ' && !strchr("\n\r\t\033\b", text[i]);
+    }
+    return odd * 20 <= looked;
+}
+
+int logtext_add(struct logtext *logtext, uint32_t rank, const char *name, const char *text,
+                size_t bytes)
+{
+    struct log_file file = {
+        .logtext = logtext, .text = text, .end = text + bytes, .name = name, .rank = rank
+    };
+    int result = add_tracebacks(&file);
+
+    for (const struct log_rule *rule = log_rules_job; rule->words && result == 0; rule++)
+        result = apply_rule(&file, rule);
+    for (const struct log_rule *rule = log_rules_kernel; rule->words && result == 0; rule++)
+        result = apply_rule(&file, rule);
+    if (result == 0 && rank != LOGNOTE_NO_RANK && !rank_of(logtext, rank))
+        result = -ENOMEM;
+    return result;
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const struct logrank *a = left, *b = right;
+
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* The strongest word about a rank's end counts: its own error before what it saw of others. */
+static int find_ends(struct logtext *logtext)
+{
+    for (size_t i = 0; i < logtext->logs.notes; i++) {
+        const struct lognote *note = &logtext->logs.note[i];
+        struct logrank *rank;
+
+        if (note->rank == LOGNOTE_NO_RANK || note->kind > LOGNOTE_TIMEOUT)
+            continue;
+        rank = rank_of(logtext, note->rank);
+        if (!rank)
+            return -ENOMEM;
+        if (!rank->ended || note->kind < rank->ended ||
+            (note->kind == LOGNOTE_TIMEOUT && rank->ended == LOGNOTE_LOST_PEER))
+            rank->ended = note->kind == LOGNOTE_LOST_PEER && rank->ended == LOGNOTE_TIMEOUT
+                              ? rank->ended
+                              : note->kind;
+    }
+    return 0;
+}
+
+/* "slurm-4211.out" is a job, not a rank: numbers far beyond the count of logs are no ranks. */
+static void drop_strangers(struct logs *logs)
+{
+    size_t limit = 4 * logs->ranks + 16, kept = 0;
+
+    for (size_t i = 0; i < logs->ranks; i++) {
+        if (logs->rank[i].rank < limit)
+            logs->rank[kept++] = logs->rank[i];
+    }
+    logs->ranks = kept;
+    for (size_t i = 0; i < logs->notes; i++) {
+        struct lognote *note = &logs->note[i];
+
+        if (note->by_name && note->rank != LOGNOTE_NO_RANK && note->rank >= limit)
+            note->rank = LOGNOTE_NO_RANK;
+    }
+}
+
+int logtext_take(struct logtext *logtext, struct logs *ret)
+{
+    int result;
+
+    drop_strangers(&logtext->logs);
+    result = find_ends(logtext);
+    if (result < 0)
+        return result;
+    if (logtext->logs.ranks)
+        qsort(logtext->logs.rank, logtext->logs.ranks, sizeof(*logtext->logs.rank), by_rank);
+    *ret = logtext->logs;
+    logtext->logs = (struct logs){ 0 };
+    return 0;
+}
+
+void logtext_fini(struct logtext *logtext)
+{
+    logs_fini(&logtext->logs);
+    *logtext = (struct logtext){ 0 };
+}

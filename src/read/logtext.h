@@ -1,0 +1,26 @@
+/* logtext.h - logs of ranks, launchers, NCCL and kernels, as text, for what they say about an end.
+ *
+ * One reader for all: a rank's log may hold lines of NCCL and of its launcher as well.  Known lines are a
+ * table of words to look for (logtext.c, logtext_kernel.c); tracebacks of Python are read as such.
+ */
+#ifndef LOCKSTEP_READ_LOGTEXT_H
+#define LOCKSTEP_READ_LOGTEXT_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "wire/lognote.h"
+
+struct logtext { /* a gatherer; zero it before the first */
+    struct logs logs;
+    size_t note_room, rank_room;
+};
+
+bool logtext_is(const char *text, size_t bytes); /* text at all? */
+/* `rank`: by the file's name, or LOGNOTE_NO_RANK.  -ENOMEM. */
+int logtext_add(struct logtext *logtext, uint32_t rank, const char *file, const char *text,
+                size_t bytes);
+int logtext_take(struct logtext *logtext, struct logs *ret);
+void logtext_fini(struct logtext *logtext);
+
+#endif

@@ -1,0 +1,196 @@
+/* logtext_job.c - lines of launchers and communication libraries, and what an exception's text means. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/logtext_parts.h"
+#include "wire/verdict.h"
+
+/* The first that fits.  Those of communication come first: "NCCL error" is never a cause. */
+static const struct {
+    const char *words;
+    uint8_t kind, layer;
+    const char *cause;
+} meanings[] = {
+    { "Timed out waiting", LOGNOTE_TIMEOUT, 0, "a collective timed out" },
+    { "ollective operation timeout", LOGNOTE_TIMEOUT, 0, "a collective timed out" },
+    { "monitoredBarrier", LOGNOTE_TIMEOUT, 0, "a barrier timed out" },
+    { "onnection closed by peer", LOGNOTE_LOST_PEER, 0, "a peer went away" },
+    { "onnection reset by peer", LOGNOTE_LOST_PEER, 0, "a peer went away" },
+    { "onnection refused", LOGNOTE_LOST_PEER, 0, "a peer is not there" },
+    { "roken pipe", LOGNOTE_LOST_PEER, 0, "a peer went away" },
+    { "ncclRemoteError", LOGNOTE_LOST_PEER, 0, "a peer went away" },
+    { "remote process exited", LOGNOTE_LOST_PEER, 0, "a peer went away" },
+    { "communicator was aborted", LOGNOTE_LOST_PEER, 0, "its communicator was aborted" },
+    { "ncclSystemError", LOGNOTE_LOST_PEER, 0, "a peer or the network went away" },
+    { "ncclInternalError", LOGNOTE_LOST_PEER, 0, "communication failed" },
+    { "DistBackendError", LOGNOTE_LOST_PEER, 0, "communication failed" },
+    { "DistNetworkError", LOGNOTE_LOST_PEER, 0, "communication failed" },
+    { "DistStoreError", LOGNOTE_LOST_PEER, 0, "the rendezvous went away" },
+    { "TCPStore", LOGNOTE_LOST_PEER, 0, "the rendezvous went away" },
+    { "gloo/transport", LOGNOTE_LOST_PEER, 0, "communication failed" },
+    { "CUDA out of memory", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
+    { "OutOfMemoryError", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
+    { "uncorrectable ECC error", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "uncorrectable ECC error" },
+    { "device-side assert", LOGNOTE_ERROR, LAYER_USER_CODE, "an assertion failed on the GPU" },
+    { "illegal memory access", LOGNOTE_ERROR, LAYER_USER_CODE, "illegal memory access on the GPU" },
+    { "CUDA error", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
+    { "CUBLAS_STATUS", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
+    { "CUDNN_STATUS", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
+    { "MemoryError", LOGNOTE_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
+    { "Cannot allocate memory", LOGNOTE_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
+    { "No space left on device", LOGNOTE_ERROR, LAYER_STORAGE, "the disk is full" },
+    { "Input/output error", LOGNOTE_ERROR, LAYER_STORAGE, "storage failed" },
+    { "Stale file handle", LOGNOTE_ERROR, LAYER_STORAGE, "storage failed" },
+    { "DataLoader worker", LOGNOTE_ERROR, LAYER_DATA, "a data loader's worker died" },
+    { "KeyboardInterrupt", LOGNOTE_SIGNAL, 0, "interrupted" },
+    { "SignalException", LOGNOTE_SIGNAL, 0, "ended by a signal from outside" },
+};
+
+void log_classify(const char *text, struct lognote *note)
+{
+    for (size_t i = 0; i < COUNT(meanings); i++) {
+        if (strstr(text, meanings[i].words)) {
+            note->kind = meanings[i].kind;
+            note->layer = meanings[i].layer;
+            snprintf(note->cause, sizeof(note->cause), "%s", meanings[i].cause);
+            return;
+        }
+    }
+    note->kind = LOGNOTE_ERROR;
+    note->layer = LAYER_USER_CODE;
+    snprintf(note->cause, sizeof(note->cause), "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static int64_t number_after(const struct log_line *line, const char *words, int64_t otherwise)
+{
+    const char *at = log_find(line, words);
+    int64_t value;
+
+    return at && log_number(at + strlen(words), line->end, &value) ? value : otherwise;
+}
+
+static void end_text(struct lognote *note)
+{
+    if (note->value < 0)
+        snprintf(note->cause, sizeof(note->cause), "ended by signal %d", (int)-note->value);
+    else
+        snprintf(note->cause, sizeof(note->cause), "exit status %d", (int)note->value);
+}
+
+/* torchrun: "failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: ..."; local ranks are ranks on one
+ * node only, so that the report below it says more.
+ */
+static bool read_torchrun(const struct log_line *line, struct lognote *note)
+{
+    int64_t rank = number_after(line, "local_rank:", -1);
+
+    if (rank < 0 || rank > 1 << 20)
+        return false;
+    note->value = number_after(line, "exitcode:", 1);
+    note->pid = (uint32_t)MAX(number_after(line, "(pid:", 0), 0);
+    note->kind = LOGNOTE_EXIT;
+    note->rank = (uint32_t)rank;
+    end_text(note);
+    return true;
+}
+
+/* The table that follows "Root Cause (first observed failure):", some lines of "  key : value". */
+static bool read_root(const struct log_line *line, struct lognote *note)
+{
+    struct log_line table = { .text = line->end, .end = line->end };
+    int64_t rank;
+
+    for (int lines = 0; lines < 8 && *table.end; lines++) {
+        const char *next = strchr(table.end + (*table.end == '\n'), '\n');
+
+        table.end = next ? next : table.end + strlen(table.end);
+    }
+    rank = number_after(&table, "rank      :", -1);
+    if (rank < 0 || rank > 1 << 20)
+        return false;
+    note->rank = (uint32_t)rank;
+    note->value = number_after(&table, "exitcode  :", 1);
+    note->pid = (uint32_t)MAX(number_after(&table, "(pid:", 0), 0);
+    end_text(note);
+    return true;
+}
+
+/* "srun: error: n7: task 13: Killed"; several tasks ("tasks 3,7-9") are read by their first. */
+static bool read_srun(const struct log_line *line, struct lognote *note)
+{
+    static const struct {
+        const char *words;
+        int value;
+    } ends[] = { { "Killed", -9 },      { "Segmentation fault", -11 }, { "Aborted", -6 },
+                 { "Terminated", -15 }, { "Out Of Memory", -9 },       { "Bus error", -7 } };
+    const char *task = log_find(line, "task "), *node = line->found + strlen("srun: error: ");
+    int64_t rank;
+
+    if (!task || !log_number(task + 5, line->end, &rank) || rank < 0 || rank > 1 << 20)
+        return false;
+    note->rank = (uint32_t)rank;
+    if (task > node + 2)
+        snprintf(note->node, sizeof(note->node), "%.*s", (int)(task - node - 2), node);
+    note->value = number_after(line, "exit code", 1);
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        if (log_find(line, ends[i].words))
+            note->value = ends[i].value;
+    }
+    end_text(note);
+    return !log_find(line, "Terminated"); /* that is srun itself, after the first */
+}
+
+/* "n7:1234:1300 [0] NCCL INFO comm 0x55 rank 3 nranks 8 cudaDev 3 ... busId 1b000 ...": who is who. */
+static bool read_identity(const struct log_line *line, struct lognote *note)
+{
+    int64_t rank = number_after(line, " rank ", -1);
+    const char *colon = memchr(line->text, ':', (size_t)(line->end - line->text));
+    const char *bus = log_find(line, "busId ");
+    int64_t pid;
+
+    if (rank < 0 || rank > 1 << 20 || number_after(line, "nranks ", 0) <= 0 || !colon ||
+        !log_number(colon + 1, line->end, &pid) || pid <= 0)
+        return false;
+    note->rank = (uint32_t)rank;
+    note->pid = (uint32_t)pid;
+    snprintf(note->node, sizeof(note->node), "%.*s", (int)MIN(colon - line->text, 63), line->text);
+    if (bus) { /* 1b000: bus 1b, device 00; longer with a domain */
+        unsigned long id = strtoul(bus + 6, NULL, 16);
+
+        snprintf(note->device, sizeof(note->device), "%04lx:%02lx:%02lx", id >> 20 & 0xffff,
+                 id >> 12 & 0xff, id >> 4 & 0xff);
+    }
+    return true;
+}
+
+/* What a shell says of the process that this log is of; not what a launcher says of others. */
+static bool read_own(const struct log_line *line, struct lognote *note)
+{
+    (void)note;
+    return !log_find(line, "srun: ") && !log_find(line, "task ");
+}
+
+const struct log_rule log_rules_job[] = {
+    { "Watchdog caught collective operation timeout", LOGNOTE_TIMEOUT, 0, "a collective timed out",
+      NULL },
+    { "Fatal Python error: Segmentation fault", LOGNOTE_SIGNAL, LAYER_USER_CODE,
+      "segmentation fault", NULL },
+    { "Fatal Python error: Aborted", LOGNOTE_SIGNAL, LAYER_USER_CODE, "aborted", NULL },
+    { "Fatal Python error: Bus error", LOGNOTE_SIGNAL, LAYER_HOST_MEMORY, "bus error", NULL },
+    { "!!!!!!! Segfault encountered !!!!!!!", LOGNOTE_SIGNAL, LAYER_USER_CODE, "segmentation fault",
+      NULL },
+    { "Segmentation fault (core dumped)", LOGNOTE_SIGNAL, LAYER_USER_CODE, "segmentation fault",
+      read_own },
+    { "Bus error (core dumped)", LOGNOTE_SIGNAL, LAYER_HOST_MEMORY, "bus error", read_own },
+    { "failed (exitcode:", LOGNOTE_EXIT, 0, NULL, read_torchrun },
+    { "Root Cause (first observed failure):", LOGNOTE_ROOT, 0, NULL, read_root },
+    { "srun: error: ", LOGNOTE_EXIT, 0, NULL, read_srun },
+    { "NCCL INFO comm ", LOGNOTE_IDENTITY, 0, NULL, read_identity },
+    { "NET/IB : Got completion", LOGNOTE_FABRIC, LAYER_FABRIC, "InfiniBand transfers fail", NULL },
+    { "NET/IB : Got async event", LOGNOTE_FABRIC, LAYER_NIC, "a network adapter reports an event",
+      NULL },
+    { .words = NULL },
+};

@@ -1,0 +1,29 @@
+/* logtext_parts.h - what the files of the log reader share. */
+#ifndef LOCKSTEP_READ_LOGTEXT_PARTS_H
+#define LOCKSTEP_READ_LOGTEXT_PARTS_H
+
+#include "read/logtext.h"
+
+struct log_line {
+    const char *text, *end; /* of the line, without its newline */
+    const char *found;      /* the words that were looked for */
+};
+
+struct log_rule {
+    const char *words;
+    uint8_t kind, layer;
+    const char *cause; /* NULL: the line itself */
+    /* Reads more from the line; false: it is not what it seems.  NULL: nothing to read. */
+    bool (*more)(const struct log_line *line, struct lognote *note);
+};
+
+extern const struct log_rule log_rules_kernel[]; /* words NULL ends a list */
+extern const struct log_rule log_rules_job[];
+
+/* What an error's text means: a lost peer, a timeout, or an error of the rank's own with its layer. */
+void log_classify(const char *text, struct lognote *note);
+bool log_number(const char *at, const char *end,
+                int64_t *ret); /* digits after blanks, perhaps a minus */
+const char *log_find(const struct log_line *line, const char *words); /* NULL: not in the line */
+
+#endif

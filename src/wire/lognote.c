@@ -1,0 +1,11 @@
+/* lognote.c - lets go of the table. */
+#include "wire/lognote.h"
+
+#include <stdlib.h>
+
+void logs_fini(struct logs *logs)
+{
+    free(logs->note);
+    free(logs->rank);
+    *logs = (struct logs){ 0 };
+}

@@ -1,0 +1,50 @@
+/* lognote.h - what logs of a dead job say, line by line, as far as it tells how the job ended. */
+#ifndef LOCKSTEP_WIRE_LOGNOTE_H
+#define LOCKSTEP_WIRE_LOGNOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LOGNOTE_NO_RANK UINT32_MAX
+
+enum lognote_kind {
+    LOGNOTE_ERROR = 1, /* an error of this rank's own: an exception, a device that failed */
+    LOGNOTE_SIGNAL,    /* it says that a signal ended it; value: which, 0 not said */
+    LOGNOTE_LOST_PEER, /* somebody else went away: an echo */
+    LOGNOTE_TIMEOUT,   /* it waited for a collective too long: a victim */
+    LOGNOTE_EXIT,      /* a launcher says how a rank ended; value: exit status, below 0 a signal */
+    LOGNOTE_ROOT,      /* ... and that it was the first */
+    LOGNOTE_FABRIC,    /* the communication library blames the network */
+    LOGNOTE_XID,       /* kernel: a GPU; value: the Xid */
+    LOGNOTE_OOM_KILL,  /* kernel: a process killed for memory */
+    LOGNOTE_SEGFAULT,  /* kernel: a process that crashed */
+    LOGNOTE_NODE,      /* kernel: something else broken on the node */
+    LOGNOTE_IDENTITY,  /* which process, host and device a rank is */
+};
+
+struct lognote {
+    uint8_t kind, layer; /* layer: enum verdict_layer */
+    bool by_name;        /* the rank is only that of the file's name */
+    uint32_t rank;       /* LOGNOTE_NO_RANK: not said */
+    uint32_t pid, line;
+    int64_t value;
+    char node[64], device[24]; /* "" : not said; device: "0000:3b:00" */
+    char cause[96], text[200]; /* in our words, and in theirs */
+    char file[64];
+};
+
+struct logrank { /* a rank that has a log */
+    uint32_t rank;
+    uint8_t ended; /* enum lognote_kind of what ended it; 0: no word of it */
+};
+
+struct logs {
+    struct lognote *note;
+    struct logrank *rank; /* sorted */
+    size_t notes, ranks;
+};
+
+void logs_fini(struct logs *logs);
+
+#endif

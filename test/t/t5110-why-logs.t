@@ -1,0 +1,176 @@
+#!/bin/sh
+# Logs of dead jobs: who went first, of what; everyone else's error is an echo.
+. "$SOURCE/test/t/tap.sh"
+
+lost='Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    dist.all_reduce(x)
+RuntimeError: [./gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:38784'
+waited='Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    dist.all_reduce(x)
+RuntimeError: [./gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 8000ms for recv operation to complete'
+
+job() # NAME RANKS TEXT: a directory in which all ranks left this text
+{
+    dir=$TAP/$1
+    mkdir -p "$dir"
+    for rank in $(seq 0 $(($2 - 1))); do echo "$3" >"$dir/rank_$rank.log"; done
+}
+
+says() # NAME KIND LAYER RANKS: of the only verdict in $TAP/out
+{
+    has "$1: kind" "\"kind\": *\"$2\"" "$TAP/out"
+    has "$1: layer" "\"layer\": *\"$3\"" "$TAP/out"
+    got=$(tr -d ' \n' <"$TAP/out" | sed 's/.*"ranks":\[\([^]]*\)\],"nodes".*/\1/')
+    [ "$got" = "$4" ] || echo "# ranks '$got', expected '$4'" >&2
+    [ "$got" = "$4" ]
+    tap_result $? "$1: ranks"
+}
+
+why()
+{
+    exits 1 "$1: a verdict" "$LOCKSTEP" why --json "$dir"
+}
+
+job raised 4 "$lost"
+cat >"$dir/rank_2.log" <<'END'
+step 3 loss 2.1
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    raise ValueError("bad batch 17")
+ValueError: bad batch 17
+END
+why "an exception"
+says "an exception" crash user-code 2
+has "in its own words" 'ValueError: bad batch 17' "$TAP/out"
+
+job chained 3 "$lost"
+cat >"$dir/rank_0.log" <<'END'
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "train.py", line 12, in step
+[rank0]:     y = model(x)
+[rank0]: torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+[rank0]: 
+[rank0]: During handling of the above exception, another exception occurred:
+[rank0]: 
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "train.py", line 20, in cleanup
+[rank0]:     dist.barrier()
+[rank0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.
+END
+why "memory of the GPU"
+says "memory of the GPU" crash gpu-memory 0
+
+job silent 4 "$lost"
+echo "step 7 loss 1.9" >"$dir/rank_3.log"
+why "no word"
+says "no word" crash unknown 3
+
+job stuck 4 "$waited"
+echo "$lost" >"$dir/rank_1.log"
+why "a timeout"
+says "a timeout" hang unknown 1
+
+job elastic 2 "$lost"
+rm "$dir"/rank_*
+cat >"$dir/torchrun.log" <<'END'
+ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: /usr/bin/python3
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-03-01_10:42:08
+  host      : n2
+  rank      : 12 (local_rank: 4)
+  exitcode  : 1 (pid: 80)
+  error_file: <N/A>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-03-01_10:42:07
+  host      : n2
+  rank      : 9 (local_rank: 1)
+  exitcode  : -9 (pid: 77)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 77
+============================================================
+END
+why "a launcher's report"
+says "a launcher's report" crash unknown 9
+cat >"$dir/kern-n2.log" <<'END'
+Mar  1 10:42:07 n2 kernel: [98712.3] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task=python3,pid=77,uid=0
+Mar  1 10:42:07 n2 kernel: [98712.3] Memory cgroup out of memory: Killed process 77 (python3) total-vm:104857600kB
+END
+why "a kernel's log joins by the pid"
+says "a kernel's log joins by the pid" crash host-memory 9
+has "and names the node" '"n2"' "$TAP/out"
+
+job kernel 1 ""
+rm "$dir"/rank_*
+cat >"$dir/dmesg.txt" <<'END'
+[ 1234.5] NVRM: Xid (PCI:0000:18:00): 45, pid=4242, name=python3, Ch 00000010
+<6>[ 1235.5][ T1946] NVRM: Xid (PCI:0000:3b:00.0): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+6,1234,987654,-;NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.
+END
+why "an Xid alone"
+says "an Xid alone" node-fault pcie ''
+has "on its device" '"device": *"0000:3b:00"' "$TAP/out"
+[ "$(grep -c '"kind"' "$TAP/out")" = 1 ]
+tap_result $? "is one verdict, not three"
+cat >"$dir/nccl.log" <<'END'
+n7:4100:4200 [3] NCCL INFO comm 0x55d rank 11 nranks 16 cudaDev 3 nvmlDev 3 busId 3b000 commId 0xabc - Init COMPLETE
+END
+sed -i 's/^6,.*//; s/^<6>/Mar  1 10:42:07 n7 kernel: /' "$dir/dmesg.txt"
+why "NCCL's log says whose device that is"
+says "NCCL's log says whose device that is" node-fault pcie 11
+
+job srun 4 "$lost"
+echo "step 3" >"$dir/rank_1.log"
+echo "srun: error: n7: task 1: Segmentation fault (core dumped)" >"$dir/slurm-4211.out"
+why "srun's word"
+says "srun's word" crash unknown 1
+has "and its signal" 'ended by signal 11' "$TAP/out"
+
+job well 3 "done"
+exits 3 "logs without any word of an end" "$LOCKSTEP" why "$dir"
+mkdir "$TAP/foreign"
+head -c 5000 /dev/urandom >"$TAP/foreign/core.1234"
+exits 3 "nothing that can be read" "$LOCKSTEP" why "$TAP/foreign"
+has "is named" 'skipped core.1234: ' "$TAP/err"
+
+# The real thing, where there is a torch.
+torch=
+for python in /usr/bin/python3 python3; do
+    "$python" -c 'import torch.distributed' 2>/dev/null && torch=$python && break
+done
+if [ -z "$torch" ]; then
+    skip "a real job" "no torch here"
+    done_testing
+fi
+cat >"$TAP/job.py" <<'END'
+import os, signal, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(sys.argv[3]), world_size=3)
+x = torch.ones(10)
+for step in range(5):
+    dist.all_reduce(x)
+    if dist.get_rank() == 1 and step == 2:
+        if sys.argv[1] == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise KeyError("no such shard")
+END
+for how in kill raise; do
+    mkdir "$TAP/torch-$how"
+    for rank in 0 1 2; do
+        timeout 60 "$torch" "$TAP/job.py" $how "$TAP/meet-$how" $rank >"$TAP/torch-$how/rank_$rank.log" 2>&1 &
+    done
+done
+wait
+dir=$TAP/torch-kill
+why "a real job whose rank 1 is killed"
+says "a real job whose rank 1 is killed" crash unknown 1
+dir=$TAP/torch-raise
+why "a real job whose rank 1 raises"
+says "a real job whose rank 1 raises" crash user-code 1
+done_testing
