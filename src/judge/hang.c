@@ -128,7 +128,7 @@ static int beat_keep(struct wait_rank *rank, struct beat_kept *kept, const struc
     rank->channels = fact->channels;
     if (ops)
         memcpy(rank->op, fact->op, ops);
-    rank->channel = (void *)((char *)rank->op + ops);
+    rank->channel = channels ? (void *)((char *)rank->op + ops) : NULL;
     if (channels)
         memcpy(rank->channel, fact->channel, channels);
     return 0;
