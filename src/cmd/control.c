@@ -40,10 +40,14 @@ static const struct opt control_opts[] = {
     { .name = NULL },
 };
 
-static int run_site(const struct control_settings *settings)
+static int run_site(const struct control_settings *settings, const struct thresholds *limits)
 {
+    struct site_settings site = settings->site;
     struct err err = { "" };
-    int result = site_run(&settings->site, &err);
+    int result;
+
+    site.thresholds = limits;
+    result = site_run(&site, &err);
 
     if (result == 0)
         return 0;
@@ -104,7 +108,7 @@ static int control_run(int argc, char **argv)
     if (settings.reindex)
         return run_reindex(&settings);
     if (!settings.run_dir)
-        return run_site(&settings);
+        return run_site(&settings, &limits);
     result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,
                                                    .tick_ns = settings.tick_ns,
                                                    .thresholds = &limits },

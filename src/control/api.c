@@ -1,5 +1,5 @@
 /* api.c - what can be asked, by whom: one table of routes. */
-#include "control/site_inside.h"
+#include "control/api.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,21 +14,13 @@
 #include "core/time.h"
 
 #define API "/api/v1/"
-#define RUN_BODY_MAX 4096
+#define JSON_BODY_MAX 4096
 
 enum need {
     NEED_NOTHING,
     NEED_READER,
     NEED_LAUNCH,
     NEED_AGENT, /* of the run that is named */
-};
-
-struct call {
-    struct site *site;
-    struct http_exchange *exchange;
-    enum gate_role role;
-    const char *who; /* the key's name */
-    char run[64];    /* of the path or the query; "": none */
 };
 
 struct route {
@@ -146,18 +138,25 @@ static void begin_run(struct call *call, const char *name)
     reply_json(call->exchange, 200, answer);
 }
 
-static void post_runs(struct call *call)
+struct json_object *call_body(const struct call *call)
 {
     const struct buf *body = http_body(call->exchange);
-    struct json_object *root = NULL;
     struct json_tokener *tokener = json_tokener_new_ex(8);
+    struct json_object *root = NULL;
 
-    if (tokener && body->size && body->size <= RUN_BODY_MAX)
+    if (tokener && body->size && body->size <= JSON_BODY_MAX)
         root = json_tokener_parse_ex(tokener, (const char *)body->data, (int)body->size);
-    begin_run(call, run_of_body(root));
-    json_object_put(root);
     if (tokener)
         json_tokener_free(tokener);
+    return root;
+}
+
+static void post_runs(struct call *call)
+{
+    struct json_object *root = call_body(call);
+
+    begin_run(call, run_of_body(root));
+    json_object_put(root);
 }
 
 static void post_frames(struct call *call)
@@ -200,6 +199,19 @@ static const struct route routes[] = {
     { "GET", "/readyz", NEED_NOTHING, get_ready },
     { "GET", "/metrics", NEED_READER, get_metrics },
     { "GET", API "events", NEED_READER, get_events },
+    { "GET", API "config", NEED_READER, api_get_config },
+    { "GET", API "nodes", NEED_READER, api_get_nodes },
+    { "GET", API "runs", NEED_READER, api_get_runs },
+    { "GET", API "runs/*", NEED_READER, api_get_run },
+    { "GET", API "runs/*/ranks", NEED_READER, api_get_ranks },
+    { "GET", API "runs/*/steps", NEED_READER, api_get_steps },
+    { "GET", API "runs/*/shapes", NEED_READER, api_get_shapes },
+    { "GET", API "runs/*/verdicts", NEED_READER, api_get_verdicts },
+    { "GET", API "runs/*/findings", NEED_READER, api_get_findings },
+    { "GET", API "runs/*/ledger", NEED_READER, api_get_ledger },
+    { "GET", API "runs/*/nodes", NEED_READER, api_get_nodes },
+    { "GET", API "runs/*/thresholds", NEED_READER, api_get_thresholds },
+    { "POST", API "runs/*/thresholds", NEED_AGENT, api_post_thresholds },
     { "POST", API "runs", NEED_LAUNCH, post_runs },
     { "POST", API "frames", NEED_AGENT, post_frames },
     { "POST", API "runs/*/finish", NEED_AGENT, post_finish },

@@ -15,10 +15,10 @@
 #include "core/time.h"
 
 #define TICK_NS (100 * NS_PER_MS)
-#define BODY_MAX (8u << 20)
 #define REQUEST_NS (60 * NS_PER_S)
 #define INGEST_PER_S (64.0 * (1 << 20)) /* of one run */
 #define INGEST_BURST (512.0 * (1 << 20))
+#define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define BEAT_EVERY 150 /* ticks */
 
 static void site_fini(struct site *site)
@@ -28,6 +28,7 @@ static void site_fini(struct site *site)
         run_destroy(site->run[i]);
     free(site->run);
     map_fini(&site->run_by_name);
+    index_close(site->index);
     events_fini(&site->events);
     tls_fini(&site->tls);
     loop_destroy(site->loop);
@@ -110,10 +111,28 @@ static int site_secure(struct site *site, struct err *err)
     return result < 0 ? result : tls_read_or_make(directory.text, &site->tls, err);
 }
 
+static void index_try(struct site *site, int64_t now_ns)
+{
+    struct err err = { "" };
+    struct path path;
+
+    if (site->index || now_ns < site->index_at_ns)
+        return;
+    site->index_at_ns = now_ns + INDEX_AGAIN_NS;
+    if (path_join(&path, site->state.text, "index.sqlite", &err) < 0 ||
+        index_open(path.text, &site->index, &err) < 0) {
+        log_error("no index now, facts are taken all the same: %s", err.text);
+        return;
+    }
+    if (index_was_made_anew(site->index))
+        log_info("the index is made anew: %s", index_was_made_anew(site->index));
+}
+
 static void on_tick(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
 
+    index_try(site, now_ns);
     for (size_t i = 0; i < site->runs; i++)
         run_turn(site->run[i], now_ns);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
@@ -148,7 +167,7 @@ static int site_open(struct site *site, struct err *err)
 {
     static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
     struct http_settings http = { .listen = site->settings.listen,
-                                  .body_max = BODY_MAX,
+                                  .body_max = SITE_BODY_MAX,
                                   .request_ns = REQUEST_NS,
                                   .admit = api_admit,
                                   .handle = api_handle,

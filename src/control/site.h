@@ -11,11 +11,14 @@
 
 #include "core/err.h"
 
+struct thresholds; /* judge/thresholds.h */
+
 struct site_settings {
-    const char *state;      /* NULL: the user's state directory */
-    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
-    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
-    bool tls;               /* also on loopback */
+    const char *state;                   /* NULL: the user's state directory */
+    const char *listen;                  /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert;              /* files; NULL: made on first use, in STATE/tls */
+    bool tls;                            /* also on loopback */
+    const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };
 
 /* Until SIGTERM or SIGINT.  -EBUSY: another controller has STATE; -EINVAL: settings; -errno with a sentence. */

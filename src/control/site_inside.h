@@ -10,12 +10,15 @@
 #include "control/events.h"
 #include "control/gate.h"
 #include "control/gather.h"
+#include "control/index.h"
 #include "control/rundir.h"
 #include "control/runlog.h"
 #include "control/seen.h"
 #include "control/site.h"
 #include "core/map.h"
 #include "core/sketch.h"
+
+#define SITE_BODY_MAX (8u << 20)
 
 struct waiter { /* an acknowledgement that waits for the disk */
     struct waiter *next;
@@ -40,6 +43,7 @@ struct site_run {
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t heard_ns;                     /* the newest fact, by our clock */
     int64_t synced_ns;
+    bool index_stale;
     struct waiter *waiting;
 };
 
@@ -60,6 +64,8 @@ struct site {
     struct gate gate;
     struct rate ingest; /* bytes, by run */
     struct events events;
+    struct index *index; /* NULL: it cannot be used now */
+    int64_t index_at_ns; /* when to try again */
     struct site_run **run;
     size_t runs, room;
     struct map run_by_name;
@@ -82,6 +88,7 @@ void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *
 void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, let go */
 void run_sync(struct site_run *run, int64_t now_ns);
 void run_destroy(struct site_run *run);
+void run_index(struct site_run *run, size_t frames); /* reads on in its log, so far at most */
 void site_trouble(struct site *site, int result, const struct err *err);
 
 /* ingest.c */

@@ -31,6 +31,7 @@
 #define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
 #define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
 #define SYNC_NS NS_PER_S             /* when nobody waits for it */
+#define INDEX_FRAMES 1000            /* a tick */
 #define FRESH_S 3600                 /* logs younger than this are taken up at the start */
 
 static uint64_t name_key(const char *name)
@@ -125,6 +126,7 @@ static void observe(void *arg, const struct frame *frame, bool live)
     struct site_run *run = arg;
 
     gather_frame(&run->gather, frame);
+    run->index_stale = true;
     if (frame->sender == control_sender()) {
         if (live)
             tell_said(run, frame);
@@ -225,6 +227,7 @@ int run_open(struct site_run *run, struct err *err)
     result = runlog_open(&(struct runlog_settings){ .dir = &run->dir,
                                                     .seen = &run->seen,
                                                     .lock_wait_ns = LOCK_WAIT_NS,
+                                                    .thresholds = run->site->settings.thresholds,
                                                     .observe = observe,
                                                     .arg = run },
                          &run->log, err);
@@ -275,6 +278,8 @@ void run_shut(struct site_run *run, const char *why)
     waiters_answer(run, &err);
     runlog_close(run->log);
     run->log = NULL;
+    if (run->site->index && !run->index_stale)
+        index_leave(run->site->index, run->dir.run);
 }
 
 void run_destroy(struct site_run *run)
@@ -351,6 +356,20 @@ void run_sync(struct site_run *run, int64_t now_ns)
     waiters_answer(run, NULL);
 }
 
+/* Behind the log, not in its way: a page asks for the rest when it needs it. */
+void run_index(struct site_run *run, size_t frames)
+{
+    struct err err = { "" };
+    int64_t count;
+
+    if (!run->index_stale || !run->site->index)
+        return;
+    count = index_follow(run->site->index, run->dir.path.text, frames, &err);
+    if (count < 0 && count != -ENOENT)
+        log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
+    run->index_stale = count > 0;
+}
+
 /* How far the judges have come, for those who draw it. */
 static void tell_progress(struct site_run *run)
 {
@@ -381,6 +400,7 @@ void run_turn(struct site_run *run, int64_t now_ns)
     struct err err = { "" };
     int result = 0;
 
+    run_index(run, INDEX_FRAMES);
     if (!run->log)
         return;
     if (run_is_over(run, now_ns))
@@ -417,6 +437,7 @@ void site_scan(struct site *site)
 
         if (entry->d_name[0] == '.' || site_get(site, entry->d_name, false, &run, NULL) < 0)
             continue;
+        run->index_stale = true;
         if (stat(run->dir.log.text, &st) < 0 || time(NULL) - st.st_mtime > FRESH_S)
             continue;
         if (run_open(run, &err) < 0)

@@ -1,0 +1,43 @@
+/* api.h - what the files of the API share. */
+#ifndef LOCKSTEP_CONTROL_API_H
+#define LOCKSTEP_CONTROL_API_H
+
+#include "control/site_inside.h"
+
+struct call {
+    struct site *site;
+    struct http_exchange *exchange;
+    enum gate_role role;
+    const char *who; /* the key's name */
+    char run[64];    /* of the path or the query; "": none */
+};
+
+/* The exchange's body as JSON; NULL: it is none.  The caller puts it. */
+struct json_object *call_body(const struct call *call);
+
+/* api_read.c: pages of the index */
+void api_get_runs(struct call *call);
+void api_get_run(struct call *call);
+void api_get_ranks(struct call *call);
+void api_get_steps(struct call *call);
+void api_get_shapes(struct call *call);
+void api_get_verdicts(struct call *call);
+void api_get_findings(struct call *call);
+void api_get_ledger(struct call *call);
+void api_get_nodes(struct call *call);
+
+/* api_config.c */
+void api_get_config(struct call *call);
+void api_get_thresholds(struct call *call);
+void api_post_thresholds(struct call *call);
+
+/* api_rows.c: one row as JSON */
+struct json_object *run_json(const struct index_run *row);
+struct json_object *rank_json(const struct index_rank *row);
+struct json_object *node_json(const struct index_node *row);
+struct json_object *step_json(const struct index_step *row);
+struct json_object *shape_json(const struct index_shape *row);
+struct json_object *verdict_row_json(uint64_t cursor, const struct verdict *row);
+struct json_object *ledger_row_json(const struct index_ledger *row);
+
+#endif

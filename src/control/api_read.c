@@ -1,0 +1,241 @@
+/* api_read.c - pages of the index: filters in the query, a cursor to go on, an ETag. */
+#include "control/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/reply.h"
+#include "core/clean.h"
+#include "wire/verdict.h"
+
+#define LIMIT 100
+#define LIMIT_MAX 1000
+#define FRESH_FRAMES 50000 /* of the log, read into the index before it is asked */
+
+struct page {
+    struct json_object *list;
+    uint64_t last;
+};
+
+/* ---- the query ---- */
+
+static bool number_of(struct call *call, const char *name, uint64_t *ret)
+{
+    const char *text = http_query(call->exchange, name);
+    char *end;
+
+    if (!text)
+        return true;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    if (!errno && *text >= '0' && *text <= '9' && !*end)
+        return true;
+    reply_error(call->exchange, 400, "%s: expected a number, not '%.40s'", name, text);
+    return false;
+}
+
+static bool flag_of(struct call *call, const char *name, bool *ret)
+{
+    const char *text = http_query(call->exchange, name);
+
+    if (!text)
+        return true;
+    *ret = strcmp(text, "true") == 0;
+    if (*ret || strcmp(text, "false") == 0)
+        return true;
+    reply_error(call->exchange, 400, "%s: expected true or false, not '%.40s'", name, text);
+    return false;
+}
+
+static bool word_of(struct call *call, const char *name, const char *(*word)(unsigned),
+                    unsigned from, unsigned count, int64_t *ret)
+{
+    const char *text = http_query(call->exchange, name);
+
+    for (unsigned i = from; text && i < count; i++) {
+        if (strcmp(text, word(i)) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    if (text)
+        reply_error(call->exchange, 400, "%s: there is no '%.40s'", name, text);
+    return !text;
+}
+
+static bool query_read(struct call *call, struct index_query *query)
+{
+    uint64_t limit = LIMIT, rank = UINT64_MAX;
+    int64_t kind = 0, layer = -1;
+
+    *query = (struct index_query){ .run = call->run[0] ? call->run : NULL,
+                                   .node = http_query(call->exchange, "node"),
+                                   .id = http_query(call->exchange, "id") };
+    if (!number_of(call, "limit", &limit) || !number_of(call, "after", &query->after) ||
+        !number_of(call, "rank", &rank) || !number_of(call, "step_from", &query->step_from) ||
+        !number_of(call, "step_to", &query->step_to) || !flag_of(call, "open", &query->open_only) ||
+        !flag_of(call, "newest_first", &query->newest_first) ||
+        !word_of(call, "kind", verdict_kind_name, 1, VERDICT_KIND_COUNT, &kind) ||
+        !word_of(call, "layer", verdict_layer_name, 0, LAYER_COUNT, &layer))
+        return false;
+    if (limit < 1 || limit > LIMIT_MAX) {
+        reply_error(call->exchange, 400, "limit: expected 1 to %d", LIMIT_MAX);
+        return false;
+    }
+    query->limit = (uint32_t)limit;
+    query->kind = (uint32_t)kind;
+    query->layer = (int32_t)layer + 1;
+    query->rank = rank == UINT64_MAX ? 0 : (int64_t)rank + 1;
+    return true;
+}
+
+/* ---- rows ---- */
+
+static int page_add(struct page *page, uint64_t cursor, struct json_object *row)
+{
+    page->last = cursor;
+    return json_object_array_add(page->list, row);
+}
+
+static int add_run(void *arg, const struct index_run *row)
+{
+    return page_add(arg, row->cursor, run_json(row));
+}
+
+static int add_rank(void *arg, const struct index_rank *row)
+{
+    return page_add(arg, row->cursor, rank_json(row));
+}
+
+static int add_node(void *arg, const struct index_node *row)
+{
+    return page_add(arg, row->cursor, node_json(row));
+}
+
+static int add_step(void *arg, const struct index_step *row)
+{
+    return page_add(arg, row->cursor, step_json(row));
+}
+
+static int add_shape(void *arg, const struct index_shape *row)
+{
+    return page_add(arg, row->cursor, shape_json(row));
+}
+
+static int add_verdict(void *arg, uint64_t cursor, const struct verdict *row)
+{
+    return page_add(arg, cursor, verdict_row_json(cursor, row));
+}
+
+static int add_ledger(void *arg, const struct index_ledger *row)
+{
+    return page_add(arg, row->cursor, ledger_row_json(row));
+}
+
+/* What a verdict rests on, line by line. */
+static int add_findings(void *arg, uint64_t cursor, const struct verdict *row)
+{
+    struct page *page = arg;
+
+    for (uint32_t i = 0; i < MIN(row->because_count, VERDICT_LINES); i++) {
+        struct json_object *one = json_object_new_object();
+
+        json_object_object_add(one, "cursor", json_object_new_uint64(cursor));
+        json_object_object_add(one, "verdict", json_object_new_string(row->id));
+        json_object_object_add(one, "kind", json_object_new_string(verdict_kind_name(row->kind)));
+        json_object_object_add(one, "what", show_string(row->because[i].what));
+        json_object_object_add(one, "source", show_string(row->because[i].source));
+        page_add(page, cursor, one);
+    }
+    page->last = cursor;
+    return 0;
+}
+
+/* ---- pages ---- */
+
+/* What is logged is asked for: the index reads on first, up to a bound. */
+static bool index_fresh(struct call *call)
+{
+    struct site *site = call->site;
+    struct site_run *run = NULL;
+
+    if (!site->index) {
+        reply_error(call->exchange, 503, "the index cannot be used now");
+        return false;
+    }
+    if (call->run[0]) {
+        if (site_get(site, call->run, false, &run, NULL) < 0) {
+            reply_error(call->exchange, 404, "no run '%s' here", call->run);
+            return false;
+        }
+        run_index(run, FRESH_FRAMES);
+        return true;
+    }
+    for (size_t i = 0; i < site->runs; i++)
+        run_index(site->run[i], FRESH_FRAMES);
+    return true;
+}
+
+static void page_answer(struct call *call, const char *name, struct page *page, int64_t count,
+                        const struct index_query *query, const struct err *err)
+{
+    struct json_object *root;
+
+    if (count < 0) {
+        json_object_put(page->list);
+        reply_error(call->exchange, 503, "%s", err->text);
+        return;
+    }
+    root = json_object_new_object();
+    json_object_object_add(root, name, page->list);
+    json_object_object_add(root, "next",
+                           count >= query->limit ? json_object_new_uint64(page->last) : NULL);
+    reply_cached(call->exchange, root);
+}
+
+/* The seven of them differ in what is asked and how a row looks. */
+#define PAGE(function, name, ask, add)                                                             \
+    void function(struct call *call)                                                               \
+    {                                                                                              \
+        struct index_query query;                                                                  \
+        struct page page = { 0 };                                                                  \
+        struct err err = { "" };                                                                   \
+        int64_t count;                                                                             \
+                                                                                                   \
+        if (!query_read(call, &query) || !index_fresh(call))                                       \
+            return;                                                                                \
+        page.list = json_object_new_array();                                                       \
+        count = ask(call->site->index, &query, add, &page, &err);                                  \
+        page_answer(call, name, &page, count, &query, &err);                                       \
+    }
+
+PAGE(api_get_runs, "runs", index_runs, add_run)
+PAGE(api_get_ranks, "ranks", index_ranks, add_rank)
+PAGE(api_get_steps, "steps", index_steps, add_step)
+PAGE(api_get_shapes, "shapes", index_shapes, add_shape)
+PAGE(api_get_verdicts, "verdicts", index_verdicts, add_verdict)
+PAGE(api_get_findings, "findings", index_verdicts, add_findings)
+PAGE(api_get_ledger, "ledgers", index_ledgers, add_ledger)
+PAGE(api_get_nodes, "nodes", index_nodes, add_node)
+
+void api_get_run(struct call *call)
+{
+    struct index_query query = { .run = call->run, .limit = 1 };
+    struct page page = { 0 };
+    struct err err = { "" };
+    int64_t count;
+
+    if (!index_fresh(call))
+        return;
+    page.list = json_object_new_array();
+    count = index_runs(call->site->index, &query, add_run, &page, &err);
+    if (count < 0)
+        reply_error(call->exchange, 503, "%s", err.text);
+    else if (count == 0)
+        reply_error(call->exchange, 404, "run '%s' has said nothing yet", call->run);
+    else
+        reply_cached(call->exchange, json_object_get(json_object_array_get_idx(page.list, 0)));
+    json_object_put(page.list);
+}

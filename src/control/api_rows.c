@@ -1,0 +1,175 @@
+/* api_rows.c - rows of the index as JSON: seconds and UTC times, null for what is not known. */
+#include "control/api.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+#include "show/ledger.h"
+#include "show/style.h"
+#include "show/verdict.h"
+
+static void add_text(struct json_object *root, const char *name, const char *text)
+{
+    json_object_object_add(root, name, text[0] ? show_string(text) : NULL);
+}
+
+static void add_number(struct json_object *root, const char *name, uint64_t value)
+{
+    json_object_object_add(root, name, json_object_new_uint64(value));
+}
+
+static void add_flag(struct json_object *root, const char *name, bool value)
+{
+    json_object_object_add(root, name, json_object_new_boolean(value));
+}
+
+static void add_time(struct json_object *root, const char *name, int64_t real_ns)
+{
+    char text[32];
+
+    if (real_ns)
+        time_format_utc(real_ns, text);
+    json_object_object_add(root, name, real_ns ? json_object_new_string(text) : NULL);
+}
+
+static void add_seconds(struct json_object *root, const char *name, int64_t ns)
+{
+    json_object_object_add(root, name, json_object_new_double((double)ns / 1e9));
+}
+
+static void add_hash(struct json_object *root, const char *name, uint64_t hash)
+{
+    char text[20];
+
+    snprintf(text, sizeof(text), "%016" PRIx64, hash);
+    json_object_object_add(root, name, json_object_new_string(text));
+}
+
+static struct json_object *row_begin(uint64_t cursor)
+{
+    struct json_object *root = json_object_new_object();
+
+    add_number(root, "cursor", cursor);
+    return root;
+}
+
+struct json_object *run_json(const struct index_run *row)
+{
+    struct json_object *root = row_begin(row->cursor);
+
+    add_text(root, "run", row->run);
+    add_text(root, "command", row->command);
+    add_number(root, "ranks", row->ranks);
+    add_number(root, "attempts", row->attempts);
+    add_flag(root, "ended", row->ended);
+    add_flag(root, "closed", row->closed);
+    json_object_object_add(root, "status", row->ended ? json_object_new_int(row->status) : NULL);
+    add_time(root, "begin_time", row->begin_real_ns);
+    add_time(root, "end_time", row->end_real_ns);
+    add_number(root, "steps", row->steps);
+    add_number(root, "frames", row->frames);
+    add_number(root, "log_bytes", row->log_bytes);
+    add_number(root, "damaged_bytes", row->damaged_bytes);
+    add_number(root, "verdicts", row->verdicts);
+    add_number(root, "verdicts_open", row->verdicts_open);
+    json_object_object_add(root, "ledger", row->has_ledger ? ledger_json(&row->ledger) : NULL);
+    return root;
+}
+
+static struct json_object *layout_json(const struct index_rank *row)
+{
+    static const char *const names[] = { "tp", "pp", "dp", "cp", "ep" };
+    struct json_object *root;
+
+    if (!row->has_layout)
+        return NULL;
+    root = json_object_new_object();
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct json_object *one = json_object_new_object();
+
+        add_number(one, "size", row->layout[i]);
+        add_number(one, "index", row->layout[i + COUNT(names)]);
+        json_object_object_add(root, names[i], one);
+    }
+    return root;
+}
+
+struct json_object *rank_json(const struct index_rank *row)
+{
+    const char state[2] = { row->state, '\0' };
+    struct json_object *root = row_begin(row->cursor);
+
+    add_number(root, "rank", row->rank);
+    add_number(root, "attempt", row->attempt);
+    add_text(root, "node", row->node);
+    add_number(root, "pid", row->pid);
+    json_object_object_add(root, "layout", layout_json(row));
+    add_number(root, "step", row->step);
+    add_text(root, "state", state);
+    add_number(root, "phase", row->phase);
+    add_time(root, "beat_time", row->beat_real_ns);
+    add_flag(root, "ended", row->ended);
+    json_object_object_add(root, "status", row->ended ? json_object_new_int(row->status) : NULL);
+    add_flag(root, "told", row->told);
+    add_text(root, "end", row->end_text);
+    return root;
+}
+
+struct json_object *node_json(const struct index_node *row)
+{
+    struct json_object *root = row_begin(row->cursor);
+
+    add_text(root, "run", row->run);
+    add_text(root, "node", row->node);
+    add_text(root, "version", row->version);
+    add_number(root, "ranks", row->ranks);
+    add_time(root, "hello_time", row->hello_real_ns);
+    return root;
+}
+
+struct json_object *step_json(const struct index_step *row)
+{
+    struct json_object *root = row_begin(row->cursor);
+
+    add_number(root, "step", row->step);
+    add_number(root, "attempt", row->attempt);
+    add_number(root, "column", row->column);
+    add_number(root, "ranks", row->ranks);
+    add_time(root, "begin_time", row->begin_real_ns);
+    add_seconds(root, "seconds", row->duration_ns);
+    add_seconds(root, "median_work_seconds", row->median_ns);
+    add_seconds(root, "excess_seconds", row->excess_ns);
+    add_number(root, "worst_rank", row->worst);
+    add_hash(root, "shape", row->shape);
+    return root;
+}
+
+struct json_object *shape_json(const struct index_shape *row)
+{
+    struct json_object *root = row_begin(row->cursor);
+
+    add_hash(root, "hash", row->hash);
+    add_hash(root, "class", row->class);
+    add_number(root, "items", row->items);
+    return root;
+}
+
+struct json_object *verdict_row_json(uint64_t cursor, const struct verdict *row)
+{
+    struct json_object *root = verdict_json(row);
+
+    add_number(root, "cursor", cursor);
+    return root;
+}
+
+struct json_object *ledger_row_json(const struct index_ledger *row)
+{
+    struct json_object *root = row_begin(row->cursor);
+
+    add_time(root, "time", row->real_ns);
+    json_object_object_add(root, "ledger", ledger_json(&row->ledger));
+    return root;
+}
