@@ -1,0 +1,54 @@
+/* fuzz-ingest.c - a body of a POST, read as the site's controller reads it.
+ *
+ * Any bytes may come with a good token.  Either the body is refused with a status and a sentence, or every
+ * byte of it is in a frame, each is new once, none speaks in the controller's name, and the same
+ * body again brings nothing new.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/site_inside.h"
+#include "control/spools.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int good)
+{
+    if (!good)
+        abort();
+}
+
+static void check_taken(const struct ingest *first, struct seen *seen, size_t size)
+{
+    size_t bytes = 0;
+
+    must(first->all == first->count + first->doubled);
+    for (size_t i = 0; i < first->count; i++) {
+        must(!seen_has(seen, &first->frame[i]));
+        must(first->frame[i].sender != control_sender());
+        must(seen_mark(seen, &first->frame[i]) == 0);
+        bytes += FRAME_HEADER_BYTES + first->frame[i].payload_bytes;
+    }
+    must(bytes <= size && (first->doubled || bytes == size));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ingest first = { 0 }, again = { 0 };
+    struct seen seen = { 0 };
+    struct err err = { "" };
+    int result = ingest_read(&seen, "r1", data, size, &first, &err);
+
+    if (result < 0) {
+        must(first.status >= 400 && err.text[0]);
+    } else {
+        check_taken(&first, &seen, size);
+        must(ingest_read(&seen, "r1", data, size, &again, &err) == 0);
+        must(again.count == 0 && again.doubled == first.all);
+    }
+    ingest_fini(&first);
+    ingest_fini(&again);
+    seen_fini(&seen);
+    return 0;
+}

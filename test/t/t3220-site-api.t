@@ -1,0 +1,137 @@
+#!/bin/sh
+# What a site's controller tells: pages of the index as docs/openapi.json describes them, the event
+# stream, thresholds; and what it bears: slow, silent, many and greedy clients.
+. "$SOURCE/test/t/tap.sh"
+
+STEPS=25 RANKS=4
+site=$TAP/site user=$TAP/user
+control='' held=''
+trap '[ -z "$control" ] || kill -9 $control $held 2>/dev/null; rm -rf "$TAP"' EXIT
+
+await() # COMMAND...: until it is true, 30 s at most
+{
+    await_left=600
+    until "$@" >/dev/null 2>&1; do
+        await_left=$((await_left - 1))
+        [ $await_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
+is() # NAME GOT EXPECTED
+{
+    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
+    [ "$2" = "$3" ]
+    tap_result $? "$1"
+}
+
+status() # CURL-ARGUMENT...: the status, and the body in $TAP/out
+{
+    curl -s -o "$TAP/out" -w '%{http_code}' "$@"
+}
+
+bearer() # FILE: an option for curl that does not show the token to ps
+{
+    printf 'header = "Authorization: Bearer %s"\n' "$(cat "$1")" >"$TAP/curlrc"
+    echo "$TAP/curlrc"
+}
+
+LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen 127.0.0.1:0 2>"$TAP/control.err" &
+control=$!
+await test -s "$site/control.url"
+url=$(cat "$site/control.url")
+api=$url/api/v1
+await curl -sf "$url/healthz"
+curl -sN --max-time 120 "$api/events?types=run,ledger,progress" >"$TAP/events" 2>/dev/null &
+held=$!
+await grep -q '^retry' "$TAP/events"
+LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token \
+    timeout -k 5 90 "$LOCKSTEP" run -q --name r1 -n $RANKS --nodes 2 -- "$LOCKSTEP" trainer --steps $STEPS \
+    >"$TAP/run.out" 2>"$TAP/run.err"
+is "a run to look at" $? 0
+
+# Pages.
+if command -v python3 >/dev/null; then
+    ok "every answer is as the document says" python3 "$SOURCE/test/t/openapi-check.py" \
+        "$SOURCE/docs/openapi.json" "$SOURCE/src/control/api.c" "$url" r1 limit=2 after=1 newest_first=true \
+        open=true kind=straggler layer=gpu rank=1 step_from=3 step_to=5 run=r1
+else
+    skip "every answer is as the document says" "no python3 here"
+fi
+is "ranks are told" "$(status "$api/runs/r1/ranks")" 200
+is "all of them" "$(grep -o '"rank":' "$TAP/out" | wc -l)" $RANKS
+is "steps are told, a part of them" "$(status "$api/runs/r1/steps?step_from=5&step_to=8")" 200
+is "and no others" "$(grep -o '"step":[0-9]*' "$TAP/out" | tr '\n' ' ')" '"step":5 "step":6 "step":7 "step":8 '
+seen=0 after=0 pages=0
+while [ $pages -lt 50 ]; do
+    status "$api/runs/r1/steps?limit=7&after=$after" >"$TAP/status"
+    seen=$((seen + $(grep -o '"step":' "$TAP/out" | wc -l))) pages=$((pages + 1))
+    after=$(sed -n 's/.*"next":\([0-9]*\).*/\1/p' "$TAP/out")
+    [ -n "$after" ] || break
+done
+is "page after page every step comes once" "$seen" $STEPS
+status -D "$TAP/head" "$api/runs/r1" >"$TAP/status"
+tag=$(sed -n 's/^ETag: *\(.*\)\r$/\1/p' "$TAP/head")
+is "what did not change is not sent again" "$(status -H "If-None-Match: $tag" "$api/runs/r1")" 304
+is "a run that is not there is said" "$(status "$api/runs/nobody/ranks")" 404
+is "a number must be one" "$(status "$api/runs/r1/ranks?limit=many")" 400
+has "and which is said" 'limit: expected a number' "$TAP/out"
+is "a kind must be one" "$(status "$api/runs/r1/verdicts?kind=strangler")" 400
+
+# Events.
+await grep -q '"event":"end"' "$TAP/events"
+has "a begin is told" '^data: \{"run":"r1","event":"begin"' "$TAP/events"
+has "how far the judges are" '^data: \{"run":"r1","judged":[0-9]+' "$TAP/events"
+has "and the ledger" '^event: ledger$' "$TAP/events"
+kill $held
+last=$(sed -n 's/^id: //p' "$TAP/events" | sed -n 2p)
+curl -sN --max-time 1 -H "Last-Event-ID: $last" "$api/events?types=run,ledger,progress" >"$TAP/again"
+sed -n 's/^id: //p' "$TAP/events" | tail -n +3 >"$TAP/left"
+sed -n 's/^id: //p' "$TAP/again" | head -n "$(wc -l <"$TAP/left")" | cmp -s - "$TAP/left"
+tap_result $? "a reader that comes back gets what it missed"
+curl -sN --max-time 1 -H "Last-Event-ID: 1-1" "$api/events" >"$TAP/again"
+has "one that was away too long is told so" '^event: reset$' "$TAP/again"
+
+# Thresholds.
+set_one() { status -K "$(bearer "$1")" -d "$2" "$api/runs/r2/thresholds"; }
+printf '{"run":"r2"}' >"$TAP/body"
+is "another run" "$(status -K "$(bearer "$site/tokens/launch.token")" -d @"$TAP/body" "$api/runs")" 200
+good='{"name":"straggler.cost-share","value":0.05}'
+is "nobody changes a threshold without a token" "$(status -d "$good" "$api/runs/r2/thresholds")" 401
+is "a run's own token does" "$(set_one "$site/r2/agent.token" "$good")" 200
+has "and it holds" '"name":"straggler.cost-share","value":0.05' "$TAP/out"
+is "so does the administrator" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":0.04}')" 200
+is "a name must be one" "$(set_one "$site/tokens/admin.token" '{"name":"straggler","value":1}')" 400
+is "a value must be in bounds" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":7}')" 400
+is "a body must be JSON" "$(set_one "$site/tokens/admin.token" 'nonsense')" 400
+
+# Clients that are no good.
+is "headers have a limit" "$(status -H "X-Long: $(head -c 40000 /dev/zero | tr '\0' x)" "$url/healthz")" 431
+if command -v python3 >/dev/null; then
+    python3 - "${url##*:}" >"$TAP/out" 2>"$TAP/err" <<'END'
+import socket, sys
+idle = []
+for i in range(1000):
+    one = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    if i % 2:
+        one.sendall(b"POST /api/v1/frames?run=r1 HTTP/1.1\r\nHost:")
+    idle.append(one)
+other = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+other.settimeout(20)
+print(other.recv(100).split(b"\r\n")[0].decode())
+END
+    has "a thousand silent connections keep nobody out" '^HTTP/1.1 200 OK$' "$TAP/out"
+else
+    skip "a thousand silent connections keep nobody out" "no python3 here"
+fi
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25; do
+    status -H "Authorization: Bearer lst_guess$i" "$api/runs" >"$TAP/status"
+done
+is "who guesses tokens has to wait" "$(cat "$TAP/status")" 429
+is "it is ready all the time" "$(status "$url/readyz")" 200
+kill -TERM $control
+wait $control
+is "and ends when told" $? 0
+control=''
+done_testing
