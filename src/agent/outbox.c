@@ -164,3 +164,12 @@ int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
     fact_exit_put(payload_begin(outbox), &put);
     return payload_send(outbox, FRAME_EXIT);
 }
+
+int outbox_stack(struct outbox *outbox, const struct fact_stack *fact)
+{
+    struct fact_stack put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    fact_stack_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_STACK);
+}

@@ -10,11 +10,16 @@
 #include "agent/hold.h"
 #include "agent/oomkills.h"
 #include "agent/proc.h"
+#include "agent/stack.h"
 #include "base/log.h"
 #include "core/clean.h"
 #include "core/time.h"
 
 #define BATCH 256
+#define STACK_LEAST_NS (9 * NS_PER_S)   /* without anything new: then what is it doing? */
+#define STACK_STEPS 3                   /* ... or so many of its longest steps */
+#define STACK_START_NS (600 * NS_PER_S) /* ... or before the first step */
+#define STACK_AGAIN_NS (60 * NS_PER_S)
 /* 0 is a good name for a communicator, but in a step it means that there is none. */
 #define COMM_ZERO UINT64_C(0x6c6f636b73746570)
 
@@ -36,10 +41,15 @@ struct watch {
 
     struct proc *proc;
     struct oomkills *kills;
+    struct stack *stack; /* being asked for; NULL: none */
+    int64_t advanced_ns; /* when a beat last saw something new */
+    int64_t stack_at_ns; /* not asked again before */
+    int64_t longest_ns;  /* step of late, fading: what waiting is ordinary */
     char state, told_state;
     struct sample sample;
     int64_t sample_at_ns, second_at_ns, beat_at_ns;
     int64_t find_at_ns, find_pause_ns; /* looking through all of /proc is not cheap */
+    bool waiting;                      /* in an operation, at the last beat */
     int64_t alive_ns;                  /* when the process was last seen alive */
     bool final_told, exit_told;
 };
@@ -122,6 +132,8 @@ static int send_pending(struct watch *watch)
 
     if (out->kind == ASSEMBLED_STEP)
         result = outbox_step(outbox, &out->step, &out->shape);
+    if (out->kind == ASSEMBLED_STEP && result == 0)
+        watch->longest_ns = MAX(out->step.duration_ns, watch->longest_ns - watch->longest_ns / 64);
     else if (out->kind == ASSEMBLED_GAP)
         result = outbox_gap(outbox, &out->gap);
     else if (out->kind == ASSEMBLED_NOTE && !resume_has_note(watch->place->resume, &out->note))
@@ -289,6 +301,16 @@ static bool state_changed(const struct watch *watch)
            (!strchr(calm, watch->state) || !strchr(calm, watch->told_state));
 }
 
+/* In an operation that others may be missing from: it is held up, and is not itself to be held. */
+static bool beat_waits(const struct fact_beat *beat)
+{
+    for (uint32_t i = 0; i < beat->ops; i++) {
+        if (beat->op[i].started)
+            return true;
+    }
+    return false;
+}
+
 static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
 {
     struct fact_beat beat = { .rank = watch->info.rank,
@@ -305,6 +327,9 @@ static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
     int result;
 
     assemble_view(watch->assemble, now_ns, &beat);
+    if (beat.advanced || !watch->advanced_ns)
+        watch->advanced_ns = now_ns;
+    watch->waiting = beat_waits(&beat);
     result = outbox_beat(watch->place->outbox, &beat);
     if (result == 0)
         watch->told_state = watch->state;
@@ -317,6 +342,44 @@ static void beat_when_due(struct watch *watch, int64_t now_ns)
         return;
     if (tell_beat(watch, now_ns, false) == 0)
         watch->beat_at_ns = now_ns + WATCH_BEAT_NS;
+}
+
+/* ---- what it is doing now ---- */
+
+static void stack_finish(struct watch *watch, int64_t now_ns)
+{
+    struct fact_stack fact;
+    int result = stack_poll(watch->stack, now_ns, &fact);
+
+    if (result == 0)
+        return;
+    stack_end(TAKE(watch->stack));
+    if (result > 0)
+        outbox_stack(watch->place->outbox, &fact); /* lost on a full disk: it is asked again */
+}
+
+/* A rank that has not advanced for longer than its steps take is looked at, and again once a minute. */
+static void look_at_stack(struct watch *watch, int64_t now_ns)
+{
+    int64_t limit = MAX(STACK_LEAST_NS, STACK_STEPS * watch->longest_ns);
+    struct stack_ask ask = { .rank = watch->info.rank,
+                             .attempt = watch->info.attempt,
+                             .state = watch->state,
+                             /* Never one that waits for others, nor one that another tracer has. */
+                             .native = !watch->waiting && !strchr("tTDZX", watch->state) };
+
+    if (watch->stack) {
+        stack_finish(watch, now_ns);
+        return;
+    }
+    if (!watch->longest_ns) /* no step yet: start-up is nobody's stack */
+        limit = STACK_START_NS;
+    if (!watch->proc || watch->info.closed || now_ns - watch->advanced_ns < limit ||
+        now_ns < watch->stack_at_ns)
+        return;
+    watch->stack_at_ns = now_ns + STACK_AGAIN_NS;
+    ask.pid = proc_pid(watch->proc);
+    stack_begin(&ask, now_ns, &watch->stack);
 }
 
 static int tell_exit(struct watch *watch, int64_t now_ns)
@@ -367,6 +430,7 @@ bool watch_tick(struct watch *watch, int64_t now_ns)
     if (watch->info.closed || watch->broken)
         finish_ring(watch);
     beat_when_due(watch, now_ns);
+    look_at_stack(watch, now_ns);
     return true;
 }
 
@@ -405,6 +469,7 @@ void watch_close(struct watch *watch)
     ring_reader_close(watch->reader);
     proc_close(watch->proc);
     oomkills_destroy(watch->kills);
+    stack_end(watch->stack);
     free(watch);
 }
 

@@ -1,0 +1,270 @@
+/* test-stack.c - what another process is doing: Python, native, kernel; and that it goes on unharmed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/nativestack.h"
+#include "agent/pystack.h"
+#include "agent/stack.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+/* Calls us back through stdout once it is where it shall be found. */
+static const char program[] = "import sys, time, ctypes\n"              /* line 1 */
+                              "class Loader:\n"                         /* 2 */
+                              "    def load(self, n):\n"                /* 3 */
+                              "        if n:\n"                         /* 4 */
+                              "            return self.load(n - 1)\n"   /* 5 */
+                              "        sys.stdout.write('x')\n"         /* 6 */
+                              "        sys.stdout.flush()\n"            /* 7 */
+                              "        if sys.argv[1] == 'gil':\n"      /* 8 */
+                              "            ctypes.PyDLL(None).sleep(\n" /* 9 */
+                              "                1000)\n"                 /* 10 */
+                              "        time.sleep(1000)\n"              /* 11 */
+                              "def main():\n"                           /* 12 */
+                              "    Loader().load(2)\n"                  /* 13 */
+                              "main()\n";                               /* 14 */
+
+static pid_t python_start(const char *how)
+{
+    int fd[2];
+    char ready;
+    pid_t pid;
+
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(fd[1], STDOUT_FILENO);
+        execl("/usr/bin/python3", "python3", "-c", program, how, (char *)NULL);
+        _exit(127);
+    }
+    close(fd[1]);
+    if (read(fd[0], &ready, 1) != 1) {
+        waitpid(pid, NULL, 0);
+        pid = 0;
+    }
+    close(fd[0]);
+    return pid;
+}
+
+static void child_end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void python_is_read(const char *how, int sig)
+{
+    pid_t pid = python_start(how);
+    char text[FACT_STACK] = "";
+    struct err err = { "" };
+
+    if (!pid)
+        skip(); /* no Python here */
+    if (sig)
+        kill(pid, sig);
+    assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+    assert_non_null(strstr(text, "load (<string>:"));
+    assert_non_null(strstr(text, "load (<string>:5)\n"));
+    assert_non_null(strstr(text, "main (<string>:13)\n<module> (<string>:14)"));
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it lives */
+    child_end(pid);
+}
+
+static void the_python_stack_is_read_from_outside(void **state)
+{
+    (void)state;
+    python_is_read("sleep", 0);
+}
+
+static void also_while_the_gil_is_held(void **state)
+{
+    (void)state;
+    python_is_read("gil", 0);
+}
+
+static void also_while_it_is_stopped(void **state)
+{
+    (void)state;
+    python_is_read("sleep", SIGSTOP);
+}
+
+static void a_program_without_python_is_told_as_such(void **state)
+{
+    char text[64];
+    struct err err = { "" };
+
+    (void)state;
+    assert_int_equal(pystack_read(getpid(), text, sizeof(text), &err), -ENOENT);
+}
+
+/* ---- native ---- */
+
+__attribute__((noinline)) static void stuck_here(int fd)
+{
+    if (write(fd, "x", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static pid_t native_start(void)
+{
+    int fd[2];
+    char ready;
+    pid_t pid;
+
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        stuck_here(fd[1]);
+    assert_int_equal(read(fd[0], &ready, 1), 1);
+    close(fd[0]);
+    close(fd[1]);
+    return pid;
+}
+
+static char state_of(pid_t pid, char *traced, size_t room)
+{
+    char path[64], line[256], state = '?';
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    CLEAN(file_clean) FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        sscanf(line, "State: %c", &state);
+        if (strncmp(line, "TracerPid:", 10) == 0)
+            snprintf(traced, room, "%s", line + 10 + strspn(line + 10, " \t"));
+    }
+    return state;
+}
+
+/* Reads in a child, as the agent does: a sanitizer in this process does not like foreign threads. */
+static void the_whole_look_names_where_it_is_and_lets_it_go(void **state)
+{
+    struct stack_ask ask = {
+        .pid = native_start(), .rank = 3, .attempt = 1, .state = 'S', .native = true
+    };
+    struct fact_stack fact = { 0 };
+    struct stack *stack;
+    char traced[32] = "";
+    int result;
+
+    (void)state;
+    assert_int_equal(stack_begin(&ask, time_mono_ns(), &stack), 0);
+    while ((result = stack_poll(stack, time_mono_ns(), &fact)) == 0)
+        usleep(10000);
+    stack_end(stack);
+    assert_int_equal(result, 1);
+    assert_int_equal(fact.rank, 3);
+    assert_int_equal(fact.attempt, 1);
+    if (fact.native[0]) /* where libdw is and tracing is allowed */
+        assert_non_null(strstr(fact.native, "stuck_here"));
+    else
+        assert_non_null(strstr(fact.why_not, "native stack"));
+    assert_int_equal(state_of(ask.pid, traced, sizeof(traced)), 'S');
+    assert_string_equal(traced, "0\n");
+    child_end(ask.pid);
+}
+
+static void one_that_is_gone_has_no_stack(void **state)
+{
+    struct stack_ask ask = { .pid = native_start(), .native = true };
+    struct fact_stack fact;
+
+    (void)state;
+    child_end(ask.pid);
+    stack_look(&ask, &fact);
+    assert_string_equal(fact.native, "");
+    assert_string_equal(fact.python, "");
+    assert_true(fact.why_not[0]);
+}
+
+/* ---- the parsers ---- */
+
+static void kernel_frames_lose_their_addresses(void **state)
+{
+    char text[64];
+
+    (void)state;
+    stack_parse_kernel("[<0>] folio_wait_bit+0x1/0x2\n[<0>] filemap_read+0xab/0xcd\n\njunk\n", text,
+                       sizeof(text));
+    assert_string_equal(text, "folio_wait_bit\nfilemap_read");
+    stack_parse_kernel("", text, sizeof(text));
+    assert_string_equal(text, "");
+}
+
+static void pythons_are_known_by_their_names(void **state)
+{
+    (void)state;
+    assert_int_equal(python_minor("/usr/bin/python3.11"), 11);
+    assert_int_equal(python_minor("/opt/lib/libpython3.9.so.1.0"), 9);
+    assert_int_equal(python_minor("/usr/bin/python3"), 0);
+    assert_int_equal(python_minor("/usr/lib/python3.11/lib-dynload/_json.so"), 0);
+    assert_int_equal(python_minor("/bin/python3.x"), 0);
+}
+
+static void lines_are_found_in_each_versions_table(void **state)
+{
+    const unsigned char lnotab[] = { 4, 1, 6, 2, 2, 0xff };      /* 3.9 */
+    const unsigned char pairs[] = { 4, 1, 6, 2, 2, 0x80, 4, 1 }; /* 3.10 */
+    /* 3.11: 2 units on the first line, 1 unit a line later, 3 units 5 lines later. */
+    const unsigned char entries[] = { 0x80 | 0 << 3 | 1,  0x00, 0x80 | 11 << 3 | 0, 0x01, 0x02,
+                                      0x80 | 13 << 3 | 2, 10 };
+
+    (void)state;
+    assert_int_equal(python_line(9, lnotab, sizeof(lnotab), 10, 0), 10);
+    assert_int_equal(python_line(9, lnotab, sizeof(lnotab), 10, 4), 11);
+    assert_int_equal(python_line(9, lnotab, sizeof(lnotab), 10, 11), 13);
+    assert_int_equal(python_line(9, lnotab, sizeof(lnotab), 10, 12), 12);
+    assert_int_equal(python_line(10, pairs, sizeof(pairs), 10, 0), 11);
+    assert_int_equal(python_line(10, pairs, sizeof(pairs), 10, 5), 13);
+    assert_int_equal(python_line(10, pairs, sizeof(pairs), 10, 13), 14);
+    assert_int_equal(python_line(11, entries, sizeof(entries), 10, 2), 10);
+    assert_int_equal(python_line(11, entries, sizeof(entries), 10, 4), 11);
+    assert_int_equal(python_line(11, entries, sizeof(entries), 10, 8), 16);
+}
+
+static void a_damaged_elf_file_is_refused(void **state)
+{
+    unsigned char bytes[256];
+    uint64_t value, base;
+
+    (void)state;
+    memset(bytes, 0xff, sizeof(bytes));
+    assert_int_equal(elf_symbol(bytes, sizeof(bytes), "x", &value, &base), -EPROTO);
+    memcpy(bytes, "\177ELF\2\1\1", 7);
+    assert_int_equal(elf_symbol(bytes, sizeof(bytes), "x", &value, &base), -EPROTO);
+    assert_int_equal(elf_symbol(bytes, 3, "x", &value, &base), -EPROTO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_python_stack_is_read_from_outside),
+        cmocka_unit_test(also_while_the_gil_is_held),
+        cmocka_unit_test(also_while_it_is_stopped),
+        cmocka_unit_test(a_program_without_python_is_told_as_such),
+        cmocka_unit_test(the_whole_look_names_where_it_is_and_lets_it_go),
+        cmocka_unit_test(one_that_is_gone_has_no_stack),
+        cmocka_unit_test(kernel_frames_lose_their_addresses),
+        cmocka_unit_test(pythons_are_known_by_their_names),
+        cmocka_unit_test(lines_are_found_in_each_versions_table),
+        cmocka_unit_test(a_damaged_elf_file_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
