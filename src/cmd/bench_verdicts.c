@@ -39,8 +39,8 @@ static const struct opt options[] = {
       .type = OPT_TEXT,
       .offset = offsetof(struct settings, only),
       .arg = "FAMILY",
-      .help = "faults of one family: gpu, user-code, cpu, data, stage (the set slow); input (the "
-              "set stall); corruption; hang, desync, crash, traps" },
+      .help = "faults of one family: gpu, user-code, cpu, data, stage (the set slow); input, "
+              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),
@@ -325,7 +325,8 @@ static int bench_main(int argc, char **argv)
         return 2;
     }
     if (settings.only && !score_has_family(settings.only)) {
-        log_error("--only %s: expected gpu, user-code, cpu, data, stage or slow; input or stall; "
+        log_error("--only %s: expected gpu, user-code, cpu, data, stage or slow; input, "
+                  "checkpoint, fabric or stall; "
                   "corruption; hang, desync, crash or traps",
                   settings.only);
         return 2;

@@ -11,6 +11,7 @@
 #include "judge/crash.h"
 #include "judge/hang.h"
 #include "judge/ledger.h"
+#include "judge/stall.h"
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
 #define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */
@@ -243,7 +244,10 @@ static int feed_beat(struct core *core, struct cut in)
     struct fact_beat fact;
     int result = fact_beat_get(in, &fact);
 
-    return result < 0 ? result : hang_beat(&core->court, &fact);
+    if (result < 0)
+        return result;
+    stall_beat(&core->court, &fact);
+    return hang_beat(&core->court, &fact);
 }
 
 static int feed_stack(struct core *core, struct cut in)

@@ -289,6 +289,11 @@ void ledger_end(struct ledger_book *book, int64_t mono_ns)
     }
 }
 
+int64_t ledger_began_ns(const struct ledger_book *book)
+{
+    return book->attempt > 0 ? book->end_before_ns : book->begin_ns;
+}
+
 void ledger_read(const struct ledger_book *book, struct ledger *ret)
 {
     double sum = 0;

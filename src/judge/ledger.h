@@ -22,6 +22,8 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);
+int64_t ledger_began_ns(
+    const struct ledger_book *book); /* this attempt: the first, the allocation */
 /* The ledger as of now; what is not accounted for yet is not in wall time yet. */
 void ledger_read(const struct ledger_book *book, struct ledger *ret);
 /* GPU-seconds of restart, hang and lost work since the last attempt began: what a crash has cost. */

@@ -31,6 +31,17 @@ void stall_attempt(struct stall *stall)
 {
     stall->input.count = 0;
     stall->input.base_ms = -1;
+    stall->started = false;
+    for (int i = 0; i < STALL_PAUSES; i++) { /* what is usual stays: it is the same storage */
+        stall->pause[i].count = 0;
+        stall->pause[i].slow = 0;
+    }
+}
+
+void stall_beat(struct court *court, const struct fact_beat *beat)
+{
+    if (beat->attempt == court->model.attempt)
+        stall_pause_beat(court->stall, beat);
 }
 
 int64_t stall_starved_ns(const struct rank_split *split)
@@ -52,7 +63,9 @@ double stall_typical_ms(const struct court *court, uint32_t steps, split_part *p
 
 static void stall_step(struct court *court)
 {
+    stall_start_step(court);
     stall_input_step(court);
+    stall_pause_step(court);
 }
 
 const struct judge judge_stall = { .name = "stall", .step = stall_step };

@@ -10,6 +10,7 @@
 
 int stall_create(struct stall **ret);
 void stall_destroy(struct stall *stall);
+void stall_beat(struct court *court, const struct fact_beat *beat);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 
 #endif

@@ -21,14 +21,47 @@ struct stall_input {
     uint32_t world;    /* room of that */
 };
 
+#define STALL_USUAL 8 /* pauses of a kind that are remembered */
+
+enum stall_kind {
+    PAUSE_CHECKPOINT,
+    PAUSE_EVAL,
+    PAUSE_INPUT,
+    STALL_PAUSES
+};
+
+struct stall_event {
+    uint64_t step;
+    int64_t end_ns; /* of the step, common clock */
+    double ms;
+};
+
+struct stall_pause {                       /* of one kind */
+    struct stall_event event[STALL_USUAL]; /* ring: all of them */
+    uint64_t count;
+    double usual_ms[STALL_USUAL]; /* ring: those that were not too long */
+    uint32_t usuals;
+    uint32_t slow;              /* so many in a row were */
+    uint64_t slow_since, every; /* steps between the last two */
+    bool hot;                   /* the last one was a stall; its verdict: */
+    char id[20];
+    uint32_t beats, beats_waiting; /* ranks seen in this phase since the last one, and in state D */
+};
+
 struct stall {
     struct stall_input input;
+    struct stall_pause pause[STALL_PAUSES];
+    bool started;         /* the attempt's first step was seen */
+    double start_seconds; /* until then, of the newest attempt that came so far; 0: none did */
 };
 
 /* Over the last n steps: the median rank's median of a part. */
 double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
 int64_t stall_starved_ns(const struct rank_split *split);
 void stall_input_step(struct court *court); /* stall_input.c */
+void stall_pause_step(struct court *court); /* stall_pause.c */
+void stall_pause_beat(struct stall *stall, const struct fact_beat *beat);
+void stall_start_step(struct court *court); /* stall_start.c */
 void stall_input_fini(struct stall_input *input);
 
 #endif

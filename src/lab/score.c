@@ -39,6 +39,10 @@ static const struct score_expect expects[] = {
     { FAULT_NAN, 0, "corruption", "corruption", "unknown", SCORE_RANK, NULL },
     { FAULT_FROZEN, FAULT_RANK, "corruption", "corruption", "user-code", SCORE_RANK, NULL },
     { FAULT_FROZEN, 0, "corruption", "corruption", "user-code", SCORE_NOBODY, NULL },
+    { FAULT_SLOW_CHECKPOINT, FAULT_RANK, "checkpoint", "checkpoint-stall", "checkpoint", SCORE_RANK,
+      NULL },
+    { FAULT_SLOW_CHECKPOINT, 0, "checkpoint", "checkpoint-stall", "checkpoint", SCORE_NOBODY,
+      NULL },
 };
 
 const struct score_expect *score_expect(const struct fault *fault)
@@ -72,8 +76,10 @@ static const struct draw draws_slow[] = {
     { FAULT_NEIGHBOURS, 0, 1 }, { FAULT_UNEVEN_DATA, 0, 1 }, { FAULT_HEAVY_STAGE, 0, 1 },
 };
 static const struct draw draws_stall[] = {
-    { FAULT_SLOW_INPUT, 0, 5 },
-    { FAULT_SLOW_INPUT, FAULT_RANK, 5 },
+    { FAULT_SLOW_INPUT, 0, 3 },
+    { FAULT_SLOW_INPUT, FAULT_RANK, 3 },
+    { FAULT_SLOW_CHECKPOINT, 0, 2 },
+    { FAULT_SLOW_CHECKPOINT, FAULT_RANK, 2 },
 };
 static const struct draw draws_corruption[] = {
     { FAULT_BIT_FLIP, 0, 4 },
@@ -177,6 +183,11 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         fault->set |= FAULT_RANK;
         fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
         break;
+    case FAULT_SLOW_CHECKPOINT:
+        at->checkpoint_every = 6;
+        fault->factor = fault->factor < 1.2 ? 8 : 20;
+        at->steps = ONSET + 22;
+        /* fall through */
     case FAULT_SLOW_INPUT:
     case FAULT_FROZEN:
         if (draw->given & FAULT_RANK) {

@@ -229,6 +229,10 @@ static void add_end(struct script *script)
         phase_begin(script, LOCKSTEP_PHASE_CHECKPOINT);
         phase_end(script);
     }
+    if (script->lab->evaluation) {
+        phase_begin(script, LOCKSTEP_PHASE_EVAL);
+        phase_end(script);
+    }
 }
 
 static void script_write(struct lab *lab, uint32_t rank)
@@ -488,11 +492,15 @@ static void rank_end(struct lab *lab, uint32_t rank, int64_t now)
             now = MAX(now, at->time[i].end_ns);
     }
     for (uint32_t i = 0; i < at->items; i++) {
-        if (at->item[i].shape.kind == ITEM_PHASE &&
-            at->item[i].shape.what == LOCKSTEP_PHASE_CHECKPOINT) {
-            at->time[i] = (struct item_time){ now, now, now + lab->fault.checkpoint_ns, -1 };
-            now += lab->fault.checkpoint_ns;
-        }
+        unsigned phase = at->item[i].shape.kind == ITEM_PHASE ? at->item[i].shape.what : 0;
+        int64_t ns = phase == LOCKSTEP_PHASE_CHECKPOINT
+                         ? lab->fault.checkpoint_ns + lab->fault.checkpoint_more_ns[rank]
+                     : phase == LOCKSTEP_PHASE_EVAL ? lab->fault.eval_ns
+                                                    : 0;
+
+        if (ns > 0)
+            at->time[i] = (struct item_time){ now, now, now + ns, -1 };
+        now += ns;
     }
     at->duration_ns = now;
 }
@@ -550,9 +558,11 @@ void lab_step(struct lab *lab)
         lab->step++;
     }
     updates = lab->config.accumulate == 0 || (lab->step + 1) % lab->config.accumulate == 0;
-    if (lab->checkpoint != (lab->fault.checkpoint_ns > 0) || lab->updates != updates) {
+    if (lab->checkpoint != (lab->fault.checkpoint_ns > 0) || lab->updates != updates ||
+        lab->evaluation != (lab->fault.eval_ns > 0)) {
         lab->checkpoint = lab->fault.checkpoint_ns > 0;
         lab->updates = updates;
+        lab->evaluation = lab->fault.eval_ns > 0;
         scripts_write(lab);
     }
     step_run(lab);

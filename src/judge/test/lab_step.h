@@ -59,6 +59,8 @@ struct lab_fault {
     uint64_t frozen[LAB_RANKS];              /* they stay what they were after so many updates */
     double loss[LAB_RANKS], norm[LAB_RANKS]; /* times 1 + this much */
     int64_t checkpoint_ns;                   /* at the end of this step, with the device idle */
+    int64_t checkpoint_more_ns[LAB_RANKS];   /* ... of one rank */
+    int64_t eval_ns;                         /* the same, an evaluation */
     int64_t skew_ns[LAB_NODES];
 };
 
@@ -104,6 +106,7 @@ struct lab {
     int64_t measured_ns; /* of the newest step: from the last begin to the last end */
     bool checkpoint;     /* the shape has a checkpoint phase now */
     bool updates;        /* ... and an optimizer */
+    bool evaluation;     /* ... or one of evaluation */
 };
 
 extern const struct lab_config lab_plain; /* dp 4, steps of about 100 ms, noise 0.3 % */

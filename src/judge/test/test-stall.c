@@ -1,4 +1,7 @@
 /* test-stall.c - when a job waits for input, and when that is one rank's, the cpu's or nobody's. */
+#include "judge/stall.h"
+
+#include "core/time.h"
 #include "judge/test/bench.h"
 
 #define HEALTHY 12 /* steps before a fault */
@@ -22,15 +25,24 @@ static uint32_t steps_until(struct bench *bench, unsigned kind, uint32_t most)
     return UINT32_MAX;
 }
 
-static const struct verdict *only_verdict(const struct bench *bench, unsigned kind, unsigned layer)
+static const struct verdict *only_verdict_of(const struct bench *bench, unsigned kind,
+                                             unsigned layer)
 {
     const struct entry *entry = lab_open(&bench->court, kind, 0);
 
     assert_non_null(entry);
     assert_int_equal(lab_open_count(&bench->court, 0), 1);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
-    assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 2);
+    assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 1);
     return &entry->verdict;
+}
+
+static const struct verdict *only_verdict(const struct bench *bench, unsigned kind, unsigned layer)
+{
+    const struct verdict *verdict = only_verdict_of(bench, kind, layer);
+
+    assert_true(verdict->ruled_out_count >= 2);
+    return verdict;
 }
 
 /* ---- input ---- */
@@ -211,6 +223,217 @@ static void without_device_times_we_are_less_sure(void **state)
     bench_close(&bench);
 }
 
+static void a_batch_that_is_very_late_now_and_then_is_said_too(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const struct verdict *verdict;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    for (int i = 0; i < 5; i++) { /* 300 ms every 20 steps of 100 ms: 13 % */
+        sleep_in_data(&bench, 0, 4, 300 * MS);
+        lab_judge(bench.lab, &bench.court);
+        sleep_in_data(&bench, 0, 4, 0);
+        lab_judge_many(bench.lab, &bench.court, 19);
+    }
+    verdict = only_verdict_of(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
+    assert_int_equal(verdict->rank_count, 0);
+    assert_non_null(strstr(verdict->cause, "now and then"));
+    assert_int_equal(bench.court.docket.count, 1);
+    lab_judge_many(bench.lab, &bench.court, 60); /* it does not come again */
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    bench_close(&bench);
+    bench = bench_open(&config);
+    for (int i = 0; i < 8; i++) { /* 110 ms every 80 steps, as between epochs: 1.4 % */
+        sleep_in_data(&bench, 0, 4, 110 * MS);
+        lab_judge(bench.lab, &bench.court);
+        sleep_in_data(&bench, 0, 4, 0);
+        lab_judge_many(bench.lab, &bench.court, 79);
+    }
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+/* ---- checkpoints and evaluations ---- */
+
+/* A checkpoint (or an evaluation) every ten steps. */
+static void rounds(struct bench *bench, int64_t *what, int64_t ns, int count)
+{
+    while (count-- > 0) {
+        lab_judge_many(bench->lab, &bench->court, 9);
+        *what = ns;
+        lab_judge(bench->lab, &bench->court);
+        *what = 0;
+    }
+}
+
+static void planned_pauses_of_the_usual_length_are_no_fault(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (int i = 0; i < 12; i++) /* they may differ by half, and cost 4 % */
+        rounds(&bench, &bench.lab->fault.checkpoint_ns, (30 + 5 * (i % 4)) * MS, 1);
+    rounds(&bench, &bench.lab->fault.eval_ns, 150 * MS, 12);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const struct verdict *verdict;
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    assert_int_equal(bench.court.docket.count, 0);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 1);
+    verdict = only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    assert_int_equal(verdict->rank_count, 0);
+    assert_int_equal(verdict->since_step, 39);
+    assert_true(verdict->gpu_seconds > 4 * 0.45 && verdict->gpu_seconds < 4 * 0.5);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 2); /* still the same one, open */
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(bench.court.docket.count, 1);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 2);
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    bench_close(&bench);
+}
+
+static void a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 3);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 1);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 1);
+    assert_int_equal(bench.court.docket.count, 0); /* once may happen */
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 2);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    bench_close(&bench);
+}
+
+static void a_rank_that_alone_is_late_with_its_checkpoint_is_named(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const struct verdict *verdict;
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    bench.lab->fault.checkpoint_more_ns[2] = 400 * MS;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 2);
+    verdict = only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    assert_int_equal(verdict->rank_count, 1);
+    assert_int_equal(verdict->rank[0], 2);
+    bench_close(&bench);
+}
+
+static void checkpoints_that_cost_a_tenth_of_the_time_are_said(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 250 * MS, 6);
+    assert_non_null(strstr(
+        only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT)->cause, "of the time"));
+    bench_close(&bench);
+}
+
+static void ranks_seen_in_state_d_make_it_the_storages(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    const struct fact_beat beat = { .rank = 1, .state = 'D', .phase = LOCKSTEP_PHASE_CHECKPOINT };
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    for (int i = 0; i < 4; i++)
+        stall_beat(&bench.court, &beat);
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 3000 * MS, 1);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE);
+    bench_close(&bench);
+}
+
+static void an_evaluation_that_takes_far_longer_than_before_is_said(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.eval_ns, 40 * MS, 3);
+    rounds(&bench, &bench.lab->fault.eval_ns, 600 * MS, 1);
+    assert_string_equal(only_verdict_of(&bench, VERDICT_INPUT_STALL, LAYER_USER_CODE)->group,
+                        "evaluation");
+    bench_close(&bench);
+}
+
+/* ---- start-up ---- */
+
+/* The first step of an attempt that began `seconds` before it. */
+static struct bench start_after(double seconds, double late)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = { .lab = lab_create(&config) };
+
+    assert_int_equal(court_init(&bench.court, "test"), 0);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->rank[rank].begin_ns = (int64_t)(1e9 * (1 + seconds + (rank == 3 ? late : 0)));
+    ledger_run(bench.court.book, 4, NS_PER_S);
+    lab_introduce(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.court);
+    return bench;
+}
+
+static void a_slow_start_is_no_fault(void **state)
+{
+    struct bench bench = start_after(600, 20);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(bench.court.docket.count, 0);
+    lab_restart(bench.lab, 5, 30 * NS_PER_S);
+    court_attempt(&bench.court, 1, NS_PER_S);
+    lab_introduce(bench.lab, &bench.court);
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void a_rank_that_all_others_wait_for_at_the_start_is_named(void **state)
+{
+    struct bench bench = start_after(100, 90);
+    const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+
+    (void)state;
+    assert_non_null(entry);
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(entry->verdict.rank_count, 1);
+    assert_int_equal(entry->verdict.rank[0], 3);
+    lab_judge_many(bench.lab, &bench.court, 20); /* it is over once it runs */
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    assert_true(entry->verdict.gpu_seconds > 4 * 85 && entry->verdict.gpu_seconds < 4 * 95);
+    bench_close(&bench);
+}
+
+static void a_start_that_takes_longer_than_anyone_plans_is_said(void **state)
+{
+    struct bench bench = start_after(1200, 5);
+    const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+
+    (void)state;
+    assert_non_null(entry);
+    assert_int_equal(entry->verdict.rank_count, 0);
+    assert_true(entry->verdict.confidence <= 0.6);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +446,17 @@ int main(void)
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_inputs_fault),
         cmocka_unit_test(a_stalled_input_is_over_when_batches_come_again),
         cmocka_unit_test(without_device_times_we_are_less_sure),
+        cmocka_unit_test(a_batch_that_is_very_late_now_and_then_is_said_too),
+        cmocka_unit_test(planned_pauses_of_the_usual_length_are_no_fault),
+        cmocka_unit_test(a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once),
+        cmocka_unit_test(a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too),
+        cmocka_unit_test(a_rank_that_alone_is_late_with_its_checkpoint_is_named),
+        cmocka_unit_test(checkpoints_that_cost_a_tenth_of_the_time_are_said),
+        cmocka_unit_test(ranks_seen_in_state_d_make_it_the_storages),
+        cmocka_unit_test(an_evaluation_that_takes_far_longer_than_before_is_said),
+        cmocka_unit_test(a_slow_start_is_no_fault),
+        cmocka_unit_test(a_rank_that_all_others_wait_for_at_the_start_is_named),
+        cmocka_unit_test(a_start_that_takes_longer_than_anyone_plans_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

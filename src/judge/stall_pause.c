@@ -1,0 +1,376 @@
+/* stall_pause.c - what stops the devices only now and then: checkpoints, evaluations, rare long waits for
+ * input.
+ *
+ * A planned pause of the usual length is no fault.  One is said to be a stall when it takes many times
+ * what the run's own earlier ones took, or when all of them together cost more than a share of the
+ * time.  Between two pauses nothing can be seen of it, so an open verdict stays until the next one says
+ * that all is as usual, or has not come for long.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/median.h"
+#include "judge/stall_parts.h"
+
+#define LEAST_US 50   /* a phase that only says that nothing was to do is no pause */
+#define USUAL_LEAST 2 /* earlier ones: what is usual is not known before */
+#define SHARE_LEAST 4 /* of the last ones that a share of the time is told from */
+
+enum reason {
+    REASON_NONE,
+    REASON_LONGER, /* than the usual one */
+    REASON_SHARE,  /* of the time, all together */
+    REASON_LONG    /* by itself: a wait that nobody plans */
+};
+
+static const struct kind {
+    unsigned phase, layer;
+    uint8_t verdict;
+    bool planned; /* it is meant to be: has a usual length */
+    size_t share; /* threshold: of the time */
+    const char *group, *one, *many;
+    const char *cause[4]; /* by reason */
+} kinds[STALL_PAUSES] = {
+    [PAUSE_CHECKPOINT] = { LOCKSTEP_PHASE_CHECKPOINT,
+                           LAYER_CHECKPOINT,
+                           VERDICT_CHECKPOINT_STALL,
+                           true,
+                           offsetof(struct thresholds, checkpoint_cost_share),
+                           "checkpoint",
+                           "the checkpoint",
+                           "checkpoints",
+                           { "", "a checkpoint takes many times what it usually does",
+                             "checkpoints take much of the time", "" } },
+    [PAUSE_EVAL] = { LOCKSTEP_PHASE_EVAL,
+                     LAYER_USER_CODE,
+                     VERDICT_INPUT_STALL,
+                     true,
+                     offsetof(struct thresholds, eval_cost_share),
+                     "evaluation",
+                     "the evaluation",
+                     "evaluations",
+                     { "", "an evaluation leaves the devices idle many times longer than usual",
+                       "evaluations leave the devices idle much of the time", "" } },
+    [PAUSE_INPUT] = { LOCKSTEP_PHASE_DATA,
+                      LAYER_DATA,
+                      VERDICT_INPUT_STALL,
+                      false,
+                      offsetof(struct thresholds, input_cost_share),
+                      "input",
+                      "the wait for a batch",
+                      "waits for a batch",
+                      { "", "", "now and then a batch comes very late",
+                        "a batch came very late" } },
+};
+
+struct event { /* one pause, as all ranks tell it */
+    double most_ms, median_ms;
+    double usual_ms;  /* of those before it; 0: not known */
+    double period_ms; /* of a step without one */
+    uint32_t alone;   /* ranks that were much longer in it than the median; 0: all are alike */
+};
+
+static double phase_ms(const struct past_step *past, uint32_t rank, unsigned phase)
+{
+    return past->split[rank].present ? (double)past->split[rank].host_ns[phase] / 1e6 : 0;
+}
+
+static bool is_alone(const struct past_step *past, uint32_t rank, unsigned phase,
+                     const struct event *event)
+{
+    return phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
+}
+
+static double usual_ms(const struct stall_pause *pause)
+{
+    double value[STALL_USUAL];
+    uint32_t count = MIN(pause->usuals, STALL_USUAL);
+
+    memcpy(value, pause->usual_ms, count * sizeof(*value));
+    return count >= USUAL_LEAST ? median_f64(value, count) : 0;
+}
+
+/* False: no rank pauses in the newest step. */
+static bool event_read(const struct court *court, const struct kind *kind,
+                       const struct stall_pause *pause, struct event *ret)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    CLEAN(free_clean) double *value = NULL;
+    uint32_t count = 0;
+
+    *ret = (struct event){ .period_ms = history_period_ms(&court->history, HISTORY_STEPS) };
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        ret->most_ms = MAX(ret->most_ms, phase_ms(past, rank, kind->phase));
+    if (ret->most_ms < LEAST_US / 1e3 || (!kind->planned && ret->most_ms < ret->period_ms))
+        return false;
+    value = malloc(court->model.world * sizeof(*value));
+    for (uint32_t rank = 0; value && rank < court->model.world; rank++) {
+        if (past->split[rank].present)
+            value[count++] = phase_ms(past, rank, kind->phase);
+    }
+    ret->median_ms = median_f64(value, count);
+    ret->usual_ms = usual_ms(pause);
+    for (uint32_t rank = 0; ret->median_ms < ret->most_ms / 2 && rank < court->model.world; rank++)
+        ret->alone += is_alone(past, rank, kind->phase, ret);
+    return true;
+}
+
+/* ---- is it one? ---- */
+
+static bool is_longer(const struct event *event, double times, double steps)
+{
+    return event->usual_ms > 0 && event->most_ms > times * event->usual_ms &&
+           event->most_ms - event->usual_ms > steps * event->period_ms;
+}
+
+/* Of the time since the first of the last pauses ended, how much they took, each as long as the median
+ * one: a few that were too long are another matter.
+ */
+static double pause_share(const struct stall_pause *pause, double *lost_ms, uint64_t *steps)
+{
+    uint32_t count = (uint32_t)MIN(pause->count, STALL_USUAL);
+    const struct stall_event *first, *last;
+    double span, value[STALL_USUAL];
+
+    *lost_ms = 0;
+    *steps = 1;
+    if (count < SHARE_LEAST)
+        return 0;
+    first = &pause->event[(pause->count - count) % STALL_USUAL];
+    last = &pause->event[(pause->count - 1) % STALL_USUAL];
+    for (uint32_t i = 0; i < count; i++)
+        value[i] = pause->event[(pause->count - count + i) % STALL_USUAL].ms;
+    *lost_ms = (count - 1) * median_f64(value, count);
+    *steps = MAX(1, last->step - first->step);
+    span = (double)(last->end_ns - first->end_ns) / 1e6;
+    return span > 0 ? *lost_ms / span : 0;
+}
+
+/* Hosts without a cpu are late with everything. */
+static bool is_starved(const struct court *court, const struct kind *kind,
+                       const struct event *event)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (phase_ms(past, rank, kind->phase) >= event->most_ms)
+            return (double)stall_starved_ns(&past->split[rank]) / 1e6 >
+                   court->limits.input_cpu_share * (event->most_ms - event->usual_ms);
+    }
+    return false;
+}
+
+static enum reason reason_of(const struct court *court, const struct kind *kind,
+                             struct stall_pause *pause, const struct event *event)
+{
+    const struct thresholds *limits = &court->limits;
+    double stay = pause->hot ? limits->input_stay_share : 1, lost;
+    double share = *(const double *)((const char *)limits + kind->share);
+    uint64_t steps;
+    bool longer =
+        kind->planned && is_longer(event, limits->checkpoint_times, limits->checkpoint_least_steps);
+
+    pause->slow = longer ? pause->slow + 1 : 0;
+    if (is_starved(court, kind, event))
+        return REASON_NONE;
+    if (longer &&
+        (pause->slow >= 2 || pause->hot || is_longer(event, limits->checkpoint_clear_times, 1)))
+        return REASON_LONGER;
+    if (pause_share(pause, &lost, &steps) > share * stay)
+        return REASON_SHARE;
+    if (!kind->planned && event->most_ms > 1e3 * limits->input_long_wait)
+        return REASON_LONG;
+    return REASON_NONE;
+}
+
+/* ---- the verdict ---- */
+
+/* What the step lost: to all of the pause, or to what it was longer than usual. */
+static double event_cost_ms(struct court *court, const struct kind *kind, const struct event *event,
+                            enum reason reason)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    double usual = reason == REASON_LONGER ? event->usual_ms : 0;
+    CLEAN(free_clean) int64_t *less = calloc(court->model.world, sizeof(*less));
+    int64_t shorter;
+
+    if (!less || !court->program_ready || !court->whole)
+        return event->most_ms - usual;
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        less[rank] = MAX(0, (int64_t)(1e6 * (phase_ms(past, rank, kind->phase) - usual)));
+    shorter = program_shorter_ns(court->program, court->whole, kind->phase, less);
+    return MAX(0, (double)(program_replayed_ns(court->program) - shorter) / 1e6);
+}
+
+static void say_why(const struct court *court, struct verdict *draft, const struct kind *kind,
+                    const struct stall_pause *pause, const struct event *event, enum reason reason)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    double lost, share;
+    uint64_t steps;
+
+    if (reason == REASON_LONGER)
+        verdict_because(draft, "ring",
+                        "%s after step %llu left devices idle for %.1f ms, the %u before it "
+                        "for %.1f ms (median): %.1f times as long",
+                        kind->one, (unsigned long long)past->step, event->most_ms,
+                        (unsigned)MIN(pause->usuals, STALL_USUAL), event->usual_ms,
+                        event->most_ms / event->usual_ms);
+    else
+        verdict_because(draft, "ring", "%s in step %llu left devices idle for %.1f ms: %.1f steps",
+                        kind->one, (unsigned long long)past->step, event->most_ms,
+                        event->most_ms / MAX(event->period_ms, 1e-3));
+    share = pause_share(pause, &lost, &steps);
+    if (share > 0)
+        verdict_because(draft, "ring", "%s took %.1f %% of the time over the last %llu steps",
+                        kind->many, 100 * share, (unsigned long long)steps);
+    if (event->alone)
+        verdict_because(draft, "ring", "%u rank%s so, the median rank %.1f ms", event->alone,
+                        event->alone == 1 ? " is" : "s are", event->median_ms);
+    else
+        verdict_because(draft, "ring", "all ranks alike: the median rank %.1f ms",
+                        event->median_ms);
+    if (pause->beats_waiting)
+        verdict_because(draft, "beat", "seen in state D (waits for storage) %u of %u times",
+                        pause->beats_waiting, pause->beats);
+    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms in the last steps (median)",
+                     stall_typical_ms(court, 3, stall_starved_ns));
+}
+
+static unsigned layer_of(const struct stall_pause *pause, const struct kind *kind)
+{
+    bool waits = pause->beats_waiting >= 2 && 2 * pause->beats_waiting >= pause->beats;
+
+    return waits ? LAYER_STORAGE : kind->layer;
+}
+
+static void draft_who(const struct court *court, struct verdict *draft, const struct kind *kind,
+                      const struct event *event)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+
+    if (!event->alone) {
+        snprintf(draft->group, sizeof(draft->group), "%s", kind->group);
+        return;
+    }
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (is_alone(past, rank, kind->phase, event))
+            court_add_rank(court, draft, rank);
+    }
+    if (!kind->planned)
+        draft->kind = VERDICT_STRAGGLER; /* not the job's input, but these ranks' */
+}
+
+static void accuse(struct court *court, const struct kind *kind, struct stall_pause *pause,
+                   const struct event *event, enum reason reason, double cost_ms)
+{
+    static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
+    struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
+    uint64_t now = history_back(&court->history, 0)->step, steps;
+    struct entry *entry;
+    double lost;
+    bool fresh;
+
+    draft.layer = (uint8_t)layer_of(pause, kind);
+    snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
+    draft_who(court, &draft, kind, event);
+    draft.since_step = now;
+    if (reason == REASON_LONGER && pause->slow >= 2)
+        draft.since_step = pause->slow_since;
+    if (reason == REASON_SHARE) {
+        pause_share(pause, &lost, &steps);
+        draft.since_step = now - MIN(now, steps);
+    }
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.seconds_per_step =
+        cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
+    if (court->history.host_view)
+        draft.confidence = MIN(draft.confidence, 0.7);
+    say_why(court, &draft, kind, pause, event, reason);
+    entry = court_find(court, &draft, &fresh);
+    if (!entry)
+        return;
+    entry->step_seconds = cost_ms / 1e3;
+    snprintf(pause->id, sizeof(pause->id), "%s", entry->verdict.id);
+}
+
+/* ---- step by step ---- */
+
+static struct entry *open_entry(const struct court *court, const struct stall_pause *pause)
+{
+    for (uint32_t i = 0; pause->hot && i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && strcmp(entry->verdict.id, pause->id) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static void event_note(const struct court *court, struct stall_pause *pause,
+                       const struct event *event)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    const struct stall_event *before =
+        pause->count ? &pause->event[(pause->count - 1) % STALL_USUAL] : NULL;
+
+    if (before)
+        pause->every = past->step - MIN(past->step, before->step);
+    pause->event[pause->count++ % STALL_USUAL] = (struct stall_event){
+        .step = past->step, .end_ns = past->begin_ns + past->measured_ns, .ms = event->most_ms
+    };
+}
+
+static void pause_step(struct court *court, const struct kind *kind, struct stall_pause *pause)
+{
+    uint64_t now = history_back(&court->history, 0)->step;
+    struct entry *open = open_entry(court, pause);
+    struct event event;
+    enum reason reason;
+
+    if (!event_read(court, kind, pause, &event)) {
+        uint64_t last = pause->count ? pause->event[(pause->count - 1) % STALL_USUAL].step : now;
+
+        if (open && now - MIN(now, last) <= 2 * MAX(1, pause->every)) { /* the next one will tell */
+            open->seen_step = now;
+            open->step_seconds = 0;
+        }
+        return;
+    }
+    event_note(court, pause, &event);
+    reason = reason_of(court, kind, pause, &event);
+    if (pause->slow == 1)
+        pause->slow_since = now;
+    if (reason != REASON_NONE) {
+        double cost = event_cost_ms(court, kind, &event, reason);
+
+        if (open) {
+            open->seen_step = now;
+            open->step_seconds = cost / 1e3;
+        } else {
+            accuse(court, kind, pause, &event, reason, cost);
+        }
+    }
+    pause->hot = reason != REASON_NONE;
+    if (pause->slow == 0) /* the slow ones do not become usual by being many */
+        pause->usual_ms[pause->usuals++ % STALL_USUAL] = event.most_ms;
+    pause->beats = pause->beats_waiting = 0;
+}
+
+void stall_pause_step(struct court *court)
+{
+    for (int i = 0; i < STALL_PAUSES; i++)
+        pause_step(court, &kinds[i], &court->stall->pause[i]);
+}
+
+void stall_pause_beat(struct stall *stall, const struct fact_beat *beat)
+{
+    for (int i = 0; i < STALL_PAUSES; i++) {
+        if (kinds[i].phase != beat->phase)
+            continue;
+        stall->pause[i].beats++;
+        stall->pause[i].beats_waiting += beat->state == 'D';
+    }
+}
