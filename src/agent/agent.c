@@ -23,6 +23,7 @@
 #include "agent/watch.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/notify.h"
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -257,13 +258,19 @@ static void send_rest(struct agent *agent)
 int agent_run(struct agent *agent, struct err *err)
 {
     int64_t next = time_mono_ns();
+    struct notify notify;
 
+    notify_open(&notify);
+    notify_ready(&notify, "watching rings");
     do {
         int64_t now = time_mono_ns();
 
         tick(agent, now);
+        notify_alive(&notify, now);
         next = MAX(next + agent->tick_ns, now);
     } while ((!agent->child || parent_is_ours(agent)) && !wait_until(agent, next));
+    notify_stopping(&notify);
+    notify_close(&notify);
     tick(agent, time_mono_ns()); /* rings born since the last one */
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].watch)

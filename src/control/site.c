@@ -137,6 +137,7 @@ static void on_tick(void *arg, int64_t now_ns)
         run_turn(site->run[i], now_ns);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
         events_beat(&site->events);
+    notify_alive(&site->notify, now_ns);
     loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
 }
 
@@ -207,14 +208,19 @@ int site_run(const struct site_settings *settings, struct err *err)
         return err_set(err, -ENOMEM, "out of memory");
     site->settings = *settings;
     site->lock_fd = -1;
+    notify_open(&site->notify);
     if (!settings->state)
         result = paths_state(&site->state, err);
     else
         snprintf(site->state.text, sizeof(site->state.text), "%s", settings->state);
     if (result == 0)
         result = site_open(site, err);
-    if (result == 0)
+    if (result == 0) {
+        notify_ready(&site->notify, "taking facts");
         result = loop_run(site->loop, err);
+        notify_stopping(&site->notify);
+    }
+    notify_close(&site->notify);
     for (size_t i = 0; i < site->runs; i++)
         run_sync(site->run[i], INT64_MAX);
     site_fini(site);

@@ -4,6 +4,7 @@
 
 #include "base/http.h"
 #include "base/loop.h"
+#include "base/notify.h"
 #include "base/rate.h"
 #include "base/tls.h"
 #include "base/token.h"
@@ -59,6 +60,7 @@ struct site {
     struct path state;
     int lock_fd;
     struct loop *loop;
+    struct notify notify;
     struct http *http;
     struct tls tls;
     struct gate gate;
