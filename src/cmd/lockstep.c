@@ -29,6 +29,7 @@ static const struct command *const commands[] = {
     &command_send,
     &command_bench_control,
     &command_bench_probe,
+    &command_bench_dumps,
     &command_bench_replay,
     &command_bench_verdicts,
     &command_bench_matrix,

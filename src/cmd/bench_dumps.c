@@ -1,0 +1,141 @@
+/* bench_dumps.c - how fast the dumps of a large job are read and judged, on one core. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/paths.h"
+#include "base/tree.h"
+#include "cmd/lockstep.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "judge/postmortem.h"
+#include "lab/flight_make.h"
+#include "read/remains.h"
+
+#define BAR_SECONDS 10.0
+#define BAR_RANKS 1024
+
+struct bench_dumps_settings {
+    bool json;
+    uint32_t ranks, ops;
+};
+
+static const struct opt bench_dumps_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_dumps_settings, json), NULL, "one JSON object",
+      NULL, false },
+    { "ranks", 0, OPT_U32, offsetof(struct bench_dumps_settings, ranks), "N",
+      "ranks of the job, a multiple of 8 (default 1024)", NULL, false },
+    { "ops", 0, OPT_U32, offsetof(struct bench_dumps_settings, ops), "N",
+      "ops that each has recorded (default 500)", NULL, false },
+    { .name = NULL },
+};
+
+struct outcome {
+    double wall_seconds, cpu_seconds;
+    int64_t bytes;
+    bool right; /* the culprit, and nobody else, was named */
+};
+
+static int measure(const char *directory, uint32_t culprit, struct outcome *outcome,
+                   struct err *err)
+{
+    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(findings_fini) struct findings findings = { 0 };
+    int64_t wall = time_mono_ns(), cpu = time_ns(CLOCK_PROCESS_CPUTIME_ID);
+    int result = remains_read(directory, &remains, err);
+
+    if (result == 0 && postmortem_dumps(&remains.dumps, "bench", &findings) < 0)
+        result = err_set(err, -ENOMEM, "no memory to judge it");
+    if (result < 0)
+        return result;
+    outcome->wall_seconds = (double)(time_mono_ns() - wall) / 1e9;
+    outcome->cpu_seconds = (double)(time_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu) / 1e9;
+    outcome->right = findings.count == 1 && findings.verdict[0].rank_count == 1 &&
+                     findings.verdict[0].rank[0] == culprit;
+    return 0;
+}
+
+static int bench(const struct bench_dumps_settings *settings, struct outcome *outcome,
+                 struct err *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    uint32_t culprit = settings->ranks / 3;
+    struct path directory;
+    int result = path_join(&directory, tmp && *tmp ? tmp : "/tmp", "lockstep-dumps.XXXXXX", err);
+
+    if (result < 0)
+        return result;
+    if (!mkdtemp(directory.text))
+        return err_set(err, -errno, "%s: %m", directory.text);
+    outcome->bytes = flight_make(directory.text, settings->ranks, settings->ops, culprit, err);
+    result = (int)MIN(outcome->bytes, 0);
+    if (result == 0)
+        result = measure(directory.text, culprit, outcome, err);
+    tree_remove(directory.text);
+    return result;
+}
+
+static void tell(const struct bench_dumps_settings *settings, const struct outcome *outcome)
+{
+    struct json_object *root;
+
+    if (!settings->json) {
+        printf("%u dumps of about %u ops, %.0f MB: read and judged in %.2f s (%.2f s of CPU), "
+               "culprit %s "
+               "(bar: %.0f s for %d ranks)\n",
+               settings->ranks, settings->ops, (double)outcome->bytes / 1e6, outcome->wall_seconds,
+               outcome->cpu_seconds, outcome->right ? "named" : "NOT named", BAR_SECONDS,
+               BAR_RANKS);
+        return;
+    }
+    root = json_object_new_object();
+    json_object_object_add(root, "ranks", json_object_new_int64(settings->ranks));
+    json_object_object_add(root, "ops", json_object_new_int64(settings->ops));
+    json_object_object_add(root, "bytes", json_object_new_int64(outcome->bytes));
+    json_object_object_add(root, "seconds", json_object_new_double(outcome->wall_seconds));
+    json_object_object_add(root, "cpu_seconds", json_object_new_double(outcome->cpu_seconds));
+    json_object_object_add(root, "culprit_named", json_object_new_boolean(outcome->right));
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static int bench_dumps_run(int argc, char **argv)
+{
+    struct bench_dumps_settings settings = { .ranks = 1024, .ops = 500 };
+    int first = opt_parse(&command_bench_dumps, argc, argv, &settings), result;
+    struct outcome outcome = { 0 };
+    struct err err = { "" };
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    result = bench(&settings, &outcome, &err);
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -EINVAL ? 2 : 3;
+    }
+    tell(&settings, &outcome);
+    return outcome.right && outcome.wall_seconds <= BAR_SECONDS * settings.ranks / BAR_RANKS + 1
+               ? 0
+               : 1;
+}
+
+const struct command command_bench_dumps = {
+    .name = "bench dumps",
+    .operands = "",
+    .summary = "how fast the dumps of a large job are read and judged",
+    .details = "Writes the flight-recorder dumps of a job that hangs below $TMPDIR, reads and "
+               "judges them on one\n"
+               "core, and removes them.  Exits 1 when it takes too long or the culprit is not the "
+               "one named.",
+    .opt = bench_dumps_opts,
+    .run = bench_dumps_run,
+};
