@@ -45,8 +45,9 @@ def free_port():
 
 
 def _same(text, place):
-    """Without what differs from run to run: the place, and time and thread of torch's own warnings."""
-    return re.sub(r"(?m)^([IWE])\d{8} [0-9:.]+ +\d+ ", r"\1 ", text.replace(place, "PLACE"))
+    """Without what differs from run to run: the place, and times, threads and pids in warnings."""
+    text = re.sub(r"\(pid=\d+\)", "(pid)", text.replace(place, "PLACE"))
+    return re.sub(r"(?m)([IWE])\d{4,8} [0-9:.]+ +(\d+ )?", r"\1 ", text)
 
 
 class Job:

@@ -202,6 +202,17 @@ def _on_host(group):
     return backend in ("gloo", "mpi")
 
 
+def _message_waits(frame):
+    """Is it torch's send or recv, which wait?  They may call isend and irecv, through a wrapper or two."""
+    for _ in range(4):
+        if frame is None or not frame.f_globals.get("__name__", "").startswith("torch."):
+            return False
+        if frame.f_code.co_name in ("send", "recv"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _wrap_message(name, original):
     op = _abi.OPS[_MESSAGES[name]]
 
@@ -215,7 +226,7 @@ def _wrap_message(name, original):
         if comm < 0:
             return original(self, *args, **kwargs)
         library = probe.library
-        waits = sys._getframe(1).f_code.co_name in ("send", "recv")
+        waits = _message_waits(sys._getframe(1))
         key = library.p2p_enqueue(handle, comm, op, args[1], size, 0 if waits else P2P_STREAM + comm)
         library.p2p_start(handle, comm, key, 0)
         message = Op(library.p2p_end, comm, key)
