@@ -445,6 +445,7 @@ static void view_channels(struct assemble *assemble, struct fact_beat *beat)
     bool still = assemble->ends == assemble->seen_ends;
 
     assemble->seen_ends = assemble->ends;
+    beat->channels = 0;
     for (unsigned i = 0; still && i < assemble->channels; i++) {
         const struct channel *channel = &assemble->channel[i];
 
@@ -471,6 +472,7 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
     beat->phase_age_ns = phase ? MAX(now_ns - phase->since_ns, 0) : 0;
     beat->step = assemble->any_step ? assemble->now_step : RING_NO_STEP;
     beat->step_age_ns = assemble->any_step ? MAX(now_ns - assemble->now_begin_ns, 0) : 0;
+    beat->phases = 0;
     for (unsigned i = 0; i < assemble->phases; i++)
         beat->phases |= 1u << assemble->phase[i].phase;
     view_channels(assemble, beat);

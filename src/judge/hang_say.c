@@ -132,6 +132,17 @@ static void root_cause(struct verdict *draft, const struct wait_rank *at, enum w
                  at->state == 'D' ? ", stuck in the kernel" : "");
 }
 
+/* The innermost line of Python says more than any phase. */
+static void cause_python(const struct court *court, struct verdict *draft, uint32_t rank)
+{
+    const struct fact_stack *stack = hang_stack_of(court, rank);
+    size_t used = strlen(draft->cause), size = stack ? strcspn(stack->python, "\n") : 0;
+
+    if (size && used + size + 6 < sizeof(draft->cause))
+        snprintf(draft->cause + used, sizeof(draft->cause) - used, ": in %.*s", (int)size,
+                 stack->python);
+}
+
 /* Where it is instead: for each culprit, of the first ones. */
 static void root_line(const struct court *court, struct verdict *draft, uint32_t rank,
                       const struct wait_rank *at, enum wait_how how, const struct wait_op *missed)
@@ -218,6 +229,7 @@ static void draft_roots(const struct court *court, const struct wait_rank *rank,
     draft->kind = VERDICT_HANG;
     draft->layer = (uint8_t)layer_of(court, first, finding->culprit[0], finding->how[0]);
     root_cause(draft, first, finding->how[0], late);
+    cause_python(court, draft, finding->culprit[0]);
     if (finding->op.comm != MODEL_NONE)
         verdict_because(draft, "ring", "%u rank%s wait for %s: in %s for %.0f s", finding->victims,
                         finding->victims == 1 ? "" : "s", finding->culprits == 1 ? "it" : "them",

@@ -588,6 +588,66 @@ static void a_view_says_what_each_stream_is_in(void **state)
     assert_true(beat.op[0].advanced && !beat.op[0].started);
 }
 
+static void put_message(struct assemble *a, int64_t ms, uint8_t kind, uint64_t key, uint8_t what,
+                        uint64_t peer)
+{
+    struct ring_event event = at(ms, 7, kind);
+
+    event.detail = what;
+    event.comm = 0;
+    event.stream = 4;
+    event.a = key;
+    event.b = 2048;
+    event.c = peer;
+    assemble_event(a, &event);
+}
+
+static const struct beat_channel *channel_of(const struct fact_beat *beat, uint8_t what,
+                                             uint32_t peer)
+{
+    for (uint32_t i = 0; i < beat->channels; i++) {
+        if (beat->channel[i].what == what && beat->channel[i].peer == peer)
+            return &beat->channel[i];
+    }
+    fail();
+    return NULL;
+}
+
+static void a_view_says_how_far_each_channel_is_while_nothing_ends(void **state)
+{
+    CLEAN(destroy) struct assemble *a = assemble_create(&id);
+    struct fact_beat beat = { 0 };
+
+    (void)state;
+    assemble_comm(a, 0, 77);
+    put(a, 100, 7, RING_STEP_BEGIN);
+    for (uint64_t key = 0; key < 4; key++)
+        put_op(a, 110, 7, RING_COLL_ENQUEUE, key);
+    put_op(a, 120, 7, RING_COLL_START, 0);
+    put_op(a, 121, 7, RING_COLL_END, 0);
+    put_op(a, 122, 7, RING_COLL_START, 1);
+    /* Two to one peer and one to another: each is counted for itself. */
+    put_message(a, 130, RING_P2P_ENQUEUE, 0, LOCKSTEP_OP_SEND, 3);
+    put_message(a, 131, RING_P2P_ENQUEUE, 1, LOCKSTEP_OP_RECV, 5);
+    put_message(a, 132, RING_P2P_ENQUEUE, 2, LOCKSTEP_OP_SEND, 3);
+    put_message(a, 133, RING_P2P_START, 0, 0, 0);
+    assemble_view(a, 150 * MS, &beat);
+    assert_int_equal(beat.channels, 0); /* something ended */
+    assemble_view(a, 250 * MS, &beat);
+    assert_int_equal(beat.channels, 3);
+    assert_int_equal(channel_of(&beat, 0, 0)->enqueued, 4);
+    assert_int_equal(channel_of(&beat, 0, 0)->started, 2);
+    assert_int_equal(channel_of(&beat, 0, 0)->ended, 1);
+    assert_int_equal(channel_of(&beat, LOCKSTEP_OP_SEND, 3)->enqueued, 2);
+    assert_int_equal(channel_of(&beat, LOCKSTEP_OP_SEND, 3)->started, 1);
+    assert_int_equal(channel_of(&beat, LOCKSTEP_OP_RECV, 5)->enqueued, 1);
+    assemble_view(a, 350 * MS, &beat);
+    assert_int_equal(beat.channels, 3); /* again, and not twice */
+    put_lost(a, 360, 7, 7, RING_STEP_BEGIN, 5);
+    assemble_view(a, 450 * MS, &beat);
+    assert_int_equal(beat.channels, 1); /* messages cannot be counted any more */
+}
+
 /* Whatever happens to the order of lanes, every step comes out once and in order. */
 static void shuffled_lanes_give_every_step_once(void **state)
 {
@@ -645,6 +705,7 @@ int main(void)
         cmocka_unit_test(notes_of_two_threads_are_joined_apart),
         cmocka_unit_test(metrics_and_digest_come_through),
         cmocka_unit_test(a_view_says_what_each_stream_is_in),
+        cmocka_unit_test(a_view_says_how_far_each_channel_is_while_nothing_ends),
         cmocka_unit_test(shuffled_lanes_give_every_step_once),
     };
 

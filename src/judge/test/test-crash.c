@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "judge/crash.h"
+#include "judge/hang.h"
 
 #define MS INT64_C(1000000)
 
@@ -81,6 +82,89 @@ static void exits_that_were_told_or_went_well_are_no_crash(void **state)
     ends(&bench, 2, 5000, 0, false);
     crash_judge(&bench.court, 9000 * MS, true);
     assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void says(struct bench *bench, uint32_t rank, int64_t ms, int status, const char *words)
+{
+    struct fact_exit fact = {
+        .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS, .status = status
+    };
+
+    snprintf(fact.text, sizeof(fact.text), "exited with 1");
+    snprintf(fact.words, sizeof(fact.words), "%s", words);
+    crash_exit(&bench->court, &fact);
+}
+
+static void one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    says(&bench, 0, 5000, 1 << 8, "RuntimeError: Connection closed by peer [127.0.0.1]:4711");
+    says(&bench, 2, 5700, 1 << 8,
+         "Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad sample\n");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 2);
+    assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
+    assert_int_equal(crash_of(&bench)->echo_count, 1);
+    bench_close(&bench);
+}
+
+static void where_all_complain_the_first_is_named(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    says(&bench, 1, 5000, 1 << 8, "lost rank 2 in all-reduce 7");
+    says(&bench, 2, 5700, 1 << 8, "lost rank 1 in all-reduce 7");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 1);
+    bench_close(&bench);
+}
+
+static void one_that_dumps_its_core_is_named_though_it_ends_last(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    ends(&bench, 0, 5000, 1 << 8, false);
+    ends(&bench, 3, 6500, SIGSEGV, true); /* told to end while it was dying */
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 3);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
+    bench_close(&bench);
+}
+
+static void a_kill_by_the_kernel_for_memory_is_told_as_such(void **state)
+{
+    struct bench bench = four();
+    struct fact_beat beat = { .rank = 1, .state = 'X', .final = true, .oom_kills = 1 };
+
+    (void)state;
+    assert_int_equal(hang_beat(&bench.court, &beat), 0);
+    ends(&bench, 1, 5000, SIGKILL, false);
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_HOST_MEMORY);
+    assert_non_null(strstr(crash_of(&bench)->cause, "out of memory"));
+    bench_close(&bench);
+}
+
+static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
+{
+    struct bench bench = four();
+    struct fact_note note = { .rank = 1, .mono_ns = 4900 * MS, .text = "uncaught KeyError: 'x'" };
+    struct fact_note old = { .rank = 1, .mono_ns = -9000 * MS, .text = "restored from step 3" };
+    const struct verdict *verdict;
+
+    (void)state;
+    crash_note(&bench.court, &old);
+    crash_note(&bench.court, &note);
+    ends(&bench, 1, 5000, 1 << 8, false);
+    crash_judge(&bench.court, 9000 * MS, true);
+    verdict = crash_of(&bench);
+    assert_int_equal(verdict->because_count, 2);
+    assert_non_null(strstr(verdict->because[1].what, "KeyError"));
     bench_close(&bench);
 }
 
@@ -176,6 +260,11 @@ int main(void)
         cmocka_unit_test(of_two_at_once_the_killed_one_is_named),
         cmocka_unit_test(exits_that_were_told_or_went_well_are_no_crash),
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
+        cmocka_unit_test(one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first),
+        cmocka_unit_test(where_all_complain_the_first_is_named),
+        cmocka_unit_test(one_that_dumps_its_core_is_named_though_it_ends_last),
+        cmocka_unit_test(a_kill_by_the_kernel_for_memory_is_told_as_such),
+        cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),
         cmocka_unit_test(late_steps_of_the_attempt_that_crashed_do_not_close_it),
