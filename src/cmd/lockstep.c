@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
     &command_demo,
     &command_run,
     &command_why,
+    &command_diff,
     &command_whatif,
     &command_ps,
     &command_doctor,

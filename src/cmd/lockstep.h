@@ -15,6 +15,7 @@ extern const struct command command_completion;
 extern const struct command command_bench_verdicts;
 extern const struct command command_control;
 extern const struct command command_demo;
+extern const struct command command_diff;
 extern const struct command command_doctor;
 extern const struct command command_ps;
 extern const struct command command_run;

@@ -22,6 +22,8 @@
     (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
 
 struct core {
+    core_watch *watch; /* NULL: nobody */
+    void *watch_arg;
     struct court court;
     struct core_counts counts;
     struct whole pending[PENDING_MAX]; /* ordered by step, oldest first */
@@ -47,6 +49,12 @@ int core_create(const char *run, struct core **ret)
     else
         *ret = core;
     return result;
+}
+
+void core_watch_steps(struct core *core, core_watch *watch, void *arg)
+{
+    core->watch = watch;
+    core->watch_arg = arg;
 }
 
 static void pending_clear(struct core *core)
@@ -430,7 +438,8 @@ static void judge_pending(struct core *core, int64_t now_ns)
             core->counts.steps_partial++;
         } else {
             core->counts.steps_whole++;
-            court_step(&core->court, whole);
+            if (court_step(&core->court, whole) == 0 && core->watch)
+                core->watch(core->watch_arg, &core->court, whole);
         }
         core->done_step = whole->step + 1;
         pending_drop_first(core);

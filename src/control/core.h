@@ -36,6 +36,12 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err);
 void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit,
                void *arg);
 
+/* Called with each whole step after the judges have looked at it: for who wants more than verdicts. */
+struct court;
+struct whole;
+typedef void core_watch(void *arg, const struct court *court, const struct whole *whole);
+void core_watch_steps(struct core *core, core_watch *watch, void *arg);
+
 const struct thresholds *core_thresholds(const struct core *core);
 
 struct core_counts { /* for the log and `why --json` */

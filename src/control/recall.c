@@ -80,8 +80,13 @@ void recall_fini(struct recall *recall)
 
 static int recall_begin(struct recall *recall, struct err *err)
 {
-    int result = recall->core ? 0 : core_create(recall->run, &recall->core);
+    int result = 0;
 
+    if (!recall->core) {
+        result = core_create(recall->run, &recall->core);
+        if (result == 0)
+            core_watch_steps(recall->core, recall->watch, recall->watch_arg);
+    }
     return result < 0 ? err_set(err, result, "run %s: no memory to judge it", recall->run) : 0;
 }
 

@@ -41,6 +41,8 @@ void said_fini(struct said *said);
 struct recall {
     char run[FACT_NAME];
     struct core *core; /* NULL before the first frame */
+    core_watch *watch; /* of the core's steps; NULL: nobody */
+    void *watch_arg;
     struct said said;
     uint64_t self; /* the controller's sender id */
     struct fact_tick tick;

@@ -223,6 +223,20 @@ int story_read(const char *run_dir, bool every_state, struct account *ret, struc
     return gather_take(&story.gather, ret);
 }
 
+int story_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err)
+{
+    CLEAN(story_clean) struct story story = { 0 };
+    int result = story_open(&story, run_dir, false, err);
+
+    if (result < 0)
+        return result;
+    story.recall.watch = watch;
+    story.recall.watch_arg = arg;
+    result = story_judge(&story, false, err);
+    return result == -ENOMEM ? err_set(err, result, "run %s: no memory to read it", story.dir.run)
+                             : result;
+}
+
 void story_fini(struct account *account)
 {
     free(account->verdict);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "control/core.h"
 #include "core/err.h"
 #include "show/account.h"
 
@@ -18,6 +19,9 @@
  */
 int story_read(const char *run_dir, bool every_state, struct account *ret, struct err *err);
 void story_fini(struct account *account);
+
+/* Every whole step of the run, through the core: its log, then what the spools have beyond it. */
+int story_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err);
 
 /* The log through the core again, compared byte by byte with what it says. */
 struct story_replay {

@@ -1,0 +1,222 @@
+/* diff.c - two runs of what should be the same: the system became slower, or it is another program. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/paths.h"
+#include "cmd/lockstep.h"
+#include "control/story.h"
+#include "core/clean.h"
+#include "judge/profile.h"
+
+struct diff_settings {
+    bool json;
+    double share;
+};
+
+static const struct opt diff_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct diff_settings, json), NULL, "one JSON object", NULL,
+      false },
+    { "share", 0, OPT_F64, offsetof(struct diff_settings, share), "SHARE",
+      "of a step below which a difference is not told, default 0.03", NULL, false },
+    { .name = NULL },
+};
+
+static void watch_step(void *arg, const struct court *court, const struct whole *whole)
+{
+    profile_step(arg, court, whole);
+}
+
+static int profile_read(const char *run, struct profile *profile, struct err *err)
+{
+    struct path directory;
+    int result = paths_find(run, &directory, err);
+
+    if (result == 0)
+        result = story_watch(directory.text, watch_step, profile, err);
+    if (result < 0)
+        return result;
+    result = profile_end(profile);
+    if (result == -ENODATA)
+        return err_set(err, result,
+                       "%s: no step to compare: a run begins with two that do not count", run);
+    return result < 0 ? err_set(err, result, "%s: no memory to compare it", run) : 0;
+}
+
+static struct json_object *place_json(const struct diff_place *place)
+{
+    struct json_object *object = json_object_new_object(), *ranks = json_object_new_array();
+    struct json_object *seen = json_object_new_object(), *nodes = json_object_new_array();
+    char text[128];
+
+    for (uint32_t i = 0; i < MIN(place->ranks, DIFF_RANKS); i++) {
+        const char *name = place->name[place->rank[i]];
+
+        json_object_array_add(ranks, json_object_new_int64(place->rank[i]));
+        json_object_object_add(seen, name, json_object_new_boolean(true)); /* each once */
+    }
+    json_object_object_foreach(seen, name, unused)
+    {
+        (void)unused;
+        json_object_array_add(nodes, json_object_new_string(name));
+    }
+    json_object_put(seen);
+    json_object_object_add(
+        object, "op", json_object_new_string(profile_part_text(place->part, text, sizeof(text))));
+    json_object_object_add(
+        object, "group", place->part->group[0] ? json_object_new_string(place->part->group) : NULL);
+    json_object_object_add(object, "node",
+                           place->node[0] ? json_object_new_string(place->node) : NULL);
+    json_object_object_add(object, "nodes", nodes);
+    json_object_object_add(object, "ranks", ranks);
+    json_object_object_add(object, "rank_count", json_object_new_int64(place->ranks));
+    json_object_object_add(object, "before_ms", json_object_new_double(place->before_ms));
+    json_object_object_add(object, "after_ms", json_object_new_double(place->after_ms));
+    return object;
+}
+
+static const char *diff_answer(const struct diff *diff)
+{
+    if (!diff->same_program)
+        return "program";
+    return diff->slower ? "system" : "none";
+}
+
+static void diff_json(const struct diff *diff)
+{
+    struct json_object *object = json_object_new_object(), *places = json_object_new_array();
+    struct json_object *first = NULL;
+
+    for (uint32_t i = 0; i < diff->places; i++)
+        json_object_array_add(places, place_json(&diff->place[i]));
+    json_object_object_add(object, "same_program", json_object_new_boolean(diff->same_program));
+    json_object_object_add(object, "cause", json_object_new_string(diff_answer(diff)));
+    json_object_object_add(object, "before_ms", json_object_new_double(diff->before_ms));
+    json_object_object_add(object, "after_ms", json_object_new_double(diff->after_ms));
+    json_object_object_add(object, "slower", json_object_new_boolean(diff->slower));
+    json_object_object_add(object, "program",
+                           diff->program[0] ? json_object_new_string(diff->program) : NULL);
+    if (diff->op != MODEL_NONE) {
+        first = json_object_new_object();
+        json_object_object_add(first, "rank", json_object_new_int64(diff->rank));
+        json_object_object_add(first, "number", json_object_new_int64(diff->op));
+        json_object_object_add(first, "before", json_object_new_string(diff->one));
+        json_object_object_add(first, "after", json_object_new_string(diff->other));
+    }
+    json_object_object_add(object, "first_op", first);
+    json_object_object_add(object, "places", places);
+    puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+    json_object_put(object);
+}
+
+static void place_text(const struct diff_place *place)
+{
+    char text[128];
+
+    printf("  %s: %.1f ms a step, %.1f ms before, on ",
+           profile_part_text(place->part, text, sizeof(text)), place->after_ms, place->before_ms);
+    if (place->ranks == place->of && place->of > 1) {
+        printf("all %u ranks that have it\n", place->of);
+        return;
+    }
+    if (place->node[0])
+        printf("node %s, ", place->node);
+    printf(place->ranks == 1 ? "rank" : "ranks");
+    for (uint32_t i = 0; i < MIN(place->ranks, DIFF_RANKS); i++) {
+        printf(" %u", place->rank[i]);
+        if (!place->node[0])
+            printf(" (node %s)", place->name[place->rank[i]]);
+    }
+    printf(place->ranks > DIFF_RANKS ? " and %u more\n" : "\n", place->ranks - DIFF_RANKS);
+}
+
+static void diff_text(const struct diff *diff)
+{
+    printf("steps take %.1f ms, %.1f ms before (%+.1f %%)\n", diff->after_ms, diff->before_ms,
+           100 * (diff->after_ms / diff->before_ms - 1));
+    if (!diff->same_program) {
+        printf("it is another program: %s\n", diff->program);
+        if (diff->op != MODEL_NONE)
+            printf("  the first op that differs is number %u of rank %u: %s; before: %s\n",
+                   diff->op, diff->rank, diff->other, diff->one);
+        return;
+    }
+    if (!diff->slower) {
+        printf("the program is the same, and as fast%s\n", diff->faster ? " or faster" : "");
+        return;
+    }
+    printf("the program is the same: the system is slower%s\n", diff->places ? " in" : "");
+    for (uint32_t i = 0; i < diff->places; i++)
+        place_text(&diff->place[i]);
+    if (!diff->places)
+        printf("  no single part has grown by so much; waiting and many small ones have\n");
+}
+
+static int diff_tell(const char *const run[2], const struct diff_settings *settings)
+{
+    CLEAN(profile_fini) struct profile before = { 0 };
+    CLEAN(profile_fini) struct profile after = { 0 };
+    struct err err = { "" };
+    struct diff diff;
+    int result = profile_read(run[0], &before, &err);
+
+    if (result == 0)
+        result = profile_read(run[1], &after, &err);
+    if (result == 0) {
+        result = diff_profiles(&before, &after, settings->share, &diff);
+        if (result < 0)
+            err_set(&err, result, "no memory to compare them");
+    }
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -ENOENT ? 2 : 3;
+    }
+    if (settings->json)
+        diff_json(&diff);
+    else
+        diff_text(&diff);
+    return diff.same_program && !diff.slower ? 0 : 1;
+}
+
+static int diff_run(int argc, char **argv)
+{
+    struct diff_settings settings = { .share = 0.03 };
+    const char *run[2] = { NULL, NULL };
+    int count = 0;
+
+    for (int first = opt_parse(&command_diff, argc, argv, &settings); first != argc;
+         first = opt_parse(&command_diff, argc, argv, &settings)) {
+        if (first < 0)
+            return OPT_EXIT(first);
+        if (count == 2) {
+            log_error("unexpected operand '%s'; expected two runs", argv[first]);
+            return 2;
+        }
+        run[count++] = argv[first];
+        argv += first;
+        argc -= first;
+    }
+    if (count < 2) {
+        log_error("expected two runs: the one before and the one after");
+        return 2;
+    }
+    if (!(settings.share > 0 && settings.share < 10)) {
+        log_error("--share %g: expected more than 0 and less than 10", settings.share);
+        return 2;
+    }
+    return diff_tell(run, &settings);
+}
+
+const struct command command_diff = {
+    .name = "diff",
+    .operands = "RUN RUN",
+    .summary = "why a run is slower than another: the system, or the program",
+    .details =
+        "The first run is the one before, the second the one after; either may be a directory.\n"
+        "Exit status: 0 as fast, 1 slower or another program, 2 bad usage, 3 cannot tell.",
+    .opt = diff_opts,
+    .run = diff_run,
+};
