@@ -151,6 +151,7 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
         if (demo->plan.count == PLAN_FAULTS)
             return err_set(err, -E2BIG, "more than %d faults", PLAN_FAULTS);
         demo->plan.fault[demo->plan.count++] = fault;
+        demo->plan.nodes = settings->nodes;
         if (fault_ends_attempt(&fault))
             demo->config.restarts++;
     }

@@ -14,6 +14,7 @@
 #include "judge/learn.h"
 #include "judge/ledger.h"
 #include "judge/stall.h"
+#include "judge/sync.h"
 
 #define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 
@@ -35,6 +36,8 @@ int court_init(struct court *court, const char *run)
         result = hang_create(&court->hang);
     if (result == 0)
         result = stall_create(&court->stall);
+    if (result == 0)
+        result = sync_create(&court->sync);
     if (result < 0)
         court_fini(court);
     return result;
@@ -50,6 +53,7 @@ void court_fini(struct court *court)
     corrupt_book_destroy(court->corrupt);
     hang_destroy(court->hang);
     stall_destroy(court->stall);
+    sync_destroy(court->sync);
     history_fini(&court->history);
     model_fini(&court->model);
     *court = (struct court){ 0 };
@@ -64,6 +68,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         corrupt_attempt(court->corrupt);
         hang_attempt(court);
         stall_attempt(court->stall);
+        sync_attempt(court->sync);
         for (uint32_t i = 0; i < court->model.nodes; i++)
             court->model.node[i].level = 0; /* ranks may be elsewhere now */
     }

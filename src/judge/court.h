@@ -36,6 +36,7 @@ struct ledger_book;  /* ledger.h */
 struct corrupt_book; /* corrupt.h */
 struct hang;         /* hang.h */
 struct stall;        /* stall.h */
+struct sync;         /* sync.h */
 
 struct court {
     struct thresholds limits;
@@ -48,6 +49,7 @@ struct court {
     struct corrupt_book *corrupt;
     struct hang *hang;
     struct stall *stall;
+    struct sync *sync;
     const struct whole *whole; /* the newest step, while the judges look at it; else NULL */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */

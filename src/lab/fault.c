@@ -55,6 +55,12 @@ static const struct fault_kind fault_table[] = {
     { FAULT_FROZEN, "frozen-parameters",
       "the optimizer runs and changes nothing; on all ranks when none is given",
       FAULT_RANK | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, "corruption user-code" },
+    { FAULT_SLOW_FABRIC, "slow-fabric",
+      "transfers between nodes take factor times as long; needs --nodes of 2 or more",
+      FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall fabric" },
+    { FAULT_SLOW_NIC, "slow-nic",
+      "transfers to and from a node take factor times as long; needs --nodes of 2 or more",
+      FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall nic" },
     { FAULT_STOP, "stop", "a rank is stopped (SIGSTOP) in the middle of a step" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang" },
     { FAULT_STUCK_DATA, "stuck-data", "a rank never gets its next batch" FIRST,
@@ -305,6 +311,9 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
     if (result == 0)
         result = fault_draw(fault, FAULT_STAGE, &fault->stage, MAX(shape->stages, 1u), &rand,
                             "stage", err);
+    if (result == 0 && shape->nodes < 2 &&
+        (fault->kind->id == FAULT_SLOW_FABRIC || fault->kind->id == FAULT_SLOW_NIC))
+        return err_set(err, -EINVAL, "fault %s: needs 2 nodes or more", fault->kind->name);
     if (result == 0 && fault->kind->id == FAULT_HEAVY_STAGE && shape->stages < 2)
         return err_set(err, -EINVAL, "fault heavy-stage: needs a layout with pp of 2 or more");
     return result;

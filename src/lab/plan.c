@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -23,6 +24,8 @@ int plan_write(const char *path, const struct plan *plan, struct err *err)
     fprintf(file, PLAN_FIRST "\n");
     if (plan->truth[0])
         fprintf(file, "truth %s\n", plan->truth);
+    if (plan->nodes)
+        fprintf(file, "nodes %u\n", plan->nodes);
     for (uint32_t i = 0; i < plan->count; i++) {
         char text[FAULT_TEXT];
 
@@ -43,8 +46,17 @@ static int plan_line(struct plan *plan, const char *line, struct err *err)
         strcpy(plan->truth, line + 6); /* fits: checked above */
         return 0;
     }
+    if (strncmp(line, "nodes ", 6) == 0) {
+        char *end;
+        unsigned long nodes = line[6] >= '0' && line[6] <= '9' ? strtoul(line + 6, &end, 10) : 0;
+
+        if (nodes < 1 || nodes > 65535 || *end != '\0')
+            return err_set(err, -EINVAL, "nodes are 1 to 65535, not '%.40s'", line + 6);
+        plan->nodes = (uint32_t)nodes;
+        return 0;
+    }
     if (strncmp(line, "fault ", 6) != 0)
-        return err_set(err, -EINVAL, "neither truth nor fault: '%.40s'", line);
+        return err_set(err, -EINVAL, "neither truth, nodes nor fault: '%.40s'", line);
     if (plan->count == PLAN_FAULTS)
         return err_set(err, -EINVAL, "more than %d faults", PLAN_FAULTS);
     return fault_parse(line + 6, &plan->fault[plan->count], err) < 0 ? -EINVAL : (plan->count++, 0);

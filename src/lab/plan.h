@@ -4,6 +4,7 @@
  *
  *     lockstep-plan 1
  *     truth /path/to/truth
+ *     nodes 4
  *     fault gpu-slow:rank=3,factor=1.25,step=20
  *
  * Each rank writes what it did to truth.rank-R.attempt-A, one line of fixed length a fault,
@@ -25,6 +26,7 @@ struct plan {
     char truth[PLAN_PATH]; /* "": nobody wants to know */
     struct fault fault[PLAN_FAULTS];
     uint32_t count;
+    uint32_t nodes; /* of the pretended cluster; 0: not said, one */
 };
 
 int plan_write(const char *path, const struct plan *plan, struct err *err);

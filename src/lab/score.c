@@ -39,6 +39,8 @@ static const struct score_expect expects[] = {
     { FAULT_NAN, 0, "corruption", "corruption", "unknown", SCORE_RANK, NULL },
     { FAULT_FROZEN, FAULT_RANK, "corruption", "corruption", "user-code", SCORE_RANK, NULL },
     { FAULT_FROZEN, 0, "corruption", "corruption", "user-code", SCORE_NOBODY, NULL },
+    { FAULT_SLOW_FABRIC, 0, "fabric", "sync-stall", "fabric", SCORE_NOBODY, NULL },
+    { FAULT_SLOW_NIC, 0, "fabric", "sync-stall", "nic", SCORE_NODE, NULL },
     { FAULT_SLOW_CHECKPOINT, FAULT_RANK, "checkpoint", "checkpoint-stall", "checkpoint", SCORE_RANK,
       NULL },
     { FAULT_SLOW_CHECKPOINT, 0, "checkpoint", "checkpoint-stall", "checkpoint", SCORE_NOBODY,
@@ -76,10 +78,9 @@ static const struct draw draws_slow[] = {
     { FAULT_NEIGHBOURS, 0, 1 }, { FAULT_UNEVEN_DATA, 0, 1 }, { FAULT_HEAVY_STAGE, 0, 1 },
 };
 static const struct draw draws_stall[] = {
-    { FAULT_SLOW_INPUT, 0, 3 },
-    { FAULT_SLOW_INPUT, FAULT_RANK, 3 },
-    { FAULT_SLOW_CHECKPOINT, 0, 2 },
-    { FAULT_SLOW_CHECKPOINT, FAULT_RANK, 2 },
+    { FAULT_SLOW_INPUT, 0, 2 },      { FAULT_SLOW_INPUT, FAULT_RANK, 2 },
+    { FAULT_SLOW_CHECKPOINT, 0, 1 }, { FAULT_SLOW_CHECKPOINT, FAULT_RANK, 2 },
+    { FAULT_SLOW_FABRIC, 0, 2 },     { FAULT_SLOW_NIC, 0, 1 },
 };
 static const struct draw draws_corruption[] = {
     { FAULT_BIT_FLIP, 0, 4 },
@@ -136,6 +137,8 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t
         return stages > 1;
     case FAULT_UNEVEN_DATA:
         return stages == 1;
+    case FAULT_SLOW_NIC: /* a stage a node: else every communicator touches every node */
+        return stages == 4;
     case FAULT_CPU_QUOTA:
     case FAULT_NEIGHBOURS: /* pretended nodes share the cpus: with many ranks all would be starved */
         return ranks <= 8;
@@ -182,6 +185,15 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     case FAULT_NAN:
         fault->set |= FAULT_RANK;
         fault->rank = (at->ranks - 1) * numerator[rand_below(rand, 3)] / 2;
+        break;
+    case FAULT_SLOW_NIC:
+        fault->set |= FAULT_NODE;
+        fault->node = rand_below(rand, 4);
+        /* fall through */
+    case FAULT_SLOW_FABRIC:
+        at->nodes = id == FAULT_SLOW_NIC ? 4 : 2;
+        fault->factor = fault->factor < 1.2 ? 10 : 20;
+        at->steps = ONSET + 22;
         break;
     case FAULT_SLOW_CHECKPOINT:
         at->checkpoint_every = 6;

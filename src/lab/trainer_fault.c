@@ -197,6 +197,41 @@ void trainer_fault_die(struct trainer *trainer, uint32_t launched)
     }
 }
 
+/* The fault is on the way between these ranks: all of them come to the same answer. */
+static bool fault_between(const struct trainer *trainer, const struct fault *fault,
+                          const uint32_t *rank, uint32_t count)
+{
+    uint32_t world = trainer->config->world, nodes = trainer->plan.nodes;
+    uint32_t first = fault_node_of_rank(rank[0], world, nodes);
+    bool crosses = false, touches = fault->kind->id == FAULT_SLOW_FABRIC;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = fault_node_of_rank(rank[i], world, nodes);
+
+        crosses |= node != first;
+        touches |= node == fault->node;
+    }
+    return crosses && touches;
+}
+
+int64_t trainer_fault_transfer(struct trainer *trainer, const uint32_t *rank, uint32_t count,
+                               int64_t ns)
+{
+    int64_t further_ns = 0;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        enum fault_id id = fault->kind->id;
+
+        if ((id != FAULT_SLOW_FABRIC && id != FAULT_SLOW_NIC) ||
+            !fault_active(fault, trainer->step) || !fault_between(trainer, fault, rank, count))
+            continue;
+        further_ns += (int64_t)((double)ns * (fault->factor - 1));
+        truth_add(trainer->truth, i, trainer->step, (int64_t)((double)ns * (fault->factor - 1)));
+    }
+    return ns + further_ns;
+}
+
 int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns)
 {
     int64_t further_ns = 0;

@@ -133,7 +133,10 @@ bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum 
 bool trainer_stuck_device(struct trainer *trainer);
 bool trainer_stuck_order(struct trainer *trainer, uint32_t bucket); /* it is launched too late */
 int trainer_stall(struct trainer *trainer, const char *what, struct err *err); /* for the timeout */
-int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns);   /* further wait */
+/* How long a transfer between these ranks takes that should take `ns`. */
+int64_t trainer_fault_transfer(struct trainer *trainer, const uint32_t *rank, uint32_t count,
+                               int64_t ns);
+int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
 
 /* host_work.c */
 double host_work_calibrate(void); /* ns of CPU time a unit takes here */

@@ -86,19 +86,21 @@ static const struct work *launch_reduce(struct launch *launch, enum trainer_comm
     const struct work *last = launch->last;
     enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
+    const struct group *group = &trainer->comm[comm];
 
     return launch_work(
-        launch, (struct work){ .stream = stream,
-                               .run = trainer_run_reduce,
-                               .stalls = stalls,
-                               .dep = { last },
-                               .model_ns = ns,
-                               .comm = comm,
-                               .block = block,
-                               .micro = last ? last->micro : 0,
-                               .phase = last ? last->phase : 0,
-                               .key = lockstep_coll_enqueue(
-                                   trainer->probe, trainer->probe_comm[comm], op, bytes, stream) });
+        launch,
+        (struct work){ .stream = stream,
+                       .run = trainer_run_reduce,
+                       .stalls = stalls,
+                       .dep = { last },
+                       .model_ns = trainer_fault_transfer(trainer, group->rank, group->size, ns),
+                       .comm = comm,
+                       .block = block,
+                       .micro = last ? last->micro : 0,
+                       .phase = last ? last->phase : 0,
+                       .key = lockstep_coll_enqueue(trainer->probe, trainer->probe_comm[comm], op,
+                                                    bytes, stream) });
 }
 
 static void launch_tp(struct launch *launch, uint32_t block)
@@ -157,6 +159,8 @@ static const struct work *launch_message(struct launch *launch, bool send, enum 
     uint16_t stream = send ? STREAM_SEND : STREAM_RECV;
     uint32_t other = link->stage, own = trainer->place.pp;
     uint64_t who = ((uint64_t)trainer->place.dp << 32) | MIN(own, other);
+    const uint32_t pair[] = { trainer->config->rank, link->rank };
+    int64_t ns = trainer_fault_transfer(trainer, pair, COUNT(pair), trainer->times.link);
 
     return launch_work(
         launch,
@@ -165,8 +169,7 @@ static const struct work *launch_message(struct launch *launch, bool send, enum 
                        .dep = { send ? launch->last : NULL },
                        .way = (int)way,
                        .micro = (int)micro,
-                       .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro,
-                                                  trainer->times.link),
+                       .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
                        .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
                                                    send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
                                                    other, STUDENT_CELLS * sizeof(float), stream) });

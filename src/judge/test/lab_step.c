@@ -102,7 +102,7 @@ static void meet_join(struct script *script, struct lab_item *item, uint64_t com
 
     item->meet = meet_number(script, comm, pair);
     item->shape.comm = comm;
-    item->shape.bytes = 1 << 20;
+    item->shape.bytes = script->lab->more_bytes ? 8 << 20 : 1 << 20;
     meet = &script->lab->meet[item->meet];
     assert(meet->members < LAB_RANKS);
     meet->rank[meet->members] = script->rank;
@@ -423,13 +423,30 @@ static void item_end(struct lab_rank *at, uint32_t item, int64_t end_ns)
     at->done[item] = true;
 }
 
+/* How much longer a transfer takes than it should. */
+static double transfer_factor(const struct lab *lab, const struct lab_meet *meet)
+{
+    uint32_t first = meet->rank[0] / lab->config.per_node;
+    double factor = meet->comm == lab->fault.slow_comm ? 1 + lab->fault.comm : 1, nic = 0;
+    bool crosses = false;
+
+    for (uint32_t i = 0; i < meet->members; i++) {
+        uint32_t node = meet->rank[i] / lab->config.per_node;
+
+        crosses |= node != first;
+        nic = MAX(nic, lab->fault.nic[node]);
+    }
+    return crosses ? factor * (1 + lab->fault.fabric) * (1 + nic) : factor;
+}
+
 /* All are there: each leaves a transfer after the last came. */
 static void meet_end(struct lab *lab, struct lab_meet *meet)
 {
     for (uint32_t i = 0; i < meet->members; i++) {
         struct lab_rank *at = &lab->rank[meet->rank[i]];
         const struct lab_item *item = &at->item[meet->item[i]];
-        int64_t ns = (int64_t)((double)item->base_ns * noise_of(lab, meet->comm, item->meet));
+        int64_t ns = (int64_t)((double)item->base_ns * transfer_factor(lab, meet) *
+                               noise_of(lab, meet->comm, item->meet));
 
         if (at->done[meet->item[i]])
             continue; /* a send that did not wait */
@@ -448,7 +465,8 @@ void lab_meet_arrive(struct lab *lab, uint32_t rank, uint32_t item)
     if (what->shape.what == LOCKSTEP_OP_SEND && !lab->config.rendezvous)
         item_end(at, item,
                  at->time[item].start_ns +
-                     (int64_t)((double)what->base_ns * noise_of(lab, meet->comm, what->meet)));
+                     (int64_t)((double)what->base_ns * transfer_factor(lab, meet) *
+                               noise_of(lab, meet->comm, what->meet)));
     if (meet->arrived == meet->members)
         meet_end(lab, meet);
 }
@@ -559,10 +577,11 @@ void lab_step(struct lab *lab)
     }
     updates = lab->config.accumulate == 0 || (lab->step + 1) % lab->config.accumulate == 0;
     if (lab->checkpoint != (lab->fault.checkpoint_ns > 0) || lab->updates != updates ||
-        lab->evaluation != (lab->fault.eval_ns > 0)) {
+        lab->evaluation != (lab->fault.eval_ns > 0) || lab->more_bytes != lab->fault.more_bytes) {
         lab->checkpoint = lab->fault.checkpoint_ns > 0;
         lab->updates = updates;
         lab->evaluation = lab->fault.eval_ns > 0;
+        lab->more_bytes = lab->fault.more_bytes;
         scripts_write(lab);
     }
     step_run(lab);

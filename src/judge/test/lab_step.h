@@ -61,6 +61,10 @@ struct lab_fault {
     int64_t checkpoint_ns;                   /* at the end of this step, with the device idle */
     int64_t checkpoint_more_ns[LAB_RANKS];   /* ... of one rank */
     int64_t eval_ns;                         /* the same, an evaluation */
+    double fabric, nic[LAB_NODES]; /* transfers between nodes, or to and from one, take 1 + this */
+    uint64_t slow_comm;            /* those of this communicator ... */
+    double comm;                   /* ... take 1 + this */
+    bool more_bytes;               /* everybody moves more */
     int64_t skew_ns[LAB_NODES];
 };
 
@@ -106,6 +110,7 @@ struct lab {
     int64_t measured_ns; /* of the newest step: from the last begin to the last end */
     bool checkpoint;     /* the shape has a checkpoint phase now */
     bool updates;        /* ... and an optimizer */
+    bool more_bytes;     /* collectives have */
     bool evaluation;     /* ... or one of evaluation */
 };
 
