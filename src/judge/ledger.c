@@ -95,7 +95,8 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
 {
     if (attempt <= book->attempt)
         return;
-    book->crash_before = crash_seconds(book);
+    if (!book->hang_ns)
+        book->crash_before = crash_seconds(book);
     book->end_before_ns = book->end_ns ? book->end_ns : mono_ns; /* or nobody said when */
     book->end_ns = 0;
     book->hang_before_ns = book->hang_ns;
@@ -126,6 +127,9 @@ static void account(struct ledger_book *book, uint32_t rank, int64_t to_ns,
 
 void ledger_hang(struct ledger_book *book, int64_t since_ns)
 {
+    if (since_ns && !book->hang_ns)
+        book->crash_before =
+            crash_seconds(book); /* what it costs counts from here, not from the restart */
     book->hang_ns = since_ns;
 }
 

@@ -221,6 +221,28 @@ static void steps_that_were_not_seen_are_unattributed(void **state)
     bench_close(&bench);
 }
 
+static void what_a_hang_costs_counts_from_its_beginning(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    struct ledger_book *book = bench.court.book;
+    const struct past_step *past;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 12);
+    past = history_back(&bench.court.history, 0);
+    /* In the middle of the next step; its end comes late, but before the restart. */
+    ledger_hang(book, past->split[0].begin_ns + past->split[0].total_ns * 3 / 2);
+    lab_judge(bench.lab, &bench.court);
+    assert_true(bucket(&bench, LEDGER_HANG) > 0.1);
+    past = history_back(&bench.court.history, 0);
+    ledger_attempt_end(book, 0, past->split[0].begin_ns + past->split[0].total_ns, false);
+    ledger_attempt(book, 1, past->split[0].begin_ns + past->split[0].total_ns);
+    near(ledger_crash_seconds(book), bucket(&bench, LEDGER_HANG) + bucket(&bench, LEDGER_LOST),
+         1e-6);
+    bench_close(&bench);
+}
+
 static void an_attempt_before_any_run_breaks_nothing(void **state)
 {
     struct ledger_book *book;
@@ -247,6 +269,7 @@ int main(void)
         cmocka_unit_test(a_rollback_is_lost_and_the_pause_is_restart),
         cmocka_unit_test(the_sum_holds_while_clocks_are_found),
         cmocka_unit_test(steps_that_were_not_seen_are_unattributed),
+        cmocka_unit_test(what_a_hang_costs_counts_from_its_beginning),
         cmocka_unit_test(an_attempt_before_any_run_breaks_nothing),
     };
 
