@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,16 @@ static int site_open(struct site *site, struct err *err)
     return site_announce(site, err);
 }
 
+/* Judging a step of very many ranks takes and gives back the same large blocks again and again; given
+ * back to the kernel each time, they cost a tenth of the controller's CPU in page faults.
+ */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
+}
+
 int site_run(const struct site_settings *settings, struct err *err)
 {
     CLEAN(free_clean) struct site *site = calloc(1, sizeof(*site));
@@ -206,6 +217,7 @@ int site_run(const struct site_settings *settings, struct err *err)
 
     if (!site)
         return err_set(err, -ENOMEM, "out of memory");
+    keep_memory();
     site->settings = *settings;
     site->lock_fd = -1;
     notify_open(&site->notify);

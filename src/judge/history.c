@@ -94,11 +94,12 @@ static int member_compare(const void *a, const void *b)
 /* Median of the group without one of its values: the array is sorted. */
 static double median_without(const double *sorted, uint32_t count, double left_out)
 {
-    uint32_t at = 0, middle = (count - 2) / 2;
+    uint32_t middle = (count - 2) / 2;
 
-    while (at < count - 1 && sorted[at] < left_out)
-        at++;
-    return sorted[middle < at ? middle : middle + 1];
+    /* Only whether it lies before or after the middle matters, not where: looking for it made a step of
+     * 16,384 ranks a quarter longer.
+     */
+    return sorted[sorted[middle] < left_out ? middle : middle + 1];
 }
 
 static int double_compare(const void *a, const void *b)
