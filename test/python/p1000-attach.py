@@ -143,6 +143,25 @@ import torch
 
 
 @test
+def a_rank_that_fails_before_it_trains_leaves_its_last_words(place):
+    fake = os.path.join(place, "fake", "torch")
+    write(fake, "__init__.py", FAKE)
+    script = """
+import sys
+sys.path.insert(0, %r)
+import torch
+raise FileNotFoundError("no data set at /data/" + "x" * 500)
+""" % os.path.dirname(fake)
+    seen, found = twice(os.path.join(place, "rank"), script, env={"RANK": "2", "WORLD_SIZE": "3"})
+    equal((seen.status, len(found), found[0].rank), ([1], 1, 2))
+    said = found[0].notes()[0]
+    assert said.startswith("uncaught FileNotFoundError: no data set at /data/xxx"), said
+    assert said.endswith(" at script.py:5") and len(said) <= 320, said
+    # A launcher that reports the failure of a rank is none.
+    equal(twice(os.path.join(place, "launcher"), script)[1], [])
+
+
+@test
 def helpers_that_are_no_ranks_open_no_ring(place):
     script = """
 import subprocess, sys, multiprocessing

@@ -11,7 +11,7 @@ import subprocess
 
 from ring import rings
 from tap import PYTHON, equal, main, need_torch, test
-from twice import base_env, twice
+from twice import attached, base_env, twice
 
 need_torch()
 
@@ -170,6 +170,31 @@ print(calls)
     equal(ring.steps(), [0, 1, 2, 3])
     for step in range(4):
         equal(ring.phases(step)[:4], STEP, "step %d" % step)
+
+
+@test
+def what_is_said_by_hand_holds(place):
+    seen, found = attached(place, HEAD + """
+import lockstep
+ids = DataLoader(torch.ones(12, 16, dtype=torch.int64), batch_size=4)
+for number, x in enumerate(ids, 10):
+    with lockstep.step(number):
+        for part in x.split(2):
+            net(part[:, :8].float()).pow(2).mean().backward()
+            opt.step()
+with torch.no_grad():
+    for x in ids: break  # an evaluation that is cut short
+for x, y in data(): pass
+""")
+    equal((seen.status, seen.err), ([0], [""]))
+    ring = one(found)
+    equal(ring.steps(), [0, 10, 11, 12])  # the first fetch came before the first word
+    equal(ring.phases(11), ["backward", "optimizer"] * 2 + ["data", "forward"])
+    equal(ring.metrics("micro_batches"), [(n, i) for n in (10, 11, 12) for i in (1, 2)])
+    equal(ring.phases().count("eval"), 1)
+    # The fetches after it are not part of it.
+    after = [event.detail for event in ring.of("phase_begin", "phase_end") if event.lane == 0]
+    equal(after[after.index("eval"):].count("forward"), 6)
 
 
 @test

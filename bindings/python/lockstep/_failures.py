@@ -58,8 +58,9 @@ def describe(kind, value, trace):
 
 
 def _tell(kind, value, trace, thread=None):
-    # A loader's worker or a helper process has no ring, and does not open one to die.
-    if not probe.handle and (_where.is_worker() or "torch" not in sys.modules or not probe.open()):
+    # A rank that dies before it trains opens its ring for that; a helper, a worker, a launcher does not.
+    if not probe.handle and (_where.is_worker() or "torch" not in sys.modules
+                             or _where.rank_and_world() is None or not probe.open()):
         return
     text = describe(kind, value, trace)
     probe.note("in thread %s: %s" % (thread, text) if thread else text)

@@ -43,6 +43,7 @@ class Loop:
         self.called = set()  # ids of the optimizers called in the step now open
         self.last = self.final = None  # weak: the optimizer called last; the last one of a blind step
         self.fetching = self.computing = self.optimizing = self.saving = 0  # depths
+        self.counted = None  # the step that these are counts of
         self.micro_batches = self.tokens = self.squares = 0
         probe.on_open.append(self._opened)
 
@@ -78,8 +79,13 @@ class Loop:
             self.stepped = False
             self.driven = fetch
             self.called.clear()
-            self.micro_batches = self.tokens = self.squares = 0
             steps.begin()
+
+    def _fresh(self):
+        """Counts are those of one step, whoever says where it begins."""
+        if self.counted != steps.number:
+            self.counted = steps.number
+            self.micro_batches = self.tokens = self.squares = 0
 
     def _settle(self):
         """Something begins that stands between steps: the one whose optimizer has been called is over."""
@@ -109,7 +115,10 @@ class Loop:
         self.fetching += 1
         if self.fetching > 1:
             return
-        if not self.evaluating and not self.optimizing and not _torch.grad_enabled():
+        if _torch.grad_enabled():
+            if self.eval_iterator is not None:  # an evaluation that did not read all of its data
+                self.eval_end()
+        elif not self.evaluating and not self.optimizing:
             self.eval_begin(iterator)
         self._leave_forward()
         if not self.evaluating:
@@ -143,6 +152,7 @@ class Loop:
         rows, length = batch.shape
         if length < 2 or batch.element_size() < 2:
             return
+        self._fresh()
         self.tokens += rows * length
         self.squares += rows * length * length
         probe.metric(TOKENS, self.tokens)
@@ -181,6 +191,7 @@ class Loop:
         if self.computing:
             return
         probe.phase_end(BACKWARD)
+        self._fresh()
         self.micro_batches += 1
         if loss is not None:
             probe.metric(LOSS, loss)
@@ -204,6 +215,7 @@ class Loop:
         if self.optimizing:
             return
         probe.phase_end(OPTIMIZER)
+        self._fresh()
         if self.micro_batches:
             probe.metric(MICRO_BATCHES, self.micro_batches)
         self.stepped = True
@@ -225,6 +237,7 @@ class Loop:
     def eval_end(self):
         if self.evaluating:
             self.evaluating = False
+            self.eval_iterator = None
             probe.phase_end(EVAL)
 
     def save_begin(self):
