@@ -6,12 +6,16 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "judge/whatif.h"
+#include "read/jsontext.h"
+#include "read/kineto.h"
 #include "read/optrace_csv.h"
+#include "read/remains.h"
 #include "read/slurp.h"
 
 #define TRACE_LIMIT ((size_t)4 << 30)
@@ -213,17 +217,61 @@ static void print_text(const struct whatif_plan *plan, const struct whatif *what
                whatif->step[i].ideal);
 }
 
-static int whatif_load(const char *path, struct whatif_plan *ret, struct err *err)
+static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct err *err)
 {
-    CLEAN(slurp_fini) struct slurp file = { 0 };
     CLEAN(optrace_fini) struct optrace trace = { 0 };
-    int result = slurp_file(path, TRACE_LIMIT, &file, err);
+    int result = optrace_csv_read(file->data, file->size, &trace, err);
+
+    return result < 0 ? result : whatif_plan_pipeline(&trace, ret, err);
+}
+
+static int load_profile(struct slurp *file, const char *path, struct lanes *lanes, struct err *err)
+{
+    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    uint32_t rank = remains_rank(path);
+    int result = jsontext_read(file->data, file->size, &plain, err);
 
     if (result < 0)
         return result;
-    result = optrace_csv_read(file.data, file.size, &trace, err);
-    if (result == 0)
-        result = whatif_plan_pipeline(&trace, ret, err);
+    if (!kineto_is(&plain))
+        return err_set(err, -EPROTO, "JSON, but no trace of a profiler");
+    return kineto_add(lanes, rank == UINT32_MAX ? 0 : rank, &plain, err);
+}
+
+/* All traces of a directory, one a rank. */
+static int load_directory(const char *path, struct lanes *lanes, struct err *err)
+{
+    CLEAN(remains_fini) struct remains remains = { 0 };
+    int result = remains_read(path, &remains, err);
+
+    if (result < 0)
+        return result;
+    *lanes = remains.lanes;
+    remains.lanes = (struct lanes){ 0 };
+    return lanes->count ? 0 : err_set(err, -EPROTO, "%s: no trace of a profiler below it", path);
+}
+
+static int whatif_load(const char *path, struct whatif_plan *ret, struct err *err)
+{
+    CLEAN(slurp_fini) struct slurp file = { 0 };
+    CLEAN(lanes_fini) struct lanes lanes = { 0 };
+    struct stat stat_buf;
+    int result;
+
+    if (stat(path, &stat_buf) == 0 && S_ISDIR(stat_buf.st_mode)) {
+        result = load_directory(path, &lanes, err);
+        return result < 0 ? result : whatif_plan_lanes(&lanes, ret, err);
+    }
+    result = slurp_file(path, TRACE_LIMIT, &file, err);
+    if (result < 0)
+        return result;
+    if (file.size && strchr("{[", file.data[strspn(file.data, " \t\r\n")])) {
+        result = load_profile(&file, path, &lanes, err);
+        if (result == 0)
+            result = whatif_plan_lanes(&lanes, ret, err);
+    } else {
+        result = load_csv(&file, ret, err);
+    }
     return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }
 
@@ -277,7 +325,9 @@ const struct command command_whatif = {
     .name = "whatif",
     .operands = "TRACE",
     .summary = "what stragglers cost a job, by replaying a trace of its ops",
-    .details = "TRACE is an op-level trace as comma-separated text, plain or gzip.",
+    .details = "TRACE is an op-level trace as comma-separated text, a trace of PyTorch's profiler "
+               "(JSON), or a\n"
+               "directory of those, one a rank; plain or gzip.",
     .opt = whatif_opts,
     .run = whatif_main,
 };

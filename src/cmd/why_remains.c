@@ -38,6 +38,7 @@ static int inquire(const char *directory, struct inquiry *inquiry, struct err *e
     if (realpath(directory, whole) && (slash = strrchr(whole, '/')) && slash[1])
         run = slash + 1; /* a dead job has no other name */
     if (postmortem_dumps(&inquiry->remains.dumps, run, &inquiry->findings) < 0 ||
+        postmortem_lanes(&inquiry->remains.lanes, run, &inquiry->findings) < 0 ||
         postmortem_logs(&inquiry->remains.logs, run, &inquiry->findings) < 0)
         return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
     return 0;
@@ -89,6 +90,7 @@ static void tell_json(const struct inquiry *inquiry)
     json_object_object_add(counts, "files", json_object_new_uint64(inquiry->remains.files));
     json_object_object_add(counts, "dumps", json_object_new_uint64(inquiry->remains.dump_files));
     json_object_object_add(counts, "logs", json_object_new_uint64(inquiry->remains.log_files));
+    json_object_object_add(counts, "traces", json_object_new_uint64(inquiry->remains.trace_files));
     json_object_object_add(counts, "ranks", json_object_new_uint64(dumps->ranks));
     json_object_object_add(counts, "ranks_without_dump",
                            json_object_new_uint64(ranks_left(dumps, DUMP_NOTHING)));
@@ -111,6 +113,8 @@ static void tell_text(const struct inquiry *inquiry)
     if (!inquiry->findings.count)
         puts(inquiry->findings.well ? "nothing wrong is to be seen in it"
                                     : "cannot tell: what is left does not say");
+    if (remains->trace_files)
+        printf("from %zu traces of a profiler\n", remains->trace_files);
     if (remains->log_files)
         printf("from %zu logs\n", remains->log_files);
     if (remains->dump_files)

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include "wire/dump.h"
+#include "wire/lanes.h"
 #include "wire/lognote.h"
 #include "wire/verdict.h"
 
@@ -32,6 +33,8 @@ int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings
  * about a rank that the dumps name becomes evidence of that verdict.
  */
 int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings);
+/* And who was slow, by profiler traces. */
+int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings *findings);
 
 /* A verdict to fill; NULL: no memory, or too many. */
 struct verdict *findings_add(struct findings *findings, const char *run, unsigned kind,

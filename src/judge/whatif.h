@@ -20,6 +20,7 @@
 
 #include "core/err.h"
 #include "judge/replay.h"
+#include "wire/lanes.h"
 #include "wire/optrace.h"
 
 enum whatif_by {
@@ -56,6 +57,8 @@ struct whatif_plan {
  * what is wrong with the trace; -ELOOP: its ops wait for each other in a circle; -ENOMEM.
  */
 int whatif_plan_pipeline(const struct optrace *trace, struct whatif_plan *ret, struct err *err);
+/* Of profiler traces, without knowledge of the program (whatif_lanes.c says how). */
+int whatif_plan_lanes(const struct lanes *lanes, struct whatif_plan *ret, struct err *err);
 void whatif_plan_fini(struct whatif_plan *plan);
 
 struct whatif_times { /* seconds */

@@ -37,8 +37,8 @@ static const char *const column_names[COLUMN_COUNT] = {
 };
 
 #define CSV_COLUMNS 64
-#define INDEX_LIMIT (1 << 20)         /* ranks, stages, chunks, sequence numbers */
-#define SECONDS_LIMIT 4e9             /* in nanoseconds that fits 63 bits */
+#define INDEX_LIMIT (1 << 20) /* ranks, stages, chunks, sequence numbers */
+#define SECONDS_LIMIT 2.2e9 /* of a time, and 1e6 of a duration: differences of sums fit 63 bits */
 #define STEP_LIMIT 9007199254740992.0 /* exact in a double */
 
 struct csv {
@@ -149,7 +149,7 @@ static int csv_time(const struct csv *csv, unsigned column, const struct word *w
     double seconds;
 
     if (!csv_number(word, &seconds) || fabs(seconds) > SECONDS_LIMIT ||
-        (column == COLUMN_DURATION && seconds < 0))
+        (column == COLUMN_DURATION && (seconds < 0 || seconds > 1e6)))
         return csv_bad(csv, column, word, "seconds", err);
     *ret_ns = llround(seconds * 1e9);
     return 0;

@@ -11,6 +11,7 @@
 #include "core/clean.h"
 #include "read/flight.h"
 #include "read/jsontext.h"
+#include "read/kineto.h"
 #include "read/logtext.h"
 #include "read/pickle.h"
 #include "read/slurp.h"
@@ -101,6 +102,7 @@ static int file_add(struct gatherer *gatherer, const char *name, enum remains_ki
     snprintf(file->why, sizeof(file->why), "%s", why ? why : "");
     remains->dump_files += kind == REMAINS_DUMP;
     remains->log_files += kind == REMAINS_LOG;
+    remains->trace_files += kind == REMAINS_TRACE;
     remains->skipped += kind == REMAINS_SKIPPED;
     return 0;
 }
@@ -123,11 +125,23 @@ static int take_damaged(struct gatherer *gatherer, const char *name, const char 
     return result < 0 ? result : file_add(gatherer, name, REMAINS_SKIPPED, why);
 }
 
+static int take_trace(struct gatherer *gatherer, const char *name, uint32_t rank, struct err *err)
+{
+    int result =
+        kineto_add(&gatherer->remains->lanes, rank == UINT32_MAX ? 0 : rank, &gatherer->plain, err);
+
+    if (result == -EPROTO)
+        return file_add(gatherer, name, REMAINS_SKIPPED, err->text);
+    return result < 0 ? result : file_add(gatherer, name, REMAINS_TRACE, NULL);
+}
+
 static int take_plain(struct gatherer *gatherer, const char *name, struct err *err)
 {
     uint32_t rank = remains_rank(name);
     int result;
 
+    if (!flight_is(&gatherer->plain) && kineto_is(&gatherer->plain))
+        return take_trace(gatherer, name, rank, err);
     if (!flight_is(&gatherer->plain))
         return file_add(gatherer, name, REMAINS_SKIPPED,
                         "plain data, but nothing that lockstep knows");
@@ -148,6 +162,13 @@ static int take_log(struct gatherer *gatherer, const char *name, const struct sl
     return result < 0 ? result : file_add(gatherer, name, REMAINS_LOG, NULL);
 }
 
+/* Many a log begins with a bracket; a list of dictionaries, or of nothing, does so in JSON. */
+static bool is_json_list(const char *text)
+{
+    text += 1 + strspn(text + 1, " \t\r\n");
+    return *text == '{' || *text == ']';
+}
+
 static int take_content(struct gatherer *gatherer, const char *name, struct slurp *file)
 {
     struct err err = { "" };
@@ -163,7 +184,7 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
     }
     if (pickle_is(file->data, file->size)) {
         result = pickle_read(file->data, file->size, &gatherer->plain, &err);
-    } else if (file->data[at] == '{' || (file->data[at] == '[' && remains_named_as_dump(name))) {
+    } else if (file->data[at] == '{' || (file->data[at] == '[' && is_json_list(file->data + at))) {
         result = jsontext_read(file->data, file->size, &gatherer->plain, &err);
     } else if (remains_named_as_dump(name)) {
         return take_damaged(gatherer, name, "neither a pickle nor JSON");
@@ -256,6 +277,7 @@ void remains_fini(struct remains *remains)
 {
     dumps_fini(&remains->dumps);
     logs_fini(&remains->logs);
+    lanes_fini(&remains->lanes);
     free(remains->file);
     *remains = (struct remains){ 0 };
 }

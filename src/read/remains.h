@@ -12,12 +12,14 @@
 
 #include "core/err.h"
 #include "wire/dump.h"
+#include "wire/lanes.h"
 #include "wire/lognote.h"
 
 enum remains_kind {
     REMAINS_SKIPPED,
     REMAINS_DUMP,
     REMAINS_LOG,
+    REMAINS_TRACE,
 };
 
 struct remains_file {
@@ -29,8 +31,9 @@ struct remains_file {
 struct remains {
     struct dumps dumps;
     struct logs logs;
+    struct lanes lanes;        /* of profiler traces */
     struct remains_file *file; /* in the order of their names */
-    size_t files, dump_files, log_files, skipped;
+    size_t files, dump_files, log_files, trace_files, skipped;
 };
 
 /* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read. */

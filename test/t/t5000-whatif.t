@@ -36,6 +36,29 @@ has "in words" 'cut.csv.gz: gzip ends early' "$TAP/err"
 mkfifo "$TAP/fifo"
 exits 2 "nobody waits for a fifo" timeout 10 "$LOCKSTEP" whatif "$TAP/fifo"
 
+if command -v python3 >/dev/null; then
+    mkdir "$TAP/slow" "$TAP/even"
+    python3 "$SOURCE/test/t/kinetolab.py" "$TAP/slow" 2
+    python3 "$SOURCE/test/t/kinetolab.py" "$TAP/even" -1 gz
+    ok "profiler traces of a job" "$LOCKSTEP" whatif "$TAP/slow" --json
+    rank=$(tr -d ' \n' <"$TAP/out" | sed 's/.*"worst_workers":{[^}]*"ranks":\[\([0-9]*\)\].*/\1/')
+    [ "$rank" = 2 ]
+    tap_result $? "the worst rank is the slow one, though no two clocks agree"
+    number S | grep -Eq '^1\.[56]'
+    tap_result $? "by as much as it is slow"
+    exits 1 "why names it" "$LOCKSTEP" why "$TAP/slow"
+    has "as a straggler" '^straggler: rank 2 ' "$TAP/out"
+    exits 0 "and nobody in a job that is even, packed by gzip" "$LOCKSTEP" why "$TAP/even"
+    ok "one trace alone" "$LOCKSTEP" whatif "$TAP/slow/host_1002.2.pt.trace.json"
+    mkdir "$TAP/none"
+    echo '{"a": 1}' >"$TAP/none/x.json"
+    exits 2 "JSON that is no trace" "$LOCKSTEP" whatif "$TAP/none/x.json"
+    exits 2 "a directory without traces" "$LOCKSTEP" whatif "$TAP/none"
+    has "is named" 'none: no trace of a profiler below it' "$TAP/err"
+else
+    skip "profiler traces of a job" "no python3 to make them with"
+fi
+
 if [ ! -r "$published/trace-ST.csv.gz" ]; then
     skip "a published trace gives the published numbers" "no $published here"
 elif ! command -v python3 >/dev/null; then

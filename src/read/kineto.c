@@ -1,0 +1,238 @@
+/* kineto.c - from events of Chrome's trace format to what a rank computed and when it communicated. */
+#include "read/kineto.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+
+#define US_LIMIT                                                                                   \
+    2.2e15 /* of a time, and below 1e12 of a duration: differences of sums fit 63 bits */
+
+struct event {
+    int64_t start_ns, end_ns, step;
+    uint32_t node; /* of the event's dictionary */
+    uint32_t thread;
+    bool device, collective, mark; /* mark: of a step */
+    char name[64];
+};
+
+struct events {
+    struct event *event;
+    size_t count, room;
+    bool devices;
+};
+
+static bool read_time(const struct plain *plain, uint32_t node, double limit_us, int64_t *ret_ns)
+{
+    double us;
+
+    if (!plain_real(plain, node, &us) || us < 0 || us > limit_us)
+        return false;
+    *ret_ns = llround(us * 1000);
+    return true;
+}
+
+static uint32_t read_thread(const struct plain *plain, uint32_t node)
+{
+    int64_t number;
+
+    if (plain_integer(plain, node, &number))
+        return (uint32_t)number;
+    return plain_is(plain, node, PLAIN_TEXT)
+               ? (uint32_t)hash64(5, plain->node[node].text, plain->node[node].count)
+               : 0;
+}
+
+static bool name_is_collective(const char *name)
+{
+    return strncmp(name, "nccl", 4) == 0 || strncmp(name, "gloo:", 5) == 0 ||
+           strncmp(name, "ncclDevKernel", 13) == 0 || strstr(name, "ncclKernel") != NULL;
+}
+
+static bool read_event(const struct plain *plain, uint32_t node, struct event *event)
+{
+    uint32_t category = plain_get(plain, node, "cat");
+    int64_t duration_ns;
+
+    *event = (struct event){ .node = node };
+    if (!plain_text_is(plain, plain_get(plain, node, "ph"), "X") ||
+        !read_time(plain, plain_get(plain, node, "ts"), US_LIMIT, &event->start_ns) ||
+        !read_time(plain, plain_get(plain, node, "dur"), 1e12, &duration_ns))
+        return false;
+    event->end_ns = event->start_ns + duration_ns;
+    plain_text(plain, plain_get(plain, node, "name"), event->name, sizeof(event->name));
+    event->thread = read_thread(plain, plain_get(plain, node, "tid"));
+    event->device = plain_text_is(plain, category, "kernel") ||
+                    plain_text_is(plain, category, "gpu_memcpy") ||
+                    plain_text_is(plain, category, "gpu_memset");
+    event->mark = sscanf(event->name, "ProfilerStep#%" SCNd64, &event->step) == 1;
+    event->collective = name_is_collective(event->name);
+    return true;
+}
+
+static int read_events(const struct plain *plain, struct events *events)
+{
+    uint32_t list = plain_is_list(plain, plain->root)
+                        ? plain->root
+                        : plain_get(plain, plain->root, "traceEvents");
+
+    for (uint32_t cell = plain_first(plain, list); cell != PLAIN_NIL;
+         cell = plain->cell[cell].next) {
+        struct event event;
+
+        if (!read_event(plain, plain->cell[cell].node, &event))
+            continue;
+        if (events->count == events->room) {
+            size_t room = events->room ? 2 * events->room : 1024;
+            struct event *grown = reallocarray(events->event, room, sizeof(*grown));
+
+            if (!grown)
+                return -ENOMEM;
+            events->event = grown;
+            events->room = room;
+        }
+        events->devices |= event.device;
+        events->event[events->count++] = event;
+    }
+    return 0;
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct event *a = left, *b = right;
+
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns); /* the outer one first */
+}
+
+/* The collective's name as the trace says it, else by its kernel: "ncclDevKernel_AllReduce_Sum_...". */
+static void collective_name(const struct plain *plain, const struct event *event, char *out,
+                            size_t room)
+{
+    uint32_t args = plain_get(plain, event->node, "args");
+    const char *name = event->name, *colon = strchr(name, ':'), *line = strchr(name, '_');
+
+    if (*plain_text(plain, plain_get(plain, args, "Collective name"), out, room))
+        return;
+    if (colon) {
+        snprintf(out, room, "%.*s", (int)strcspn(colon + 1, " "), colon + 1);
+    } else if (line) {
+        snprintf(out, room, "%.*s", (int)strcspn(line + 1, "_("), line + 1);
+    } else {
+        snprintf(out, room, "%s", name);
+    }
+}
+
+static uint64_t collective_group(const struct plain *plain, const struct event *event)
+{
+    uint32_t args = plain_get(plain, event->node, "args");
+    uint32_t ranks = plain_get(plain, args, "Process Group Ranks"),
+             name = plain_get(plain, args, "Process Group Name");
+    uint64_t group = 1;
+
+    if (plain_is(plain, name, PLAIN_TEXT))
+        group = hash64(group, plain->node[name].text, plain->node[name].count);
+    if (plain_is(plain, ranks, PLAIN_TEXT))
+        group = hash64(group, plain->node[ranks].text, plain->node[ranks].count);
+    return group;
+}
+
+struct shape {                /* of one trace */
+    const struct event *mark; /* of the newest step */
+    size_t marks;
+    uint32_t main_thread;
+    int64_t busy_ns; /* until when compute has been counted: nested events are inside others */
+};
+
+static bool counts_as_compute(const struct events *events, const struct shape *shape,
+                              const struct event *event)
+{
+    if (event->collective || event->mark || event->start_ns < shape->busy_ns)
+        return false;
+    if (events->devices)
+        return event->device;
+    return event->thread == shape->main_thread && strncmp(event->name, "c10d::", 6) != 0;
+}
+
+static int add_ops(const struct plain *plain, const struct events *events, struct shape *shape,
+                   uint32_t rank, struct lanes *lanes)
+{
+    shape->busy_ns = INT64_MIN;
+    for (size_t i = 0; i < events->count; i++) {
+        const struct event *event = &events->event[i];
+        struct lane_op op = { .rank = rank,
+                              .start_ns = event->start_ns,
+                              .kind = LANES_COMPUTE,
+                              .duration_ns = event->end_ns - event->start_ns };
+        char name[32];
+
+        if (event->mark) {
+            shape->mark = event;
+            continue;
+        }
+        if (shape->marks && (!shape->mark || event->start_ns >= shape->mark->end_ns))
+            continue;
+        op.step = shape->mark ? shape->mark->step : 0;
+        if (event->collective && (event->device || !events->devices)) {
+            collective_name(plain, event, name, sizeof(name));
+            op.kind = lanes_kind(lanes, name);
+            op.group = collective_group(plain, event);
+        } else if (counts_as_compute(events, shape, event)) {
+            shape->busy_ns = event->end_ns;
+        } else {
+            continue;
+        }
+        if (lanes_add(lanes, &op) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+bool kineto_is(const struct plain *plain)
+{
+    uint32_t first = plain_item(plain, plain->root, 0);
+
+    return plain_is_list(plain, plain_get(plain, plain->root, "traceEvents")) ||
+           (plain_get(plain, first, "ph") != PLAIN_NIL &&
+            plain_get(plain, first, "ts") != PLAIN_NIL);
+}
+
+int kineto_add(struct lanes *lanes, uint32_t rank, const struct plain *plain, struct err *err)
+{
+    CLEAN(free_clean) struct event *mine = NULL;
+    struct events events = { 0 };
+    struct shape shape = { 0 };
+    size_t before = lanes->count;
+    int64_t said;
+    int result = read_events(plain, &events);
+
+    mine = events.event;
+    lanes_kind(lanes, "compute");
+    if (plain_integer(plain,
+                      plain_get(plain, plain_get(plain, plain->root, "distributedInfo"), "rank"),
+                      &said) &&
+        said >= 0 && said < 1 << 20)
+        rank = (uint32_t)said;
+    if (events.count)
+        qsort(events.event, events.count, sizeof(*events.event), by_start);
+    for (size_t i = 0; i < events.count; i++) {
+        if (events.event[i].mark && !shape.marks++)
+            shape.main_thread = events.event[i].thread;
+    }
+    if (!shape.marks && events.count)
+        shape.main_thread = events.event[0].thread;
+    if (result == 0)
+        result = add_ops(plain, &events, &shape, rank, lanes);
+    if (result < 0)
+        return err_set(err, result, "no memory for it");
+    if (lanes->count == before)
+        return err_set(err, -EPROTO, "a trace, but neither compute nor collectives in it");
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* lanes.h - what ranks computed and when they communicated, as profilers of others saw it.
+ *
+ * Each rank has a clock of its own; the judge aligns them by the ends of collectives.
+ */
+#ifndef LOCKSTEP_WIRE_LANES_H
+#define LOCKSTEP_WIRE_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES_KINDS 32
+#define LANES_COMPUTE 0 /* a kind; the others are collectives */
+
+struct lane_op {
+    int64_t step, start_ns, duration_ns;
+    uint64_t group; /* of a collective: which communicator, the same number on all its members */
+    uint32_t rank, kind;
+};
+
+struct lanes {
+    struct lane_op *op;
+    size_t count, room;
+    char kind[LANES_KINDS][32];
+    uint32_t kinds; /* names in use; kind 0 is "compute" */
+};
+
+int lanes_add(struct lanes *lanes, const struct lane_op *op); /* -ENOMEM */
+uint32_t lanes_kind(struct lanes *lanes,
+                    const char *name); /* the last one when there are too many */
+void lanes_fini(struct lanes *lanes);
+
+#endif

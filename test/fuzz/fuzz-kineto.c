@@ -1,0 +1,32 @@
+/* fuzz-kineto.c - a profiler's trace that anybody may have written, of two ranks, replayed and judged. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/postmortem.h"
+#include "read/jsontext.h"
+#include "read/kineto.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(lanes_fini) struct lanes lanes = { 0 };
+    CLEAN(findings_fini) struct findings findings = { 0 };
+    CLEAN(free_clean) char *text = malloc(size + 1);
+    struct err err;
+
+    if (!text)
+        return 0;
+    memcpy(text, data, size);
+    if (jsontext_read(text, size, &plain, &err) < 0 || !kineto_is(&plain) ||
+        kineto_add(&lanes, 0, &plain, &err) < 0 || kineto_add(&lanes, 1, &plain, &err) < 0)
+        return 0;
+    for (size_t i = lanes.count / 2; i < lanes.count; i++)
+        lanes.op[i].duration_ns *= 2;
+    if (lanes.count < 4096)
+        postmortem_lanes(&lanes, "fuzz", &findings);
+    return 0;
+}
