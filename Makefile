@@ -4,6 +4,8 @@
 #   make demo     install what is missing, build, and run the demonstration
 #   make test     install what is missing, build, and run every test
 #   make install  into PREFIX (/usr/local), below DESTDIR when given
+#   make deb      Debian packages of controller, agent and program, in build-deb/packages
+#   make deb-test the packages in a bare Debian 12: they install, start and go (needs root)
 #   make format   settle the layout of every C file
 #   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
@@ -32,6 +34,13 @@ test:
 install: all
 	meson install -C $(BUILD) --no-rebuild
 
+deb:
+	@tools/deps run build deb
+	@tools/deb
+
+deb-test:
+	@tools/deb-test
+
 format:
 	@tools/format
 
@@ -47,4 +56,4 @@ chroot-test:
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test install format format-check ci chroot-test clean
+.PHONY: all deb deb-test demo test install format format-check ci chroot-test clean
