@@ -8,15 +8,19 @@
 #include "cmd/lockstep.h"
 #include "cmd/settings.h"
 #include "control/reindex.h"
+#include "control/retention.h"
 #include "control/server.h"
 #include "control/site.h"
+#include "core/clean.h"
 #include "core/time.h"
 
 struct control_settings {
     const char *run_dir;
     int64_t tick_ns;
     struct site_settings site;
-    bool reindex;
+    bool reindex, tidy;
+    uint64_t keep_mb;
+    int64_t keep_age_ns;
 };
 
 static const struct opt control_opts[] = {
@@ -35,6 +39,15 @@ static const struct opt control_opts[] = {
       "the site's certificate in PEM; default one made on first use", NULL, false },
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
+    { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
+      "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
+      NULL, false },
+    { "keep-age", 0, OPT_DURATION, offsetof(struct control_settings, keep_age_ns), "TIME",
+      "with --tidy: logs older than this are compacted; default 30d, 0: whatever their age", NULL,
+      false },
+    { "keep-mb", 0, OPT_U64, offsetof(struct control_settings, keep_mb), "N",
+      "with --tidy: the oldest are compacted while all are larger than this; default 0: no limit",
+      NULL, false },
     { "reindex", 0, OPT_FLAG, offsetof(struct control_settings, reindex), NULL,
       "make the index and the matrices anew from the logs, and exit", NULL, false },
     { .name = NULL },
@@ -56,6 +69,39 @@ static int run_site(const struct control_settings *settings, const struct thresh
                                                                                                : 1;
 }
 
+static int control_state(const struct control_settings *settings, struct path *ret, struct err *err)
+{
+    if (!settings->site.state)
+        return paths_state(ret, err);
+    snprintf(ret->text, sizeof(ret->text), "%s", settings->site.state);
+    return 0;
+}
+
+static int run_tidy(const struct control_settings *settings)
+{
+    struct retention keep = { .bytes = MIN(settings->keep_mb, UINT64_MAX >> 20) << 20,
+                              .age_ns = settings->keep_age_ns };
+    struct retention_counts counts;
+    struct path state;
+    struct err err = { "" };
+    int result = control_state(settings, &state, &err);
+
+    if (result == 0)
+        result = retention_apply(state.text, &keep, time_real_ns(), &counts, &err);
+    if (result < 0) {
+        log_error("%s", err.text);
+        return result == -ENOENT || result == -ENOTDIR ? 2 : 1;
+    }
+    printf("%llu runs, %llu compacted, %.1f MB before, %.1f MB now\n",
+           (unsigned long long)counts.runs, (unsigned long long)counts.compacted,
+           (double)counts.bytes_before / 1e6, (double)counts.bytes_after / 1e6);
+    if (counts.still_above)
+        log_error("%.1f MB more than --keep-mb; verdicts, ledgers and exits are never dropped, nor "
+                  "runs that go on",
+                  (double)counts.still_above / 1e6);
+    return counts.still_above ? 1 : 0;
+}
+
 static int run_reindex(const struct control_settings *settings)
 {
     struct reindex_counts counts;
@@ -66,10 +112,7 @@ static int run_reindex(const struct control_settings *settings)
     if (settings->run_dir) {
         result = reindex_run(settings->run_dir, &counts, &err);
     } else {
-        if (settings->site.state)
-            snprintf(state.text, sizeof(state.text), "%s", settings->site.state);
-        else
-            result = paths_state(&state, &err);
+        result = control_state(settings, &state, &err);
         if (result == 0)
             result = reindex_state(state.text, &counts, &err);
     }
@@ -85,6 +128,7 @@ static int run_reindex(const struct control_settings *settings)
 static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
+                                         .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;
     struct err err = { "" };
@@ -105,6 +149,8 @@ static int control_run(int argc, char **argv)
         log_error("%s", err.text);
         return 2;
     }
+    if (settings.tidy)
+        return run_tidy(&settings);
     if (settings.reindex)
         return run_reindex(&settings);
     if (!settings.run_dir)

@@ -206,6 +206,20 @@ static int gather_number(struct gather *gather, const struct frame *frame)
     return 0;
 }
 
+/* Steps of a log that was compacted: they are still counted, and what is missing was not lost. */
+static void gather_merged(struct account *account, struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+
+    account->compacted = true;
+    if (fact_merged_get(in, &merged) < 0) {
+        account->malformed++;
+        return;
+    }
+    for (uint32_t i = 0; i < merged.ranks; i++)
+        account->steps += merged.rank[i].told;
+}
+
 int gather_frame(struct gather *gather, const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
@@ -223,6 +237,8 @@ int gather_frame(struct gather *gather, const struct frame *frame)
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
         memcpy(account->run, hello.run, sizeof(account->run));
     account->ticks += frame->type == FRAME_TICK;
+    if (frame->type == FRAME_MERGED)
+        gather_merged(account, in);
     return 0;
 }
 
@@ -241,7 +257,7 @@ static void gather_close(struct gather *gather)
     for (size_t i = 0; i < gather->sender_end.size; i++) {
         const struct map_slot *slot = &gather->sender_end.slot[i];
 
-        if (slot->used && slot->key != gather->self)
+        if (slot->used && slot->key != gather->self && !account->compacted)
             gather_close_sender(gather, slot->key, slot->value);
     }
     if (account->ranks > account->ranks_seen)

@@ -266,6 +266,42 @@ static int take_ledger(struct follower *follower, const struct frame *frame, str
                          frame->payload, frame->payload_bytes);
 }
 
+/* Steps that were merged: one column for all of them. */
+static int take_merged(struct follower *follower, struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    CLEAN(free_clean) int64_t *local = NULL;
+    CLEAN(free_clean) uint64_t *shape = NULL;
+    struct column column;
+
+    if (fact_merged_get(in, &merged) < 0 || merged.steps == 0 || merged.ranks == 0 ||
+        merged.ranks > COLUMN_RANKS_MAX)
+        return 0;
+    local = malloc(merged.ranks * sizeof(*local));
+    shape = calloc(merged.ranks, sizeof(*shape));
+    if (!local || !shape)
+        return -ENOMEM;
+    column = (struct column){ .attempt = merged.attempt,
+                              .step = merged.step_from,
+                              .ranks = merged.ranks,
+                              .local_ns = local,
+                              .shape = shape,
+                              .begin_real_ns = merged.begin_real_ns,
+                              .duration_ns = merged.duration_ns,
+                              .median_ns = merged.median_ns };
+    for (uint32_t i = 0; i < merged.ranks; i++) {
+        const struct merged_rank *rank = &merged.rank[i];
+
+        local[i] = rank->told ? merged.median_ns + rank->excess_ns : -1;
+        column.have += rank->told > 0;
+        if (rank->excess_ns > column.excess_ns) {
+            column.excess_ns = rank->excess_ns;
+            column.worst = i;
+        }
+    }
+    return follower_column(follower, &column);
+}
+
 /* The controller's own frames. */
 static int own_frame(struct follower *follower, const struct frame *frame, struct cut in)
 {
@@ -279,6 +315,8 @@ static int own_frame(struct follower *follower, const struct frame *frame, struc
         follower->tick_real_ns = tick.real_ns;
         follower->row.closed = tick.flags & TICK_LAST;
         return follower->row.closed ? columns_flush(follower->columns) : 0;
+    case FRAME_MERGED:
+        return take_merged(follower, in);
     case FRAME_VERDICT:
         return take_verdict(follower, frame, in);
     case FRAME_LEDGER:

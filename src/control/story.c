@@ -257,8 +257,12 @@ int story_replay(const char *run_dir, struct story_replay *ret, struct err *err)
     if (result < 0)
         return result;
     recall_init(&recall, dir.run);
-    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1)
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
+        if (frame.type == FRAME_MERGED && frame.sender == recall.self)
+            return err_set(err, -ENODATA, "%s was compacted: its steps cannot be judged again",
+                           dir.log.text);
         result = recall_frame(&recall, &frame, err);
+    }
     if (result < 0)
         return err_wrap(err, result, "%s", dir.log.text);
     if (!recall.ticks)

@@ -30,8 +30,9 @@ struct account_restart {
 struct account {
     char run[64];
     enum account_source source;
-    bool alive; /* somebody still writes */
-    bool ended; /* the launcher said so */
+    bool compacted; /* its steps were merged: they are counted, and cannot be judged again */
+    bool alive;     /* somebody still writes */
+    bool ended;     /* the launcher said so */
     int32_t status;
     struct verdict *verdict; /* open ones first */
     size_t verdicts;

@@ -213,6 +213,24 @@ struct fact_tick {
     uint8_t flags; /* enum tick_flag */
 };
 
+/* What is left of some steps when a log is compacted. */
+struct merged_rank {
+    uint16_t told;     /* in so many of them */
+    int64_t local_ns;  /* its own work in a step, mean */
+    int64_t excess_ns; /* beyond the median of a step, at most */
+};
+struct fact_merged {
+    uint32_t attempt;
+    uint64_t step_from, step_to; /* inclusive */
+    uint32_t steps;              /* that were merged; 0: only a mark */
+    uint64_t dropped;            /* frames that are gone since the one before */
+    int64_t begin_real_ns;       /* of the first; 0: not known */
+    int64_t duration_ns;         /* of the longest */
+    int64_t median_ns;           /* of the ranks' own work, mean over the steps */
+    uint32_t ranks;
+    struct merged_rank *rank; /* get allocates; free with fact_merged_fini() */
+};
+
 /* From here in the log on the judges use this value of a threshold. */
 struct fact_setting {
     int64_t real_ns; /* when it was changed */
@@ -302,6 +320,9 @@ void fact_run_put(struct buf *out, const struct fact_run *fact);
 int fact_run_get(struct cut in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);
 int fact_tick_get(struct cut in, struct fact_tick *ret);
+void fact_merged_put(struct buf *out, const struct fact_merged *fact);
+int fact_merged_get(struct cut in, struct fact_merged *ret);
+void fact_merged_fini(struct fact_merged *fact);
 void fact_setting_put(struct buf *out, const struct fact_setting *fact);
 int fact_setting_get(struct cut in, struct fact_setting *ret);
 /* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are

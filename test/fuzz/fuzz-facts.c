@@ -57,6 +57,7 @@ READ_WRITE_READ(struct fact_note, fact_note_get, fact_note_put, nothing_fini)
 READ_WRITE_READ(struct fact_stack, fact_stack_get, fact_stack_put, nothing_fini)
 READ_WRITE_READ(struct fact_run, fact_run_get, fact_run_put, nothing_fini)
 READ_WRITE_READ(struct fact_tick, fact_tick_get, fact_tick_put, nothing_fini)
+READ_WRITE_READ(struct fact_merged, fact_merged_get, fact_merged_put, fact_merged_fini)
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
@@ -113,6 +114,7 @@ static void (*const tries[])(struct cut in) = {
     [FRAME_VERDICT] = try_verdict_get,
     [FRAME_LEDGER] = try_ledger_get,
     [FRAME_STACK] = try_fact_stack_get,
+    [FRAME_MERGED] = try_fact_merged_get,
     [FRAME_SETTING] = try_fact_setting_get,
 };
 

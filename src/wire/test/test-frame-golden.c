@@ -146,6 +146,19 @@ static const struct fact_run run = { .event = RUN_ATTEMPT_END,
                                      .real_ns = REAL,
                                      .text = "rank 3: killed" };
 static const struct fact_tick tick = { .mono_ns = MONO, .real_ns = REAL, .flags = TICK_LAST };
+static struct merged_rank merged_ranks[] = { { 64, 90000000, 1000000 }, { 63, 91000000, 0 } };
+static const struct fact_merged merged = {
+    .attempt = 1,
+    .step_from = 40,
+    .step_to = 103,
+    .steps = 64,
+    .dropped = 130,
+    .begin_real_ns = REAL,
+    .duration_ns = 120000000,
+    .median_ns = 90500000,
+    .ranks = COUNT(merged_ranks),
+    .rank = merged_ranks,
+};
 static const struct fact_setting setting = {
     .real_ns = REAL, .value = 0.025, .name = "straggler.cost-share", .who = "admin"
 };
@@ -258,6 +271,8 @@ static void put_payload(struct buf *out, uint16_t type)
         return verdict_put(out, &verdict);
     case FRAME_LEDGER:
         return ledger_put(out, &ledger);
+    case FRAME_MERGED:
+        return fact_merged_put(out, &merged);
     case FRAME_SETTING:
         return fact_setting_put(out, &setting);
     case FRAME_STACK:
@@ -286,6 +301,7 @@ static const uint16_t golden_types[][16] = {
       FRAME_GAP, FRAME_NOTE, FRAME_RUN, FRAME_TICK, FRAME_VERDICT, FRAME_LEDGER },
     { FRAME_SETTING },
     { FRAME_BEAT, FRAME_EXIT, FRAME_STACK },
+    { FRAME_MERGED },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -357,6 +373,17 @@ static bool same_step(struct cut in, const struct fact_shape *shape)
            memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
 }
 
+static bool same_merged(struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged back = { 0 };
+    CLEAN(buf_fini) struct buf again = { 0 };
+
+    if (fact_merged_get(in, &back) < 0)
+        return false;
+    fact_merged_put(&again, &back);
+    return again.size == cut_left(&in) && memcmp(again.data, in.at, again.size) == 0;
+}
+
 static bool same_payload(uint16_t type, struct cut in)
 {
     struct fact_shape shape = make_shape();
@@ -386,6 +413,8 @@ static bool same_payload(uint16_t type, struct cut in)
         SAME(fact_tick, struct fact_tick);
     case FRAME_VERDICT:
         SAME(verdict, struct verdict);
+    case FRAME_MERGED:
+        return same_merged(in);
     case FRAME_SETTING:
         SAME(fact_setting, struct fact_setting);
     case FRAME_STACK:
