@@ -81,9 +81,10 @@ struct lockstep_layout { /* sizes are at least 1, indices below them */
     uint16_t tp, pp, dp, cp, ep;
 };
 
-#define LOCKSTEP_HOST_STREAM 0 /* ops that the host itself runs; device streams are 1 … 65279 */
-#define LOCKSTEP_HOST_THREADS                                                                      \
-    0xff00 /* from here on: ops that its threads run beside it, as gloo's do */
+/* Of the stream an op runs on.  Those between are a device's. */
+#define LOCKSTEP_HOST_STREAM 0       /* the host itself runs it and waits */
+#define LOCKSTEP_HOST_THREADS 0xff00 /* from here on: its threads run it beside it, as gloo's do */
+#define LOCKSTEP_HOST_LATE 0xff80    /* ... and its end is seen at the next launch, or later */
 
 /* Opens this process's ring in $LOCKSTEP_DIR (default: a directory of this user and run
  * under /dev/shm, or under $TMPDIR where that does not fit).  A second open of the same

@@ -40,6 +40,7 @@ static void class_destroy(struct model_class *class)
     free(class->sync);
     free(class->waited);
     free(class->pace);
+    free(class->follower);
     free(class->newest);
     free(class->after_span);
     free(class->prompt);
@@ -232,6 +233,9 @@ static bool class_lines(struct model_class *class, size_t count)
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t line = class->line[i];
 
+        class->follower[i] = MODEL_NONE;
+        if (class->places[line] > 0)
+            class->follower[class->at[line][class->places[line] - 1]] = i;
         class->at[line][class->places[line]++] = i;
     }
     return true;
@@ -240,6 +244,23 @@ static bool class_lines(struct model_class *class, size_t count)
 static bool is_host_stream(uint16_t stream)
 {
     return stream == LOCKSTEP_HOST_STREAM || stream >= LOCKSTEP_HOST_THREADS;
+}
+
+/* Where the end of an op is seen at the next launch, that does not mean that the launch waited. */
+static void class_late(struct model_class *class, const struct fact_shape *fact)
+{
+    bool any = false, newest = false;
+
+    for (uint32_t i = 0; i < fact->count; i++) {
+        bool late = class->kind[i] != ITEM_PHASE && fact->item[i].stream >= LOCKSTEP_HOST_LATE;
+
+        if (late && any)
+            class->sync[i] = 0;
+        if (late && newest)
+            class->newest[i] = 0;
+        any |= late;
+        newest = late;
+    }
 }
 
 static struct model_class *class_create(const struct fact_shape *fact)
@@ -255,14 +276,15 @@ static struct model_class *class_create(const struct fact_shape *fact)
     class->count = fact->count;
     class->lines = 1;
     class->line = calloc(count, 1);
+    class->follower = calloc(count, sizeof(*class->follower));
     class->kind = calloc(count, 1);
     class->what = calloc(count, 1);
     class->sync = malloc(count);
     class->waited = calloc(count, 1);
     class->after_span = malloc(count);
     class->prompt = calloc(count, 1);
-    if (!class->line || !class->kind || !class->what || !class->sync || !class->waited ||
-        !class->after_span || !class->prompt) {
+    if (!class->line || !class->follower || !class->kind || !class->what || !class->sync ||
+        !class->waited || !class->after_span || !class->prompt) {
         class_destroy(class);
         return NULL;
     }
@@ -286,6 +308,8 @@ static struct model_class *class_create(const struct fact_shape *fact)
         for (uint32_t i = 1; class->newest && i < count; i++)
             class->newest[i] = class->kind[i - 1] != ITEM_PHASE;
     }
+    if (class->newest)
+        class_late(class, fact);
     if ((class->host_lines && (!class->pace || !class->newest)) || !class_lines(class, count)) {
         class_destroy(class);
         return NULL;

@@ -50,6 +50,7 @@ struct model_class {
     uint8_t *kind, *what;          /* by item */
     uint32_t *at[MODEL_LINES_MAX]; /* by line, then place on it: the item; places[line] of them */
     uint32_t places[MODEL_LINES_MAX];
+    uint32_t *follower;  /* by item: the next on its line, MODEL_NONE */
     uint32_t host_lines; /* bits: of ops that the host and its threads run; 0 where devices tell */
     uint32_t learnt;     /* rank-steps seen */
     uint32_t version;    /* changes when something below does */
@@ -67,6 +68,18 @@ struct model_class {
     uint32_t
         *after[MODEL_LINES_MAX]; /* by line, then item: it starts after so many ops of that line */
 };
+
+/* Until when an op has its line.  Threads of the host run several at a time: the next one takes it. */
+static inline int64_t class_end_ns(const struct model_class *class, const struct item_time *time,
+                                   uint32_t item)
+{
+    uint32_t next =
+        class->host_lines & 1u << class->line[item] ? class->follower[item] : MODEL_NONE;
+
+    if (next == MODEL_NONE || time[next].start_ns >= time[item].end_ns)
+        return time[item].end_ns;
+    return time[next].start_ns > time[item].start_ns ? time[next].start_ns : time[item].start_ns;
+}
 
 enum halt { /* what the host waits for at one of its points */
     HALT_NONE,

@@ -78,18 +78,21 @@ static int64_t op_ready(const struct loader *loader, uint32_t item)
     return MIN(ready, time->start_ns);
 }
 
-/* Duration of a communication op: from the arrival of the last it waits for.  Ops of the host's threads
- * are said to start when they are launched; in the replay, ops of a line run one after the other.
+/* Duration of a communication op: from the arrival of the last it waits for.  One from which the next on
+ * its line has taken it while it ran has none: how long it took by itself is not known, and what is
+ * left of it counts with the next.
  */
 static int64_t comm_duration(const struct loader *loader, const struct op_form *info,
                              const struct meeting *meeting)
 {
-    int64_t arrival =
-        loader->begin_ns + MAX(loader->time[info->item].start_ns, loader->end_ns[info->line]);
+    const struct item_time *time = &loader->time[info->item];
+    int64_t arrival = loader->begin_ns + MAX(time->start_ns, loader->end_ns[info->line]);
 
+    if (class_end_ns(loader->class, loader->time, info->item) < time->end_ns)
+        return 0;
     if (info->role != REPLAY_GIVES)
         arrival = MAX(arrival, meeting->last_arrival_ns);
-    return MAX(0, loader->begin_ns + loader->time[info->item].end_ns - arrival);
+    return MAX(0, loader->begin_ns + time->end_ns - arrival);
 }
 
 static int64_t op_duration(struct loader *loader, const struct op_form *info,
@@ -110,7 +113,7 @@ static int64_t op_duration(struct loader *loader, const struct op_form *info,
             loader->gaps = true;
         }
     }
-    loader->end_ns[info->line] = time->end_ns;
+    loader->end_ns[info->line] = class_end_ns(loader->class, loader->time, info->item);
     loader->last_end_ns = MAX(loader->last_end_ns, time->end_ns);
     return duration;
 }

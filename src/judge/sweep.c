@@ -105,7 +105,7 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
         at->state = STATE_QUEUED;
         at->next_ns = MAX(time->start_ns, at->next_ns);
     } else if (at->state == STATE_QUEUED) {
-        at->end_ns = MAX(time->end_ns, at->next_ns);
+        at->end_ns = MAX(class_end_ns(sweep->step.class, sweep->step.time, at->item), at->next_ns);
         at->next_ns = at->end_ns;
         at->state = STATE_COMPUTE;
         if (sweep->step.number[at->item] != MODEL_NONE) {

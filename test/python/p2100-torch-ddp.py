@@ -87,7 +87,7 @@ for epoch in range(2):
             begin, end = (event.time for event in ring.of("phase_begin", "phase_end")
                           if event.step == step and event.detail == "backward")
             for op in reduces:
-                assert begin < op.start <= op.end < end and op.stream == THREADS, op
+                assert begin < op.start <= op.end < end and op.stream == THREADS + 128, op
             equal([op.stream for op in ring.ops(step) if op.op == "broadcast"][-1:], [0])  # buffers
 
 

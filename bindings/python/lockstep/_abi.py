@@ -28,6 +28,7 @@ CONTROL_CHECKPOINT_NOW = 1 << 1
 NOTE_BYTES = 320
 NO_COMM = -1
 HOST_THREADS = 0xFF00  # streams from here on are threads of the host
+HOST_LATE = 0xFF80  # ... and the ends of their ops are seen late
 
 
 class Layout(ctypes.Structure):

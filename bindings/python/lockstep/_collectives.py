@@ -24,6 +24,7 @@ from ._probe import complain, probe
 
 ASYNC_STREAM = _abi.HOST_THREADS  # plus the communicator's place
 P2P_STREAM = _abi.HOST_THREADS + 64
+BUCKET_STREAM = _abi.HOST_LATE
 _get_ident = threading.get_ident
 
 
@@ -142,11 +143,14 @@ def _waits(frame):
 
 
 def _launcher(name, original):
-    """launch(group, sync, args, kwargs): calls the group's method and returns (its work, Op or None)."""
+    """launch(group, stream, args, kwargs): calls the group's method and returns (its work, Op or None).
+
+    stream: 0 where the caller waits, else the communicator's place is added to it.
+    """
     op_name, place, keyword = _COLLECTIVES[name]
     number = _abi.OPS[op_name]
 
-    def launch(group, sync, args, kwargs):
+    def launch(group, stream, args, kwargs):
         handle = probe.handle
         size = 0
         if place is not None:
@@ -157,7 +161,7 @@ def _launcher(name, original):
         if comm < 0:
             return original(group, *args, **kwargs), None
         library = probe.library
-        key = library.coll_enqueue(handle, comm, number, size, 0 if sync else ASYNC_STREAM + comm)
+        key = library.coll_enqueue(handle, comm, number, size, stream + comm if stream else 0)
         library.coll_start(handle, comm, key, 0)
         op = Op(library.coll_end, comm, key)
         try:
@@ -167,8 +171,8 @@ def _launcher(name, original):
             raise
         if work is None:
             op()
-        else:
-            _watch(work, op, sync)
+        elif stream < BUCKET_STREAM:
+            _watch(work, op, stream == 0)
         return work, op
 
     return launch
@@ -185,7 +189,8 @@ def _wrap_collective(name, original):
     def method(self, *args, **kwargs):
         if not probe.handle or _torch.compiling():
             return original(self, *args, **kwargs)
-        return launch(self, blocks or _waits(sys._getframe(1)), args, kwargs)[0]
+        waits = blocks or _waits(sys._getframe(1))
+        return launch(self, 0 if waits else ASYNC_STREAM, args, kwargs)[0]
 
     # A group written in Python that does not have this method is asked for it by C++ under its name;
     # only a function of that name is known to be the one that asks.

@@ -8,11 +8,13 @@ Our group's methods are Python, called in the middle of a backward.  Python woul
 came meanwhile right there, and the exception of its handler (Ctrl-C) would come out of backward as
 a RuntimeError.  Without us it is handled after backward; so we have it handled then.
 """
+import collections
 import contextlib
 import functools
 import signal
 import sys
 import threading
+import time
 import weakref
 
 from . import _abi, _collectives, _torch
@@ -62,20 +64,66 @@ def signals_after():
 
 # ---- the reducer's group ----
 
-_buckets = []  # launched in this backward
+class _Buckets:
+    """What was launched in this backward and has not been seen to be over.
+
+    Its future could tell, but in gloo's thread, which would then need the interpreter's lock: that
+    costs several times what the op itself does.  So they are looked at when the next one is launched,
+    and when backward is over: then the reducer has waited for all of them.  Where neither comes, as in
+    a job that hangs, a thread looks now and then.
+    """
+
+    PERIOD_S = 0.5
+
+    def __init__(self):
+        self.open = collections.deque()  # (work, op), oldest first
+        self.looking = threading.Lock()
+        self.wanted = threading.Event()
+        self.thread = None
+
+    def add(self, work, op):
+        self.look()
+        self.open.append((work, op))
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._watch, name="lockstep", daemon=True)
+            self.thread.start()
+        if not self.wanted.is_set():
+            self.wanted.set()
+
+    def look(self):
+        if not self.looking.acquire(False):
+            return
+        try:
+            while self.open and self.open[0][0].is_completed():
+                self.open.popleft()[1]()
+        finally:
+            self.looking.release()
+
+    def over(self):
+        with self.looking:
+            while self.open:
+                self.open.popleft()[1]()
+
+    def _watch(self):
+        while True:
+            self.wanted.wait()
+            time.sleep(self.PERIOD_S)
+            if self.open:
+                self.look()
+            else:
+                self.wanted.clear()
 
 
-def backward_is_over():
-    """The reducer has waited for its buckets; who was to say so may still wait for the interpreter."""
-    for op in _buckets:
-        op()
-    _buckets.clear()
+_buckets = _Buckets()
+backward_is_over = _buckets.over
 
 
 _held = weakref.WeakKeyDictionary()  # reducer: our group, which must live as long
 
 
 def _make_class(base):
+    launch = _collectives.launchers["allreduce"]
+
     class Through(base):
         """A process group that hands everything on."""
 
@@ -90,9 +138,9 @@ def _make_class(base):
         def allreduce(self, *args):
             if not probe.handle:
                 return self.group.allreduce(*args)
-            work, op = _collectives.launchers["allreduce"](self.group, False, args, {})
+            work, op = launch(self.group, _collectives.BUCKET_STREAM, args, {})
             if op is not None:
-                _buckets.append(op)
+                _buckets.add(work, op)
             return work
 
         def broadcast(self, *args):

@@ -91,6 +91,31 @@ static bool host_run(struct host *host)
     return host->item > from;
 }
 
+/* Nobody tells when a bucket is done: the host sees it when it launches the next, or has waited. */
+static void ends_seen(struct lab_rank *at)
+{
+    for (uint32_t i = 0; i < at->items; i++) {
+        int64_t *end = &at->time[i].end_ns;
+        uint32_t next = i + 1;
+
+        if (at->item[i].shape.kind != ITEM_COLL || at->item[i].shape.comm >= 0x3000 ||
+            at->item[i].shape.comm < 0x2000)
+            continue;
+        for (; next < at->items; next++) {
+            const struct lab_item *item = &at->item[next];
+            bool launch = item->shape.comm == at->item[i].shape.comm;
+
+            if (at->time[next].enqueue_ns >= *end &&
+                (launch || item->shape.what == LOCKSTEP_PHASE_OPTIMIZER))
+                break;
+        }
+        if (next < at->items && at->item[next].shape.kind == ITEM_COLL)
+            *end = at->time[next].enqueue_ns + 20000;
+        else if (next < at->items)
+            *end = at->time[next].enqueue_ns - 5000;
+    }
+}
+
 void lab_hosts_run(struct lab *lab, int64_t *end_ns)
 {
     struct host host[LAB_RANKS] = { 0 };
@@ -104,6 +129,8 @@ void lab_hosts_run(struct lab *lab, int64_t *end_ns)
         for (uint32_t rank = 0; rank < lab->world; rank++)
             moved = host_run(&host[rank]) || moved;
     }
-    for (uint32_t rank = 0; rank < lab->world; rank++)
+    for (uint32_t rank = 0; rank < lab->world; rank++) {
+        ends_seen(&lab->rank[rank]);
         end_ns[rank] = host[rank].now_ns;
+    }
 }

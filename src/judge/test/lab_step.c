@@ -280,7 +280,7 @@ static void scripts_write(struct lab *lab)
                 continue;
             *told = at->item[i].shape;
             if (lab->config.host_view && told->kind != ITEM_PHASE)
-                told->stream = told->comm == comm_dp(at) ? LOCKSTEP_HOST_THREADS + 1 : 0;
+                told->stream = told->comm == comm_dp(at) ? LOCKSTEP_HOST_LATE + 1 : 0;
             at->shape.count++;
         }
         shape_hash(&at->shape);
