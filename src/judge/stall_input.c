@@ -499,6 +499,26 @@ static void ranks_stay(struct court *court)
     }
 }
 
+/* Some verdict names it already.  One on a whole node without cpus does not count: its ranks may wait for
+ * batches as well, and rank_is_starved() keeps the two apart.
+ */
+static bool is_named(const struct court *court, uint32_t rank)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        const struct entry *entry = court->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
+
+        if (!entry->open || verdict->kind != VERDICT_STRAGGLER ||
+            (verdict->layer == LAYER_CPU && verdict->rank_count > 1))
+            continue;
+        for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {
+            if (verdict->rank[at] == rank)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void ranks_step(struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
@@ -517,7 +537,7 @@ static void ranks_step(struct court *court)
 
         if (!split->present || suspects.count == SUSPECTS_MAX ||
             (double)(part_input(split) - input->level_ns[rank]) / 1e6 < least ||
-            court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank))
+            is_named(court, rank))
             continue;
         rule = rank_rule(court, rank);
         if (!rule)

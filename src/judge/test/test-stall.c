@@ -188,6 +188,32 @@ static void hosts_without_a_cpu_are_not_the_inputs_fault(void **state)
     bench_close(&bench);
 }
 
+static void a_loader_is_named_beside_a_node_without_cpus(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    for (int i = 0; i < 10; i++) { /* all starve, at a place that moves */
+        for (uint32_t rank = 0; rank < 4; rank++)
+            bench.lab->fault.delay_ns[rank] = bench.lab->fault.sleep_ns[rank] =
+                (rank % 4 == (uint32_t)i % 4 ? 22 : 12) * MS;
+        bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
+        lab_judge(bench.lab, &bench.court);
+    }
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->fault.delay_ns[rank] = 12 * MS;
+    sleep_in_data(&bench, 0, 4, 0);
+    sleep_in_data(&bench, 2, 3, 40 * MS);
+    lab_judge_many(bench.lab, &bench.court, 5); /* the node's verdict is not over yet */
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 2);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 1)->verdict.layer, LAYER_DATA);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 1)->verdict.rank[0], 2);
+    bench_close(&bench);
+}
+
 static void a_stalled_input_is_over_when_batches_come_again(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -444,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_rank_alone_with_its_loader_is_a_straggler),
         cmocka_unit_test(ranks_on_a_slow_storage_are_named_together),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_inputs_fault),
+        cmocka_unit_test(a_loader_is_named_beside_a_node_without_cpus),
         cmocka_unit_test(a_stalled_input_is_over_when_batches_come_again),
         cmocka_unit_test(without_device_times_we_are_less_sure),
         cmocka_unit_test(a_batch_that_is_very_late_now_and_then_is_said_too),

@@ -187,9 +187,11 @@ static void a_plan_reads_back_as_it_was_written(void **state)
     close(fd);
     assert_int_equal(fault_parse("gpu-slow:rank=3,factor=1.1,step=20", &plan.fault[0], NULL), 0);
     assert_int_equal(fault_parse("kill:rank=2,step=60", &plan.fault[1], NULL), 0);
+    plan.nodes = 4;
     assert_int_equal(plan_write(path, &plan, NULL), 0);
     assert_int_equal(plan_read(path, &again, NULL), 0);
     unlink(path);
+    assert_int_equal(again.nodes, 4);
     assert_string_equal(again.truth, plan.truth);
     assert_int_equal(again.count, 2);
     assert_true(again.fault[0].factor == 1.1);
@@ -206,6 +208,10 @@ static void a_bad_plan_names_the_line(void **state)
     assert_true(plan_parse(text, sizeof(text) - 1, &plan, &err) < 0);
     assert_string_equal(err.text, "line 3: fault gpu-slow: rank 'x' is not a number");
     assert_true(plan_parse("lockstep-plan 2\n", 16, &plan, &err) < 0);
+    assert_true(plan_parse("lockstep-plan 1\nnodes 0", 23, &plan, &err) < 0);
+    assert_string_equal(err.text, "line 2: nodes are 1 to 65535, not '0'");
+    assert_true(plan_parse("lockstep-plan 1\nnodes 4x", 24, &plan, &err) < 0);
+    assert_true(plan_parse("lockstep-plan 1\nnodes -1", 24, &plan, &err) < 0);
     assert_true(plan_parse("", 0, &plan, &err) < 0);
 }
 
