@@ -68,7 +68,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         corrupt_attempt(court->corrupt);
         hang_attempt(court);
         stall_attempt(court->stall);
-        sync_attempt(court->sync);
+        sync_attempt(court);
         for (uint32_t i = 0; i < court->model.nodes; i++)
             court->model.node[i].level = 0; /* ranks may be elsewhere now */
     }

@@ -29,12 +29,13 @@ void stall_destroy(struct stall *stall)
 
 void stall_attempt(struct stall *stall)
 {
-    stall->input.count = 0;
-    stall->input.base_ms = -1;
+    stall->input.count =
+        0; /* what was typical, and what is usual below, stays: it is the same job */
     stall->started = false;
-    for (int i = 0; i < STALL_PAUSES; i++) { /* what is usual stays: it is the same storage */
+    for (int i = 0; i < STALL_PAUSES; i++) {
         stall->pause[i].count = 0;
         stall->pause[i].slow = 0;
+        stall->pause[i].hot = false; /* the next one will tell, if one comes */
     }
 }
 

@@ -42,12 +42,33 @@ void sync_destroy(struct sync *sync)
     if (!sync)
         return;
     map_fini(&sync->by_key);
+    map_fini(&sync->past);
     free(sync->link);
     free(sync);
 }
 
-void sync_attempt(struct sync *sync)
+static uint64_t past_key(const struct court *court, const struct sync_link *link)
 {
+    const struct model_comm *comm = &court->model.comm[link->comm];
+    uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
+
+    key = hash64_u64(hash64_u64(key, comm->size), link->bytes);
+    key = hash64_u64(hash64_u64(key, link->from), link->to);
+    /* Names need not be unique: the member that is always there tells them apart. */
+    return hash64_u64(key, comm->size ? comm->member[0] : 0);
+}
+
+void sync_attempt(struct court *court)
+{
+    struct sync *sync = court->sync;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        const struct sync_link *link = &sync->link[i];
+        uint64_t *at = link->base_ms >= 0 ? map_put(&sync->past, past_key(court, link), 0) : NULL;
+
+        if (at)
+            *at = (uint64_t)(link->base_ms * 1e6);
+    }
     map_fini(&sync->by_key);
     sync->links = 0;
     sync->slow_key = 0;
@@ -156,14 +177,16 @@ double sync_link_ms(const struct sync_link *link, uint32_t steps)
 }
 
 /* Other bytes are another transfer: what was typical says nothing about it. */
-static void link_put(struct sync_link *link)
+static void link_put(const struct court *court, struct sync_link *link)
 {
+    const uint64_t *past;
     double change = (double)link->sum_bytes - (double)link->bytes, typical;
 
     if (change > BYTES_ALIKE * (double)link->bytes || -change > BYTES_ALIKE * (double)link->bytes) {
         link->bytes = link->sum_bytes;
         link->count = 0;
-        link->base_ms = -1;
+        past = map_get(&court->sync->past, past_key(court, link));
+        link->base_ms = past ? (double)*past / 1e6 : -1;
     }
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
     if (link->count < WARM_UP_STEPS + BASE_STEPS ||
@@ -318,7 +341,7 @@ static void sync_step(struct court *court)
         return;
     for (uint32_t i = 0; i < sync->links; i++) {
         if (sync->link[i].step == court->whole->step)
-            link_put(&sync->link[i]);
+            link_put(court, &sync->link[i]);
         link_judge(court, &sync->link[i], open != NULL);
     }
     sync->slow_key = key = slow_key(sync);

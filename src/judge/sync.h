@@ -11,6 +11,7 @@
 
 int sync_create(struct sync **ret);
 void sync_destroy(struct sync *sync);
-void sync_attempt(struct sync *sync); /* a new one begins: its communicators are others */
+/* A new one begins: its communicators are others, but those of the same name took as long. */
+void sync_attempt(struct court *court);
 
 #endif

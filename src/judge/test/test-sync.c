@@ -223,6 +223,26 @@ static void hosts_without_a_cpu_are_not_the_networks_fault(void **state)
     bench_close(&bench);
 }
 
+static void a_restart_does_not_make_it_typical(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+
+    (void)state;
+    config.per_node = 2;
+    bench = healthy(&config);
+    bench.lab->fault.fabric = 8;
+    lab_judge_many(bench.lab, &bench.court, 10);
+    only_verdict(&bench, LAYER_FABRIC);
+    lab_restart(bench.lab, 20, INT64_C(2000) * MS);
+    court_attempt(&bench.court, 1, bench.lab->rank[0].begin_ns);
+    lab_introduce(bench.lab, &bench.court);
+    lab_judge_many(bench.lab, &bench.court, 20);
+    only_verdict(&bench, LAYER_FABRIC);
+    assert_int_equal(bench.court.docket.count, 1);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +256,7 @@ int main(void)
         cmocka_unit_test(more_bytes_take_longer_and_are_no_fault),
         cmocka_unit_test(a_late_rank_does_not_make_a_transfer_long),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_networks_fault),
+        cmocka_unit_test(a_restart_does_not_make_it_typical),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
