@@ -36,6 +36,7 @@ struct found {          /* what the last look found, one place a kind of verdict
     uint64_t signature; /* 0: nothing */
     uint32_t times;     /* in a row */
     char id[20];        /* of the verdict that is open for it; "": none */
+    uint32_t victims;   /* the most that waited while it was open */
 };
 
 struct hang {
@@ -409,6 +410,7 @@ static void say(struct court *court, const struct wait_finding *finding, int64_t
     if (!entry)
         return;
     memcpy(found->id, entry->verdict.id, sizeof(found->id));
+    found->victims = finding->victims;
     entry->attempt = court->model.attempt;
     entry_cost(court, entry, now_ns);
     ledger_hang(court->book, entry->verdict.since_real_ns - court->mono_to_real_ns);
@@ -462,6 +464,8 @@ void hang_judge(struct court *court, int64_t now_ns)
         uint64_t signature = signature_of(finding);
 
         again[found - hang->found] = true;
+        if (found->id[0] && finding->victims < found->victims)
+            continue; /* those who waited are ended: what was said with them there says more */
         found->times = found->signature == signature ? found->times + 1 : 1;
         found->signature = signature;
         if (found->times >= 2)

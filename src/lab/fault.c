@@ -67,6 +67,9 @@ static const struct fault_kind fault_table[] = {
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang data" },
     { FAULT_STUCK_CODE, "stuck-code", "a rank's host never comes back from its own code" FIRST,
       FAULT_RANK | FAULT_STEP | FAULT_PHASE, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
+    { FAULT_STUCK_STORAGE, "stuck-storage",
+      "a rank's loader reads from a filesystem that never answers" FIRST, FAULT_RANK | FAULT_STEP,
+      0, FAULT_BY_TRAINER, FAULT_NEEDS_ROOT, 1, 20, "hang storage" },
     { FAULT_GPU_HANG, "gpu-hang", "a rank's device never ends what it computes" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang gpu" },
     { FAULT_FROZEN_LINK, "frozen-link",
@@ -392,6 +395,8 @@ void fault_list(FILE *out)
             fprintf(out, " when not given)");
         if (kind->needs & FAULT_NEEDS_CGROUP)
             fprintf(out, "; needs a cgroup that we may write");
+        if (kind->needs & FAULT_NEEDS_ROOT)
+            fprintf(out, "; needs root");
         if (names[0])
             fputc('\n', out);
     }

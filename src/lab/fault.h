@@ -36,6 +36,7 @@ enum fault_id {
     FAULT_STOP,
     FAULT_STUCK_DATA,
     FAULT_STUCK_CODE,
+    FAULT_STUCK_STORAGE,
     FAULT_GPU_HANG,
     FAULT_FROZEN_LINK,
     FAULT_OTHER_OP,
@@ -69,7 +70,8 @@ enum fault_maker {
     FAULT_BY_INJECTOR
 };
 enum fault_need {
-    FAULT_NEEDS_CGROUP = 1
+    FAULT_NEEDS_CGROUP = 1,
+    FAULT_NEEDS_ROOT = 2
 }; /* a cgroup directory that we may write */
 
 struct fault_kind {

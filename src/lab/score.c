@@ -30,6 +30,7 @@ static const struct score_expect expects[] = {
     { FAULT_STOP, 0, "hang", "hang", "unknown", SCORE_RANK, NULL },
     { FAULT_STUCK_DATA, 0, "hang", "hang", "data", SCORE_RANK, NULL },
     { FAULT_STUCK_CODE, 0, "hang", "hang", "user-code", SCORE_RANK, NULL },
+    { FAULT_STUCK_STORAGE, 0, "hang", "hang", "storage", SCORE_RANK, NULL },
     { FAULT_GPU_HANG, 0, "hang", "hang", "gpu", SCORE_RANK, NULL },
     { FAULT_FROZEN_LINK, 0, "hang", "hang", "fabric", SCORE_NOBODY, NULL },
     { FAULT_OTHER_ORDER, 0, "hang", "hang", "user-code", SCORE_RANK, NULL },
@@ -199,7 +200,7 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         at->checkpoint_every = 6;
         fault->factor = fault->factor < 1.2 ? 8 : 20;
         at->steps = ONSET + 22;
-        /* fall through */
+        __attribute__((fallthrough));
     case FAULT_SLOW_INPUT:
     case FAULT_FROZEN:
         if (draw->given & FAULT_RANK) {

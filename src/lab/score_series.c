@@ -19,9 +19,9 @@ static const struct series {
     uint32_t twice; /* of these, the first so many are also made together with a stuck loader */
 } all_series[] = {
     { "hang",
-      6,
+      7,
       { FAULT_STOP, FAULT_STUCK_DATA, FAULT_GPU_HANG, FAULT_STUCK_CODE, FAULT_OTHER_ORDER,
-        FAULT_FROZEN_LINK },
+        FAULT_FROZEN_LINK, FAULT_STUCK_STORAGE },
       1 },
     { "crash",
       6,
