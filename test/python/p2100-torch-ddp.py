@@ -106,6 +106,7 @@ with net.no_sync():
 loop(net, 2, opt)
 import copy, pickle
 pickle.loads(pickle.dumps(net.module)), copy.deepcopy(net)
+print(isinstance(net.reducer, dist.Reducer), isinstance(net, dist.Reducer))
 print(DDP.forward.__name__, net._get_ddp_logging_data()["world_size"])
 """ + TAIL, ranks=3)
     equal(seen.status, [0, 0, 0])

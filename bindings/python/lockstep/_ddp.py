@@ -49,12 +49,12 @@ def signals_after():
         came.append((number, frame))
 
     handled = _handled()
-    for number, _ in handled:
-        signal.signal(number, later)
     try:
+        for number, _ in handled:  # Ctrl-C is the first to be put off
+            signal.signal(number, later)
         yield
     finally:
-        for number, handler in handled:
+        for number, handler in reversed(handled):  # and the last to be taken again
             if signal.getsignal(number) is later:
                 signal.signal(number, handler)
         table = dict(handled)
@@ -162,8 +162,7 @@ def _hook_reducer(package):
     original = package.Reducer
     through = _make_class(package.ProcessGroup)
 
-    @functools.wraps(original, updated=())
-    def Reducer(*args, **kwargs):
+    def make(*args, **kwargs):
         global speaks_in_backward
         ours = None
         try:
@@ -178,7 +177,19 @@ def _hook_reducer(package):
         speaks_in_backward = True
         return reducer
 
-    package.Reducer = Reducer
+    class Same(type):
+        """Whoever asks whether something is a Reducer gets the true answer."""
+
+        def __instancecheck__(cls, instance):
+            return isinstance(instance, original)
+
+        def __subclasscheck__(cls, subclass):
+            return issubclass(subclass, original)
+
+        def __call__(cls, *args, **kwargs):
+            return make(*args, **kwargs)
+
+    package.Reducer = Same("Reducer", (), {"__module__": original.__module__, "__doc__": original.__doc__})
 
 
 def _is_gloo(group):
