@@ -6,7 +6,7 @@ early is seen, and torch.compile still recognises them.  What C++ calls on a gro
 seen here; _ddp.py has the buckets of DistributedDataParallel.
 
 Recorded are ops on tensors in host memory, which the host itself runs (gloo, MPI).  An op on a device
-ends when the device says so, and asking it would mean to wait: that is for the NCCL plugin.
+ends when the device says so, and asking it would mean to wait: that is not for Python.
 
 An op whose caller waits at once lies on the host's line (stream 0) and ends with wait(); one that runs
 beside the caller lies on a line of its group and ends when its future is done, told by the thread
