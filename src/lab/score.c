@@ -190,7 +190,7 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     case FAULT_SLOW_NIC:
         fault->set |= FAULT_NODE;
         fault->node = rand_below(rand, 4);
-        /* fall through */
+        __attribute__((fallthrough));
     case FAULT_SLOW_FABRIC:
         at->nodes = id == FAULT_SLOW_NIC ? 4 : 2;
         fault->factor = fault->factor < 1.2 ? 10 : 20;
