@@ -294,7 +294,8 @@ static int tell_timeouts(struct hearing *hearing, const char *run, struct findin
     verdict = findings_add(findings, run, VERDICT_HANG, LAYER_UNKNOWN);
     if (!verdict)
         return -ENOMEM;
-    qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
+    if (hearing->culprits)
+        qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
     snprintf(verdict->cause, sizeof(verdict->cause), "%s",
              hearing->culprits ? "did not enter a collective" : "a collective did not end");
     verdict_because(verdict, "log", "%zu ranks waited in a collective until it timed out",

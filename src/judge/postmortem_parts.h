@@ -57,4 +57,34 @@ bool scene_waits(const struct scene *scene, uint32_t group, const struct seat *s
 int postmortem_mismatches(const struct scene *scene, const char *run, struct findings *findings,
                           bool *odd);
 
+struct suspect {
+    uint32_t rank;  /* index */
+    uint32_t group; /* where others wait for it */
+    uint32_t waiters;
+    bool pair; /* in a point-to-point */
+    bool idle; /* nobody is seen to wait for it yet; group: of its newest op */
+};
+
+struct inquest {
+    const struct scene *scene;
+    struct suspect *suspect;
+    size_t suspects, room;
+    uint32_t *group_of, *first; /* the groups of each rank, from first[rank] to first[rank + 1] */
+};
+
+/* `waiter` has entered what `seat` has not, or waits for a group of which nothing is known of `seat`. */
+static inline bool waits_for(const struct scene *scene, const struct seat *waiter,
+                             const struct seat *seat)
+{
+    if (!waiter->known || (scene->states && !waiter->pending))
+        return false;
+    return seat->gap ? waiter->pending : seat->known && waiter->entered > seat->entered;
+}
+
+/* postmortem_tell.c; all return 0 or -ENOMEM, inquest_tell_opposite() 1 when it told something. */
+int inquest_tell_hang(struct inquest *inquest, const char *run, struct findings *findings);
+int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findings *findings);
+int inquest_tell_circle(const struct inquest *inquest, const char *run, struct findings *findings);
+int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings);
+
 #endif

@@ -299,19 +299,40 @@ static bool wait_is_mutual(const struct scene *scene, size_t count, const struct
     return false;
 }
 
-/* Two that wait for each other (a receive posted early, and a send) explain nothing. */
-static void waits_keep(struct scene *scene, size_t count)
+/* By rank: does it wait in any collective? */
+static bool *ranks_waiting(const struct scene *scene)
+{
+    bool *waiting = calloc(scene->dumps->ranks + 1, sizeof(*waiting));
+
+    for (uint32_t g = 0; waiting && g < scene->dumps->groups; g++) {
+        for (uint32_t m = 0; m < scene->circle[g].count; m++) {
+            const struct seat *seat = &scene->circle[g].seat[m];
+
+            waiting[seat->rank] |= scene_waits(scene, g, seat);
+        }
+    }
+    return waiting;
+}
+
+/* Of two that wait for each other (each has posted a receive early) the one counts whose peer is held up
+ * in a collective as well: that peer cannot do its part.
+ */
+static int waits_keep(struct scene *scene, size_t count)
 {
     size_t kept = 0;
     CLEAN(free_clean) bool *mutual = calloc(count + 1, sizeof(*mutual));
+    CLEAN(free_clean) bool *waiting = ranks_waiting(scene);
 
-    for (size_t i = 0; mutual && i < count; i++)
+    if (!mutual || !waiting)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
         mutual[i] = wait_is_mutual(scene, count, &scene->wait[i]);
     for (size_t i = 0; i < count; i++) {
-        if (!mutual || !mutual[i])
+        if (!mutual[i] || (waiting[scene->wait[i].to] && !waiting[scene->wait[i].from]))
             scene->wait[kept++] = scene->wait[i];
     }
     scene->waits = kept;
+    return 0;
 }
 
 static int scene_pairs(struct scene *scene)
@@ -350,8 +371,7 @@ static int scene_pairs(struct scene *scene)
                 (struct wait){ list[i].group, waits_for > 0 ? list[i].receiver : list[i].sender,
                                waits_for > 0 ? list[i].sender : list[i].receiver };
     }
-    waits_keep(scene, waits);
-    return 0;
+    return waits_keep(scene, waits);
 }
 
 int scene_init(struct scene *scene, const struct dumps *dumps)
