@@ -20,6 +20,7 @@
 #include "agent/resume.h"
 #include "agent/runinfo.h"
 #include "agent/sender.h"
+#include "agent/shrink.h"
 #include "agent/watch.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -62,6 +63,9 @@ struct agent {
     struct loop *loop;
     struct client *client; /* NULL: the spool is not sent */
     struct sender *sender;
+    struct path spool;
+    uint64_t spool_max, shrink_at; /* bytes */
+    int64_t measure_at_ns;
     bool told; /* to end */
     bool hello_told, full_told;
 };
@@ -195,6 +199,67 @@ static void scan(struct agent *agent, int64_t now_ns)
 
 /* ---- the tick ---- */
 
+static uint64_t acknowledged(const void *arg, uint64_t boot)
+{
+    return sender_acknowledged(arg, boot);
+}
+
+/* The new file is locked before it takes the old one's place: no other agent comes in between. */
+static int shrink_spool(struct agent *agent, struct shrink_gaps *gaps, struct err *err)
+{
+    struct spool_writer *writer;
+    char sender[80];
+    struct path fresh;
+    int result;
+
+    if (snprintf(fresh.text, sizeof(fresh.text), "%s.new", agent->spool.text) >=
+        (int)sizeof(fresh.text))
+        return err_set(err, -ENAMETOOLONG, "%s: too long", agent->spool.text);
+    snprintf(sender, sizeof(sender), "agent-%s", agent->node);
+    result = shrink_copy(agent->spool.text, fresh.text, agent->spool_max / 2, acknowledged,
+                         agent->sender, gaps, err);
+    if (result == 0)
+        result = spool_writer_open(fresh.text, sender, &writer, err);
+    if (result < 0)
+        return result;
+    if (rename(fresh.text, agent->spool.text) < 0) {
+        result = err_set(err, -errno, "%s: %m", agent->spool.text);
+        spool_writer_close(writer);
+        return result;
+    }
+    spool_writer_close(agent->outbox.writer);
+    agent->outbox.writer = writer;
+    sender_restart(agent->sender);
+    return 0;
+}
+
+/* While nobody takes it the spool grows, and it lies on a disk that the job needs, too. */
+static void bound_spool(struct agent *agent, int64_t now_ns)
+{
+    struct shrink_gaps gaps = { 0 };
+    struct err err = { "" };
+    struct stat st;
+    int result;
+
+    if (!agent->sender || now_ns < agent->measure_at_ns)
+        return;
+    agent->measure_at_ns = now_ns + NS_PER_S;
+    if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
+        return;
+    result = shrink_spool(agent, &gaps, &err);
+    for (size_t i = 0; i < gaps.count && result == 0; i++)
+        outbox_gap(&agent->outbox, &gaps.gap[i]);
+    if (result < 0)
+        log_error("the spool stays as large as it is: %s", err.text);
+    else if (gaps.count)
+        log_error(
+            "%s was larger than %llu bytes: the oldest steps that nobody took are told as lost",
+            agent->spool.text, (unsigned long long)agent->spool_max);
+    shrink_gaps_fini(&gaps);
+    if (stat(agent->spool.text, &st) == 0) /* what must stay may be more than half of it */
+        agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
+}
+
 static void settle(struct agent *agent, int64_t now_ns)
 {
     for (size_t i = 0; i < agent->entries; i++) {
@@ -208,6 +273,7 @@ static void tick(struct agent *agent, int64_t now_ns)
 {
     if (!agent->hello_told)
         agent->hello_told = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
+    bound_spool(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) { /* ends first, then the rings that follow them */
         struct entry *entry = &agent->entry[i];
 
@@ -370,7 +436,7 @@ static int open_loop(struct agent *agent, struct err *err)
 
 static int open_sender(struct agent *agent, const struct agent_settings *settings, struct err *err)
 {
-    struct path spool, token;
+    struct path token;
     char file[96];
     int result;
 
@@ -378,7 +444,8 @@ static int open_sender(struct agent *agent, const struct agent_settings *setting
         return 0;
     signal(SIGPIPE, SIG_IGN);
     snprintf(file, sizeof(file), "spool/agent-%s.lsf", agent->node);
-    result = path_join(&spool, settings->run_dir, file, err);
+    result = path_join(&agent->spool, settings->run_dir, file, err);
+    agent->spool_max = agent->shrink_at = settings->spool_max;
     if (result == 0)
         result = path_join(&token, settings->run_dir, "agent.token", err);
     if (result == 0)
@@ -388,7 +455,7 @@ static int open_sender(struct agent *agent, const struct agent_settings *setting
     result = sender_create(&(struct sender_settings){ .loop = agent->loop,
                                                       .client = agent->client,
                                                       .run = agent->run.id,
-                                                      .spool = spool.text,
+                                                      .spool = agent->spool.text,
                                                       .token_file = token.text },
                            &agent->sender);
     return result < 0 ? err_set(err, result, "out of memory") : 0;

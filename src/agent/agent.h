@@ -14,6 +14,7 @@ struct agent_settings {
     int64_t tick_ns;
     /* The site's controller, to which the spool is sent; its url NULL: somebody reads the spool. */
     struct client_settings control;
+    uint64_t spool_max; /* bytes; a spool that is sent is shrunk beyond that */
 };
 
 struct agent;

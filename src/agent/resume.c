@@ -116,6 +116,8 @@ static int on_gap(struct resume *resume, struct cut in)
     ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
     if (!ring)
         return -ENOMEM;
+    if (ring->done.any && fact.step_to <= ring->done.step)
+        return 0; /* left out when the spool was shrunk: newer ones were told before it */
     ring->done.any = ring->done.gap = true;
     ring->done.step = fact.step_to;
     return 0;

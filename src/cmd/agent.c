@@ -23,13 +23,17 @@ static const struct opt agent_opts[] = {
     { "control-pin", 0, OPT_TEXT, offsetof(struct agent_settings, control.pin), "PIN",
       "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
       false },
+    { "spool-max", 0, OPT_U64, offsetof(struct agent_settings, spool_max), "BYTES",
+      "a spool that is sent is shrunk beyond that, default 268435456", "LOCKSTEP_SPOOL_MAX",
+      false },
     { .name = NULL },
 };
 
 static int agent_main(int argc, char **argv)
 {
     struct agent_settings settings = { .tick_ns = 50 * NS_PER_MS,
-                                       .control.timeout_ns = 30 * NS_PER_S };
+                                       .control.timeout_ns = 30 * NS_PER_S,
+                                       .spool_max = 256u << 20 };
     int first = opt_parse(&command_agent, argc, argv, &settings);
     struct agent *agent;
     struct err err = { 0 };
