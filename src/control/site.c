@@ -17,8 +17,8 @@
 
 #define TICK_NS (100 * NS_PER_MS)
 #define REQUEST_NS (60 * NS_PER_S)
-#define INGEST_PER_S (64.0 * (1 << 20)) /* of one run */
-#define INGEST_BURST (512.0 * (1 << 20))
+#define INGEST_PER_S (512.0 * (1 << 20)) /* of one run: twice what 131,072 ranks bring */
+#define INGEST_BURST (2048.0 * (1 << 20))
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define BEAT_EVERY 150 /* ticks */
 
