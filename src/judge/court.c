@@ -13,6 +13,7 @@
 #include "judge/hang.h"
 #include "judge/learn.h"
 #include "judge/ledger.h"
+#include "judge/regress.h"
 #include "judge/stall.h"
 #include "judge/sync.h"
 
@@ -33,6 +34,8 @@ int court_init(struct court *court, const char *run)
     if (result == 0)
         result = corrupt_book_create(&court->corrupt);
     if (result == 0)
+        result = regress_create(&court->regress);
+    if (result == 0)
         result = hang_create(&court->hang);
     if (result == 0)
         result = stall_create(&court->stall);
@@ -51,6 +54,7 @@ void court_fini(struct court *court)
     program_destroy(court->program);
     ledger_book_destroy(court->book);
     corrupt_book_destroy(court->corrupt);
+    regress_destroy(court->regress);
     hang_destroy(court->hang);
     stall_destroy(court->stall);
     sync_destroy(court->sync);

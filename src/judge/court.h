@@ -19,6 +19,7 @@
 struct entry { /* one verdict over its life */
     struct verdict verdict;
     bool open, changed;
+    bool recurs;         /* a straggler that comes and goes: seen when it does, not in each step */
     uint64_t seen_step;  /* newest step in which it was found again */
     uint64_t steps;      /* it was open in */
     double step_seconds; /* what the newest step lost to it */
@@ -34,6 +35,7 @@ struct docket {
 
 struct ledger_book;  /* ledger.h */
 struct corrupt_book; /* corrupt.h */
+struct regress;      /* regress.h */
 struct hang;         /* hang.h */
 struct stall;        /* stall.h */
 struct sync;         /* sync.h */
@@ -47,6 +49,7 @@ struct court {
     struct docket docket;
     struct ledger_book *book;
     struct corrupt_book *corrupt;
+    struct regress *regress;
     struct hang *hang;
     struct stall *stall;
     struct sync *sync;

@@ -282,12 +282,13 @@ static void draft_verdict(struct court *court, uint32_t rank, const struct rule 
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
  * steps gets a chance to correct the layer and the evidence.
  */
-static void reconsider(struct court *court, struct entry *open, uint32_t rank, double cost_ms)
+static void reconsider(struct court *court, struct entry *open, uint32_t rank, double cost_ms,
+                       const struct rule *broken)
 {
     struct verdict *verdict = &open->verdict, draft;
 
-    for (size_t i = 1; i < COUNT(rules); i++) {
-        if (open->steps != rules[i].steps)
+    for (size_t i = broken ? 0 : 1; i < COUNT(rules); i++) {
+        if (open->steps != rules[i].steps && &rules[i] != broken)
             continue;
         draft_verdict(court, rank, &rules[i], cost_ms, &draft);
         open->changed |= draft.layer != verdict->layer;
@@ -354,9 +355,9 @@ static bool suspects_gather(struct court *court, struct suspects *suspects)
             covered = true;
             continue;
         }
-        if (!fresh.open || !still_slow(court, rank))
+        if (!fresh.open || fresh.open->recurs || !still_slow(court, rank))
             fresh.rule = broken_rule(court, rank);
-        if (fresh.rule || (fresh.open && still_slow(court, rank)))
+        if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(court, rank)))
             suspects_add(suspects, &fresh);
     }
     return covered;
@@ -391,7 +392,10 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
         if (cost_ms >= 0)
             suspect->open->step_seconds = cost_ms / 1e3;
         suspect->open->seen_step = history_back(&court->history, 0)->step;
-        reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3);
+        /* One that came and went, and now stays. */
+        reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
+                   suspect->open->recurs ? suspect->rule : NULL);
+        suspect->open->recurs = false;
     } else if (cost_ms > least_ms) {
         struct verdict draft;
         bool fresh;

@@ -227,6 +227,8 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         break;
     }
     fault->set &= fault->kind->params;
+    if (!(fault->set & FAULT_FACTOR))
+        fault->factor = 1; /* it is there or not, and has as long as the slightest to be found */
 }
 
 static const struct draw *draw_fault(const struct draw_set *set, uint32_t number)

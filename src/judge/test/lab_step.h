@@ -53,6 +53,7 @@ struct lab_fault {
         [LAB_RANKS]; /* an idle device in the middle of forward, which nothing explains */
     double heavier[LAB_STAGES]; /* a stage has 1 + this much work */
     double all;                 /* everybody's device work */
+    double longer;              /* everybody's sequences */
     double uneven;              /* deviation of lengths between replicas */
     int64_t delay_ns[LAB_RANKS], throttled_ns[LAB_RANKS];
     uint64_t flipped[LAB_RANKS];             /* added to what the parameters are */

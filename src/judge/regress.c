@@ -1,0 +1,352 @@
+/* regress.c - the whole job has become slower, and nobody in particular is to blame.
+ *
+ * Steps are compared with steps of their kind: same ops on all ranks, about as many tokens and squared
+ * lengths; another batch or sequence length begins a baseline of its own.  Only steps count in
+ * which no other verdict explains lost time and no node is short of cpus.  What was typical is the
+ * lowest median that so many clean steps have had; it is kept over restarts, since a job that comes
+ * back slower is just what this is about.
+ */
+#include "judge/regress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "judge/court.h"
+#include "judge/median.h"
+
+#define KINDS 16
+#define STEPS_MAX 64  /* looked at, at most */
+#define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
+#define BLOCK_STEPS 8 /* of a block at first */
+#define WARM_UP 2
+#define STEPPED 0.6 /* of the growth between two blocks: it stepped down, rather than drifted */
+
+enum part {
+    PART_COMPUTE,
+    PART_TRANSFER,
+    PART_HOST,
+    PART_WAIT,
+    PARTS
+};
+
+struct sample {
+    uint64_t step;
+    double period_ms, part_ms[PARTS]; /* of the median rank */
+};
+
+struct block {
+    uint64_t step; /* its first */
+    double sum_ms;
+    uint32_t steps;
+};
+
+struct kind {
+    uint64_t signature, used;
+    struct sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
+    uint32_t count;
+    struct sample base; /* medians; period 0: not known yet */
+    double noise_ms;
+    uint64_t base_step;
+    struct block block[BLOCKS];
+    uint32_t blocks, block_steps;
+};
+
+struct regress {
+    struct kind *kind[KINDS];
+    uint64_t looks;
+};
+
+int regress_create(struct regress **ret)
+{
+    struct regress *regress = calloc(1, sizeof(*regress));
+
+    if (!regress)
+        return -ENOMEM;
+    *ret = regress;
+    return 0;
+}
+
+void regress_destroy(struct regress *regress)
+{
+    for (int i = 0; regress && i < KINDS; i++)
+        free(regress->kind[i]);
+    free(regress);
+}
+
+/* ---- which steps are alike, and which count ---- */
+
+static uint64_t step_signature(const struct court *court)
+{
+    const struct whole *whole = court->whole;
+    const struct past_step *past = history_back(&court->history, 0);
+    uint64_t signature = court->model.world;
+    double tokens = 0, squares = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (!whole->shape_of[rank])
+            continue;
+        signature = hash64_u64(signature, whole->shape_of[rank]->fact.class);
+        if (past->split[rank].has_lengths) {
+            tokens += past->split[rank].tokens;
+            squares += past->split[rank].squares;
+        }
+    }
+    signature = hash64_u64(signature, bytes_round((uint64_t)tokens));
+    return hash64_u64(signature, bytes_round((uint64_t)squares));
+}
+
+static struct kind *kind_of(struct regress *regress, uint64_t signature)
+{
+    uint32_t oldest = 0;
+
+    regress->looks++;
+    for (uint32_t i = 0; i < KINDS; i++) {
+        if (!regress->kind[i]) {
+            regress->kind[i] = calloc(1, sizeof(**regress->kind));
+            if (!regress->kind[i])
+                return NULL;
+            oldest = i;
+            break;
+        }
+        if (regress->kind[i]->signature == signature) {
+            regress->kind[i]->used = regress->looks;
+            return regress->kind[i];
+        }
+        if (regress->kind[i]->used < regress->kind[oldest]->used)
+            oldest = i;
+    }
+    *regress->kind[oldest] =
+        (struct kind){ .signature = signature, .used = regress->looks, .block_steps = BLOCK_STEPS };
+    return regress->kind[oldest];
+}
+
+static bool is_explained(const struct court *court)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        const struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind != VERDICT_REGRESSION &&
+            entry->verdict.kind != VERDICT_CORRUPTION && entry->verdict.kind != VERDICT_CRASH)
+            return true;
+    }
+    return false;
+}
+
+/* Half of what the judge of scarce cpus needs to speak. */
+static bool is_starved(const struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+
+    for (uint32_t node = 0; node < MIN(past->nodes, court->history.nodes); node++) {
+        double typical = MAX(0, court->history.typical[node].pressure);
+
+        if (past->node[node].pressure - typical > court->limits.cpu_pressure_least / 2)
+            return true;
+    }
+    return false;
+}
+
+static int64_t part_of(const struct rank_split *split, int part)
+{
+    switch (part) {
+    case PART_COMPUTE:
+        return split->compute_ns;
+    case PART_TRANSFER:
+        return split->transfer_ns;
+    case PART_HOST:
+        return split_host_ns(split) + split->queued_ns;
+    default:
+        return split->wait_ns;
+    }
+}
+
+static struct sample sample_take(const struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct sample sample = { .step = past->step, .period_ms = (double)past->measured_ns / 1e6 };
+    uint32_t stride = court->model.world / 257 + 1;
+
+    for (int part = 0; part < PARTS; part++) {
+        double value[257];
+        uint32_t used = 0;
+
+        for (uint32_t rank = 0; rank < court->model.world && used < COUNT(value); rank += stride) {
+            if (past->split[rank].present)
+                value[used++] = (double)part_of(&past->split[rank], part) / 1e6;
+        }
+        sample.part_ms[part] = median_f64(value, used);
+    }
+    return sample;
+}
+
+/* ---- the past ---- */
+
+static void blocks_add(struct kind *kind, const struct sample *sample)
+{
+    struct block *block;
+
+    if (kind->blocks > 0 && kind->block[kind->blocks - 1].steps < kind->block_steps) {
+        block = &kind->block[kind->blocks - 1];
+    } else {
+        if (kind->blocks == BLOCKS) {
+            for (uint32_t i = 0; i < BLOCKS / 2; i++) {
+                kind->block[i] = kind->block[2 * i];
+                kind->block[i].sum_ms += kind->block[2 * i + 1].sum_ms;
+                kind->block[i].steps += kind->block[2 * i + 1].steps;
+            }
+            kind->blocks = BLOCKS / 2;
+            kind->block_steps *= 2;
+        }
+        block = &kind->block[kind->blocks++];
+        *block = (struct block){ .step = sample->step };
+    }
+    block->sum_ms += sample->period_ms;
+    block->steps++;
+}
+
+/* Medians of the newest steps, from `skip` before the newest on. */
+static struct sample recent(const struct kind *kind, uint32_t skip, uint32_t steps)
+{
+    struct sample median = { 0 };
+    double value[STEPS_MAX];
+
+    for (int part = -1; part < PARTS; part++) {
+        for (uint32_t i = 0; i < steps; i++) {
+            const struct sample *at = &kind->sample[(kind->count - 1 - skip - i) % STEPS_MAX];
+
+            value[i] = part < 0 ? at->period_ms : at->part_ms[part];
+            median.step = at->step;
+        }
+        *(part < 0 ? &median.period_ms : &median.part_ms[part]) = median_f64(value, steps);
+    }
+    return median;
+}
+
+static double recent_noise_ms(const struct kind *kind, uint32_t steps, double median)
+{
+    double value[STEPS_MAX];
+
+    for (uint32_t i = 0; i < steps; i++)
+        value[i] = kind->sample[(kind->count - 1 - i) % STEPS_MAX].period_ms;
+    return spread_f64(value, steps, median);
+}
+
+static void base_lower(struct kind *kind, uint32_t steps)
+{
+    struct sample now;
+
+    if (kind->count < steps)
+        return;
+    now = recent(kind, 0, steps);
+    if (kind->base.period_ms > 0 && now.period_ms >= kind->base.period_ms)
+        return;
+    kind->base = now;
+    kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
+    kind->noise_ms = recent_noise_ms(kind, steps, now.period_ms);
+}
+
+/* ---- the verdict ---- */
+
+/* Since when, and whether it came at once. */
+static uint64_t growth_began(const struct kind *kind, double grown_ms, bool *stepped)
+{
+    uint32_t base = 0, at;
+    double most = 0;
+    uint32_t most_at = 0;
+
+    while (base + 1 < kind->blocks && kind->block[base + 1].step <= kind->base_step)
+        base++;
+    for (at = base + 1; at < kind->blocks; at++) {
+        double rise = kind->block[at].sum_ms / kind->block[at].steps -
+                      kind->block[at - 1].sum_ms / kind->block[at - 1].steps;
+
+        if (rise > most) {
+            most = rise;
+            most_at = at;
+        }
+    }
+    *stepped = most > STEPPED * grown_ms;
+    if (*stepped)
+        return kind->block[most_at].step;
+    return kind->base_step + 1;
+}
+
+static void accuse(struct court *court, const struct kind *kind, const struct sample *now,
+                   uint32_t steps)
+{
+    static const char *const names[PARTS] = { "device compute", "transfer",
+                                              "host work that devices wait for",
+                                              "waiting for other ranks" };
+    struct verdict draft = { .kind = VERDICT_REGRESSION, .layer = LAYER_UNKNOWN };
+    double grown = now->period_ms - kind->base.period_ms;
+    bool stepped, fresh;
+
+    draft.since_step = growth_began(kind, grown, &stepped);
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.confidence = stepped ? 0.7 : 0.6;
+    draft.seconds_per_step = grown / 1e3;
+    snprintf(draft.cause, sizeof(draft.cause), "all ranks alike: steps %s",
+             stepped ? "became longer at once" : "become longer bit by bit");
+    verdict_because(
+        &draft, "ring", "steps of this kind take %.1f ms, median of %u; %.1f ms by step %llu",
+        now->period_ms, steps, kind->base.period_ms, (unsigned long long)kind->base_step);
+    for (int part = 0; part < PARTS; part++) {
+        double more = now->part_ms[part] - kind->base.part_ms[part];
+
+        if (more > grown / 4)
+            verdict_because(&draft, "ring", "%s of the median rank %.1f ms, %.1f ms then",
+                            names[part], now->part_ms[part], kind->base.part_ms[part]);
+    }
+    verdict_because(&draft, "ring", "the same ops, tokens and squared lengths in both");
+    verdict_rule_out(&draft, LAYER_CPU, "no node is short of cpus in these steps");
+    verdict_rule_out(&draft, LAYER_DATA, "no rank, stage or input holds up the others");
+    court_find(court, &draft, &fresh);
+}
+
+static void kind_judge(struct court *court, struct kind *kind)
+{
+    uint32_t steps = (uint32_t)court->limits.regress_steps;
+    struct entry *open = court_open_entry(court, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
+    double least = court->limits.regress_share * (open ? court->limits.regress_stay_share : 1);
+    struct sample now, half;
+    double limit;
+
+    if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
+        return;
+    now = recent(kind, 0, steps);
+    half = recent(kind, 0, steps / 2);
+    limit =
+        MAX(least * kind->base.period_ms, open ? 0 : court->limits.regress_noises * kind->noise_ms);
+    if (now.period_ms - kind->base.period_ms < limit ||
+        half.period_ms - kind->base.period_ms < limit)
+        return;
+    if (open) {
+        open->seen_step = court->whole->step;
+        open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
+    } else {
+        accuse(court, kind, &now, steps);
+    }
+}
+
+static void regress_step(struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct kind *kind;
+
+    if (!court->whole || past->measured_ns <= 0 || court->history.count <= WARM_UP ||
+        is_explained(court) || is_starved(court))
+        return;
+    kind = kind_of(court->regress, step_signature(court));
+    if (!kind)
+        return;
+    kind->sample[kind->count++ % STEPS_MAX] = sample_take(court);
+    blocks_add(kind, &kind->sample[(kind->count - 1) % STEPS_MAX]);
+    base_lower(kind, (uint32_t)court->limits.regress_steps);
+    kind_judge(court, kind);
+}
+
+const struct judge judge_regress = { .name = "regress", .step = regress_step };

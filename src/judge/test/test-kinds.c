@@ -1,0 +1,179 @@
+/* test-kinds.c - stragglers that come and go, and what is only a bad step. */
+#include "judge/test/bench.h"
+
+static const struct verdict *only(const struct bench *bench)
+{
+    assert_int_equal(bench->court.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench->court, VERDICT_STRAGGLER), 1);
+    return &lab_open(&bench->court, VERDICT_STRAGGLER, 0)->verdict;
+}
+
+static void a_rank_that_is_slow_in_every_fifth_step_is_one_verdict(void **state)
+{
+    static const uint32_t every[] = { 2, 3, 5, 7 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(every); i++) {
+        struct lab_config config = layout(1, 1, 8);
+        struct bench bench = bench_open(&config);
+        const struct verdict *verdict;
+
+        for (uint32_t step = 0; step < 120; step++) {
+            bench.lab->fault.stretch[6] = step > 40 && step % every[i] == 0 ? 0.4 : 0;
+            lab_judge(bench.lab, &bench.court);
+        }
+        verdict = only(&bench);
+        assert_int_equal(verdict->rank_count, 1);
+        assert_int_equal(verdict->rank[0], 6);
+        assert_int_equal(verdict->layer, LAYER_GPU);
+        assert_non_null(strstr(verdict->cause, "intermittent"));
+        bench_close(&bench);
+    }
+}
+
+static void pauses_of_a_host_are_its_codes(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+    const struct verdict *verdict;
+
+    (void)state;
+    config.with_gc = true;
+    bench = bench_open(&config);
+    bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_GC;
+    for (uint32_t step = 0; step < 120; step++) {
+        bench.lab->fault.sleep_ns[2] = step > 40 && step % 6 == 0 ? 60000000 : 0;
+        lab_judge(bench.lab, &bench.court);
+    }
+    verdict = only(&bench);
+    assert_int_equal(verdict->rank[0], 2);
+    assert_int_equal(verdict->layer, LAYER_USER_CODE);
+    bench_close(&bench);
+}
+
+static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 400; step++) {
+        bench.lab->fault.stretch[1] =
+            step % 200 > 40 && step % 200 < 100 && step % 4 == 0 ? 0.5 : 0;
+        lab_judge(bench.lab, &bench.court);
+        if (step == 195)
+            assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    }
+    assert_int_equal(bench.court.docket.count, 1);
+    bench_close(&bench);
+}
+
+static void a_straggler_that_moves_is_one_verdict_of_nobody(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    const struct verdict *verdict;
+
+    (void)state;
+    for (uint32_t step = 0; step < 160; step++) {
+        memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
+        if (step > 40)
+            bench.lab->fault.stretch[step / 2 * 3 % 8] = 0.4;
+        lab_judge(bench.lab, &bench.court);
+    }
+    verdict = only(&bench);
+    assert_int_equal(verdict->rank_count, 0);
+    assert_non_null(strstr(verdict->cause, "migrating"));
+    bench_close(&bench);
+}
+
+static void a_bad_step_now_and_then_is_nothing(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 300; step++) {
+        memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
+        if (step % 17 == 0)
+            bench.lab->fault.stretch[step / 17 % 8] = 0.5;
+        lab_judge(bench.lab, &bench.court);
+    }
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
+static void lengths_that_move_are_no_straggler_that_moves(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    bench.lab->fault.uneven = 0.2;
+    lab_judge_many(bench.lab, &bench.court, 120);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 1);
+    bench_close(&bench);
+}
+
+static void noise_is_nobody(void **state)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct lab_config config = layout(2, 1, 4);
+        struct bench bench;
+
+        (void)state;
+        config.seed = seed;
+        config.noise = 0.05;
+        bench = bench_open(&config);
+        lab_judge_many(bench.lab, &bench.court, 300);
+        assert_int_equal(bench.court.docket.count, 0);
+        bench_close(&bench);
+    }
+}
+
+static void a_steady_straggler_is_not_called_intermittent(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    bench.lab->fault.stretch[4] = 0.3;
+    lab_judge_many(bench.lab, &bench.court, 60);
+    assert_null(strstr(only(&bench)->cause, "intermittent"));
+    bench_close(&bench);
+}
+
+static void one_that_came_and_went_and_now_stays_is_the_same_verdict(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 160; step++) {
+        bench.lab->fault.stretch[4] = (step > 40 && step % 5 == 0) || step > 100 ? 0.4 : 0;
+        lab_judge(bench.lab, &bench.court);
+        if (step == 100)
+            assert_non_null(strstr(only(&bench)->cause, "intermittent"));
+    }
+    assert_null(strstr(only(&bench)->cause, "intermittent"));
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_is_slow_in_every_fifth_step_is_one_verdict),
+        cmocka_unit_test(pauses_of_a_host_are_its_codes),
+        cmocka_unit_test(when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same),
+        cmocka_unit_test(a_straggler_that_moves_is_one_verdict_of_nobody),
+        cmocka_unit_test(a_bad_step_now_and_then_is_nothing),
+        cmocka_unit_test(lengths_that_move_are_no_straggler_that_moves),
+        cmocka_unit_test(noise_is_nobody),
+        cmocka_unit_test(a_steady_straggler_is_not_called_intermittent),
+        cmocka_unit_test(one_that_came_and_went_and_now_stays_is_the_same_verdict),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
