@@ -19,7 +19,7 @@
 struct entry { /* one verdict over its life */
     struct verdict verdict;
     bool open, changed;
-    bool recurs;         /* a straggler that comes and goes: seen when it does, not in each step */
+    bool recurs;         /* a straggler that is not steady: it comes and goes, or forms */
     uint64_t seen_step;  /* newest step in which it was found again */
     uint64_t steps;      /* it was open in */
     double step_seconds; /* what the newest step lost to it */

@@ -1,15 +1,15 @@
 /* judges.c - the list of judges, in the order in which they look. */
 #include "judge/court.h"
 
-extern const struct judge judge_regress, judge_straggler_kinds;
-extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_stall, judge_straggler,
-    judge_sync;
+extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_regress, judge_stall,
+    judge_straggler, judge_straggler_forming, judge_straggler_kinds, judge_sync;
 
 const struct judge *const judges[] = {
     &judge_cpu,       /* first: starved ranks look like stragglers */
     &judge_imbalance, /* before stragglers: what the work explains is nobody's fault */
     &judge_straggler,
     &judge_straggler_kinds,
+    &judge_straggler_forming,
     &judge_stall, /* what is left: the job itself waits */
     &judge_sync,
     &judge_corrupt, /* asks nothing about time */

@@ -395,6 +395,7 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
         /* One that came and went, and now stays. */
         reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
                    suspect->open->recurs ? suspect->rule : NULL);
+        suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
     } else if (cost_ms > least_ms) {
         struct verdict draft;

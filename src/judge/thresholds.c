@@ -112,6 +112,8 @@ const struct threshold thresholds_table[] = {
       "that a rank becomes slow anew within 32 steps: fewer may be chance" },
     { "straggler.migrates", AT(straggler_migrates), 0.4, 0.1, 1, "share",
       "of 32 steps with a slow rank, another one each time: single bad steps are everyday life" },
+    { "straggler.forming", AT(straggler_forming), 0.03, 0.001, 1, "share",
+      "of the step: a rank whose work grows is told before it costs so much, with when it will" },
     { "regress.share", AT(regress_share), 0.05, 0.001, 10, "share",
       "of a step by which all have become slower: less is within what jobs do by themselves" },
     { "regress.noises", AT(regress_noises), 2, 0, 100, "times",

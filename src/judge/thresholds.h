@@ -25,7 +25,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double corrupt_frozen_updates, corrupt_nan_steps;
     double corrupt_jump_share, corrupt_jump_noises, corrupt_jump_steps;
-    double straggler_recurs, straggler_migrates;
+    double straggler_recurs, straggler_migrates, straggler_forming;
     double regress_share, regress_noises, regress_steps, regress_stay_share;
     double crash_settle, verdict_close_after, replay_fit_share;
 };

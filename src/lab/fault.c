@@ -17,11 +17,12 @@
 static const struct fault_kind fault_table[] = {
     { FAULT_NONE, "none", "nothing at all: a healthy run", 0, 0, FAULT_BY_NOBODY, 0, 1, 0, NULL },
     { FAULT_GPU_SLOW, "gpu-slow", "a rank's device takes factor times as long",
-      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 20, "straggler gpu" },
+      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY, 0, FAULT_BY_TRAINER, 0, 1.5, 20,
+      "straggler gpu" },
     { FAULT_HOST_SLEEP, "host-sleep",
       "a rank's host sleeps once a step before it launches: ms, or factor of a step",
-      FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_PHASE | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5,
-      20, "straggler user-code" },
+      FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_PHASE | FAULT_WHEN | FAULT_EVERY, 0,
+      FAULT_BY_TRAINER, 0, 1.5, 20, "straggler user-code" },
     { FAULT_CPU_QUOTA, "cpu-quota", "the hosts of a node's ranks get too little CPU by a cgroup",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_CGROUP, 1.5, 20,
       "straggler cpu" },
@@ -124,6 +125,7 @@ static const struct fault_field {
     { FAULT_STEP, "step", TYPE_U64, offsetof(struct fault, step), 0, 1e15 },
     { FAULT_STEPS, "steps", TYPE_U64, offsetof(struct fault, steps), 1, 1e15 },
     { FAULT_COUNT, "count", TYPE_U32, offsetof(struct fault, count), 1, 64 },
+    { FAULT_EVERY, "every", TYPE_U64, offsetof(struct fault, every), 1, 1e15 },
     { FAULT_PHASE, "phase", TYPE_PHASE, offsetof(struct fault, phase), 0, 0 },
 };
 
@@ -412,7 +414,8 @@ bool fault_ends_attempt(const struct fault *fault)
 
 bool fault_active(const struct fault *fault, uint64_t step)
 {
-    return step >= fault->step && (fault->steps == 0 || step - fault->step < fault->steps);
+    return step >= fault->step && (fault->steps == 0 || step - fault->step < fault->steps) &&
+           (fault->every < 2 || (step - fault->step) % fault->every == 0);
 }
 
 uint32_t fault_node_of_rank(uint32_t rank, uint32_t world, uint32_t nodes)

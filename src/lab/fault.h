@@ -62,6 +62,7 @@ enum fault_param { /* bits */
     FAULT_STEPS = 64,
     FAULT_COUNT = 128,
     FAULT_PHASE = 256,
+    FAULT_EVERY = 512,
 };
 
 enum fault_maker {
@@ -92,6 +93,7 @@ struct fault {
     uint32_t rank, node, stage, count;
     double factor, ms;
     uint64_t step, steps; /* steps 0: to the end */
+    uint64_t every;       /* of these steps only the first of so many; 0: each */
     int phase;            /* enum lockstep_phase */
 };
 

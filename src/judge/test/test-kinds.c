@@ -161,6 +161,62 @@ static void one_that_came_and_went_and_now_stays_is_the_same_verdict(void **stat
     bench_close(&bench);
 }
 
+static void a_straggler_that_forms_is_told_before_it_costs_much(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    bool told = false;
+
+    (void)state;
+    for (uint32_t step = 0; step < 220; step++) {
+        const struct entry *entry;
+
+        bench.lab->fault.stretch[5] = step > 40 ? 0.001 * (step - 40) : 0;
+        lab_judge(bench.lab, &bench.court);
+        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        if (entry && !told) {
+            told = true;
+            assert_true(bench.lab->fault.stretch[5] < 0.03);
+            assert_true(entry->verdict.confidence < 0.5);
+            assert_non_null(strstr(entry->verdict.cause, "forming"));
+            assert_non_null(
+                strstr(entry->verdict.because[1].what, "it costs 3 % of a step by step"));
+        }
+    }
+    assert_true(told);
+    assert_int_equal(only(&bench)->rank[0], 5); /* it has become one, and is the same */
+    assert_true(only(&bench)->confidence > 0.7);
+    assert_null(strstr(only(&bench)->cause, "forming"));
+    bench_close(&bench);
+}
+
+static void what_grows_on_all_ranks_forms_no_straggler(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 100; step++) {
+        bench.lab->fault.all = step > 40 ? 0.0006 * (step - 40) : 0;
+        lab_judge(bench.lab, &bench.court);
+    }
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    bench_close(&bench);
+}
+
+static void a_slight_straggler_that_does_not_grow_forms_nothing(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 60);
+    bench.lab->fault.stretch[5] = 0.015;
+    lab_judge_many(bench.lab, &bench.court, 120);
+    assert_int_equal(bench.court.docket.count, 0);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +227,9 @@ int main(void)
         cmocka_unit_test(a_bad_step_now_and_then_is_nothing),
         cmocka_unit_test(lengths_that_move_are_no_straggler_that_moves),
         cmocka_unit_test(noise_is_nobody),
+        cmocka_unit_test(a_straggler_that_forms_is_told_before_it_costs_much),
+        cmocka_unit_test(what_grows_on_all_ranks_forms_no_straggler),
+        cmocka_unit_test(a_slight_straggler_that_does_not_grow_forms_nothing),
         cmocka_unit_test(a_steady_straggler_is_not_called_intermittent),
         cmocka_unit_test(one_that_came_and_went_and_now_stays_is_the_same_verdict),
     };

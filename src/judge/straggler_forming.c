@@ -1,0 +1,140 @@
+/* straggler_forming.c - a rank whose work grows step by step, told before it costs much.
+ *
+ * It is a verdict of its own, of low confidence, and not a note beside others: its id is that of the
+ * straggler it becomes, so that the fault is one verdict from the first sign on, and what acts on
+ * verdicts leaves it alone while it is not sure.  Three times ten steps must grow alike: one jump is
+ * no trend.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "judge/court.h"
+#include "judge/median.h"
+
+#define THIRD 10
+#define WINDOW (3 * THIRD)
+#define WARM_UP 2
+#define NOISES                                                                                     \
+    3 /* each third above the one before, in one step's noise: five deviations of medians */
+#define ALIKE 2        /* neither half of the growth is more than so many times the other */
+#define STARTS 0.01    /* of the peers' work: less may be anything */
+#define STAYS 0.6      /* of that */
+#define HORIZON 1000.0 /* steps: what is farther away is no forecast */
+
+struct trend {
+    double third_ms[3];
+    double ms_per_step;
+    double steps; /* until it costs what straggler.forming says */
+};
+
+static double third_ms(const struct court *court, enum series series, uint32_t rank, uint32_t which)
+{
+    double value[THIRD];
+
+    for (uint32_t i = 0; i < THIRD; i++) {
+        const struct past_step *past = history_back(&court->history, which * THIRD + i);
+
+        value[i] = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
+    }
+    return median_f64(value, THIRD);
+}
+
+static bool trend_find(const struct court *court, enum series series, uint32_t rank,
+                       struct trend *ret)
+{
+    const struct history *history = &court->history;
+    double noise = MAX(history->noise_ms[series], court->limits.straggler_least_excess / 10);
+    double typical = history_typical_ms(history, rank, THIRD);
+    double goal = court->limits.straggler_forming * history_period_ms(history, THIRD), one, two;
+    struct trend trend;
+
+    for (uint32_t i = 0; i < 3; i++)
+        trend.third_ms[2 - i] = third_ms(court, series, rank, i);
+    one = trend.third_ms[1] - trend.third_ms[0];
+    two = trend.third_ms[2] - trend.third_ms[1];
+    trend.ms_per_step = (one + two) / (2 * THIRD);
+    if (one < NOISES * noise || two < NOISES * noise || one > ALIKE * two || two > ALIKE * one)
+        return false;
+    if (trend.third_ms[2] < MAX(STARTS * typical, court->limits.straggler_least_excess))
+        return false;
+    trend.steps = (goal - trend.third_ms[2]) / trend.ms_per_step - THIRD / 2.0;
+    *ret = trend;
+    return trend.steps > 0 && trend.steps < HORIZON;
+}
+
+static void forming_accuse(struct court *court, uint32_t rank, enum series series,
+                           const struct trend *trend)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.4 };
+    struct entry *entry;
+    bool fresh;
+
+    draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
+    court_add_rank(court, &draft, rank);
+    snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms with each step",
+             trend->ms_per_step);
+    draft.since_step = history_back(&court->history, WINDOW - 1)->step;
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    verdict_because(&draft, "ring",
+                    "%s over that of its peers %.2f, %.2f and %.2f ms in three times %d steps",
+                    series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
+                    trend->third_ms[1], trend->third_ms[2], THIRD);
+    verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
+                    100 * court->limits.straggler_forming,
+                    (unsigned long long)(past->step + (uint64_t)trend->steps));
+    entry = court_find(court, &draft, &fresh);
+    if (entry)
+        entry->recurs = true;
+}
+
+static double rank_cost_ms(struct court *court, uint32_t rank)
+{
+    CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
+
+    if (!flag)
+        return -1;
+    flag[rank] = 1;
+    return court_cost_ms(court, flag);
+}
+
+static void forming_judge(struct court *court, uint32_t rank)
+{
+    struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+    const struct history *history = &court->history;
+    struct trend trend;
+
+    if (open) {
+        double now = MAX(history_excess_ms(history, SERIES_LOCAL, rank, THIRD),
+                         history_excess_ms(history, SERIES_COMPUTE, rank, THIRD));
+
+        if (open->recurs && now > STAYS * STARTS * history_typical_ms(history, rank, THIRD)) {
+            open->seen_step = history_back(history, 0)->step;
+            open->step_seconds = MAX(0, rank_cost_ms(court, rank)) / 1e3;
+        }
+        return;
+    }
+    if (trend_find(court, SERIES_COMPUTE, rank, &trend))
+        forming_accuse(court, rank, SERIES_COMPUTE, &trend);
+    else if (trend_find(court, SERIES_LOCAL, rank, &trend))
+        forming_accuse(court, rank, SERIES_LOCAL, &trend);
+}
+
+static void forming_step(struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+
+    if (court->history.count < WINDOW + WARM_UP)
+        return;
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        if (court->docket.entry[i]->open && court->docket.entry[i]->verdict.layer == LAYER_CPU)
+            return; /* who gets less and less cpu is slower and slower */
+    }
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (past->split[rank].present)
+            forming_judge(court, rank);
+    }
+}
+
+const struct judge judge_straggler_forming = { .name = "straggler forming", .step = forming_step };
