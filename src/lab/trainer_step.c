@@ -296,17 +296,25 @@ static void trainer_take_batch(struct trainer *trainer)
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_MICRO_BATCHES, trainer->micros);
 }
 
-/* While the device works: the digest of the parameters it reads, and the next batch.  Not all
- * ranks at the same moment: each waits for another piece of the step's first half.
+/* Of the parameters with which the step begins, while the device is idle: on a busy machine a host that looks
+ * while it works may come after the optimizer.
+ */
+static void trainer_tell_digest(struct trainer *trainer)
+{
+    uint64_t digest[2];
+
+    student_digest(&trainer->student, digest);
+    lockstep_digest_put(trainer->probe, 0, 1, digest[0], digest[1]);
+}
+
+/* While the device works: the next batch.  Not all ranks at the same moment: each waits for another
+ * piece of the step's first half.
  */
 static void trainer_meanwhile(struct trainer *trainer)
 {
     uint32_t piece = trainer->config->rank * 5 % MAX(trainer->works / 2, 1u);
-    uint64_t digest[2];
 
     device_await(trainer->device, &trainer->work[piece]);
-    student_digest(&trainer->student, digest);
-    lockstep_digest_put(trainer->probe, 0, 1, digest[0], digest[1]);
     trainer_host_work(trainer, SHARE_MEANWHILE);
     if (trainer->step + 1 < trainer->config->steps)
         trainer_prefetch(trainer, trainer->step + 1);
@@ -342,6 +350,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     student_step_begin(&trainer->student);
     trainer_read_wishes(trainer);
     trainer_take_batch(trainer);
+    trainer_tell_digest(trainer);
     launch_pipeline(&launch);
     launch_optimizer(&launch);
     if (launch.result < 0)
