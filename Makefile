@@ -9,6 +9,7 @@
 #   make format   settle the layout of every C file
 #   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
+#   make torch-newer   the tests in Python with the torch of a later Debian (needs root)
 
 BUILD = build
 PREFIX = /usr/local
@@ -53,7 +54,10 @@ ci:
 chroot-test:
 	@tools/chroot-test
 
+torch-newer: all
+	@tools/torch-newer
+
 clean:
 	rm -rf build build-*
 
-.PHONY: all deb deb-test demo test install format format-check ci chroot-test clean
+.PHONY: all deb deb-test demo test install format format-check ci chroot-test torch-newer clean

@@ -230,6 +230,19 @@ def same_losses(python, world, hook, steps):
     return losses[0] == losses[1]
 
 
+def verdict(one, same):
+    """By wall time, and by CPU time, whose interval is narrower on a machine that does other things."""
+    if not same:
+        return "missed"
+    means = (one["share"], one["cpu_share"])
+    halves = (one["share_95"], one["cpu_us_95"] / 1e3 / one["step_ms"])
+    if any(mean - half > BAR for mean, half in zip(means, halves)):
+        return "missed"
+    if any(mean + half <= BAR for mean, half in zip(means, halves)):
+        return "met"
+    return "could not tell: the interval is wider than that; try a machine that does nothing else"
+
+
 def report(result):
     one = result["cost"]
     print("step %.1f ms with %d all-reduces, %d ranks; %d pairs of %d steps" % (
@@ -245,7 +258,7 @@ def report(result):
     for case in result["losses"]:
         print("losses of %d ranks%s: %s" % (case["world"], ", user's hook" if case["hook"] else "",
                                             "the same bits" if case["same"] else "DIFFER"))
-    print("bar: %.0f %% of the step: %s" % (100 * BAR, "met" if result["met"] else "MISSED"))
+    print("bar, %.0f %% of the step: %s" % (100 * BAR, result["bar"]))
 
 
 def main():
@@ -273,15 +286,12 @@ def main():
             result["losses"].append({"world": world, "hook": hook,
                                      "same": same_losses(python, world, hook, steps)})
     say("")
-    one = result["cost"]
-    same = all(case["same"] for case in result["losses"])
-    result["met"] = same and (given.quick or one["share"] - one["share_95"] <= BAR
-                              and one["cpu_share"] <= BAR)
+    result["bar"] = verdict(result["cost"], all(case["same"] for case in result["losses"]))
     if given.json:
         print(json.dumps(result, indent=2))
     else:
         report(result)
-    return 0 if result["met"] else 1
+    return {"met": 0, "missed": 1}.get(result["bar"], 3)
 
 
 if __name__ == "__main__":
