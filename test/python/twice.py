@@ -47,6 +47,7 @@ def free_port():
 def _same(text, place):
     """Without what differs from run to run: the place, and times, threads and pids in warnings."""
     text = re.sub(r"\(pid=\d+\)", "(pid)", text.replace(place, "PLACE"))
+    text = re.sub(r"/tmp\w{8}\b", "/TEMPORARY", text)  # of torch's own
     return re.sub(r"(?m)([IWE])\d{4,8} [0-9:.]+ +(\d+ )?", r"\1 ", text)
 
 
