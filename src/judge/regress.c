@@ -79,6 +79,12 @@ void regress_destroy(struct regress *regress)
 
 /* ---- which steps are alike, and which count ---- */
 
+/* Programs tell these numbers, and may tell any. */
+static uint64_t metric_round(double value)
+{
+    return bytes_round(value >= 0 && value < 1e18 ? (uint64_t)value : UINT64_MAX);
+}
+
 static uint64_t step_signature(const struct court *court)
 {
     const struct whole *whole = court->whole;
@@ -95,8 +101,8 @@ static uint64_t step_signature(const struct court *court)
             squares += past->split[rank].squares;
         }
     }
-    signature = hash64_u64(signature, bytes_round((uint64_t)tokens));
-    return hash64_u64(signature, bytes_round((uint64_t)squares));
+    signature = hash64_u64(signature, metric_round(tokens));
+    return hash64_u64(signature, metric_round(squares));
 }
 
 static struct kind *kind_of(struct regress *regress, uint64_t signature)
