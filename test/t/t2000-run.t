@@ -10,29 +10,12 @@ run() # ARGUMENT...
     timeout -k 5 60 "$LOCKSTEP" run --grace 500ms --backoff 50ms --no-watch "$@"
 }
 
-await() # COMMAND...: until it is true, 20 s at most
-{
-    await_left=400
-    while ! "$@" 2>/dev/null; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
 check() # NAME COMMAND...
 {
     check_name=$1
     shift
     await "$@"
     tap_result $? "$check_name"
-}
-
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
 }
 
 sleepers()

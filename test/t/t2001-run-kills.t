@@ -26,16 +26,6 @@ nobody_sleeps()
 # Also when something here fails, nothing of this test stays.
 trap 'kill -9 $(sleepers | tr -dc "0-9\n") 2>/dev/null; rm -rf "$TAP"' EXIT
 
-await() # COMMAND...: until it is true, 20 s at most
-{
-    await_left=400
-    while ! "$@"; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
 cat >"$TAP/rank" <<END
 #!/bin/sh
 echo \$\$ >"$TAP/pid.\$RANK"

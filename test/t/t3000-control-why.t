@@ -21,28 +21,6 @@ alive()
     kill -0 $run 2>/dev/null
 }
 
-await() # COMMAND...: until it is true, 30 s at most
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
-number() # NAME: of the counts in $TAP/out, which come last
-{
-    sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$TAP/out" | tail -n 1
-}
-
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
-}
-
 timeout -k 5 90 "$LOCKSTEP" run -q -n $RANKS --dir "$dir" -- "$LOCKSTEP" trainer --steps $STEPS \
     >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!

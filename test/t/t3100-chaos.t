@@ -17,16 +17,6 @@ random() # LIMIT: sets $r
     r=$((SEED / 65536 % $1))
 }
 
-await() # COMMAND...: until it is true, 60 s at most
-{
-    await_left=1200
-    while ! "$@"; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
 # Everybody of this run, and nobody else, has our state directory in its environment; so do the small
 # tools of this test, but they are other programs.
 program=$(readlink -f "$LOCKSTEP")

@@ -21,16 +21,6 @@ leave()
 }
 trap leave EXIT
 
-await() # COMMAND...: until it is true, 30 s at most
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
 is_full()
 {
     ! dd if=/dev/zero bs=4k count=1 >>"$LOCKSTEP_STATE/ballast" 2>/dev/null

@@ -23,16 +23,6 @@ leave()
 }
 trap leave EXIT
 
-await() # COMMAND...: until it is true, 30 s at most
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
 begin() # a controller on a free port
 {
     rm -f "$site/control.url"

@@ -12,15 +12,6 @@ done
 STEPS=300
 dir=$LOCKSTEP_STATE/jump
 clock=$TAP/clock
-await()
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
 grows_beyond() { [ "$(stat -c %s "$dir/log.lsf" 2>/dev/null || echo 0)" -gt "$1" ]; }
 
 # Launcher, agents and controller see the jumps.  Ranks tell no time of day, and the library wraps more of

@@ -11,28 +11,6 @@ dir=$user/r1
 trap 'kill -9 $control $send $agent0 $agent1 $run 2>/dev/null; rm -rf "$TAP"' EXIT
 control='' send='' agent0='' agent1='' run=''
 
-await() # COMMAND...: until it is true, 60 s at most
-{
-    await_left=1200
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
-}
-
-number() # NAME: of the counts in $TAP/out, which come last
-{
-    sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$TAP/out" | tail -n 1
-}
-
 listen=127.0.0.1:0
 begin_control()
 {

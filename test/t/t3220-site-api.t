@@ -8,23 +8,6 @@ site=$TAP/site user=$TAP/user
 control='' held=''
 trap '[ -z "$control" ] || kill -9 $control $held 2>/dev/null; rm -rf "$TAP"' EXIT
 
-await() # COMMAND...: until it is true, 30 s at most
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
-}
-
 status() # CURL-ARGUMENT...: the status, and the body in $TAP/out
 {
     curl -s -o "$TAP/out" -w '%{http_code}' "$@"

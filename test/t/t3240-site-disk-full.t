@@ -21,28 +21,6 @@ leave()
 }
 trap leave EXIT
 
-await() # COMMAND...: until it is true, 30 s at most
-{
-    await_left=600
-    until "$@" >/dev/null 2>&1; do
-        await_left=$((await_left - 1))
-        [ $await_left -gt 0 ] || return 1
-        sleep 0.05
-    done
-}
-
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
-}
-
-number() # NAME: of the counts in $TAP/out, which come last
-{
-    sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$TAP/out" | tail -n 1
-}
-
 ready() { curl -sf "$url/readyz"; }
 unready() { [ "$(curl -s -o "$TAP/out" -w '%{http_code}' "$url/readyz")" = 503 ]; }
 is_full() { ! dd if=/dev/zero bs=4k count=1 >>"$site/ballast" 2>/dev/null; }

@@ -16,13 +16,6 @@ value() # EXPRESSION of d, the answer
         "$TAP/answer" "$1"
 }
 
-is() # NAME GOT EXPECTED
-{
-    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
-    [ "$2" = "$3" ]
-    tap_result $? "$1"
-}
-
 demo sound --fault none
 demo slow --fault gpu-slow:rank=2,factor=2,step=2
 demo other --fault none --layout tp=2,dp=2

@@ -57,6 +57,28 @@ has() # NAME EXTENDED-REGEXP FILE
     tap_result $? "$1"
 }
 
+is() # NAME GOT EXPECTED
+{
+    [ "$2" = "$3" ] || echo "# got '$2', expected '$3'" >&2
+    [ "$2" = "$3" ]
+    tap_result $? "$1"
+}
+
+number() # NAME: of the counts in $TAP/out, which come last
+{
+    sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$TAP/out" | tail -n 1
+}
+
+await() # COMMAND...: until it is true, a minute at most
+{
+    tap_left=1200
+    until "$@" >/dev/null 2>&1; do
+        tap_left=$((tap_left - 1))
+        [ $tap_left -gt 0 ] || return 1
+        sleep 0.05
+    done
+}
+
 lacks() # NAME EXTENDED-REGEXP FILE
 {
     ! grep -Eq -- "$2" "$3"
