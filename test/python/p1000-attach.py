@@ -182,15 +182,16 @@ def lockstep_run_attaches_its_ranks(place):
     fake = os.path.join(place, "fake", "torch")
     write(fake, "__init__.py", FAKE)
     script = write(place, "script.py", """
-import os, shutil, sys
+import os, shutil, sys, time
 sys.path.insert(0, %r)
 import torch, lockstep
 with lockstep.step():
     pass
 print("path", os.environ["PYTHONPATH"].split(":")[-1])
+open("done-" + os.environ["RANK"], "w").close()
 if os.environ["RANK"] == "1":
-    while len(os.listdir(os.environ["LOCKSTEP_DIR"])) < 2:
-        pass
+    while not os.path.exists("done-0"):
+        time.sleep(0.01)
     shutil.copytree(os.environ["LOCKSTEP_DIR"], "copy")
 """ % os.path.dirname(fake))
     env = dict(os.environ, LOCKSTEP_STATE=os.path.join(place, "state"), PYTHONPATH="/nowhere",
