@@ -17,8 +17,13 @@
 static const struct fault_kind fault_table[] = {
     { FAULT_NONE, "none", "nothing at all: a healthy run", 0, 0, FAULT_BY_NOBODY, 0, 1, 0, NULL },
     { FAULT_GPU_SLOW, "gpu-slow", "a rank's device takes factor times as long",
-      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY, 0, FAULT_BY_TRAINER, 0, 1.5, 20,
-      "straggler gpu" },
+      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY | FAULT_OVER, 0, FAULT_BY_TRAINER, 0,
+      1.5, 20, "straggler gpu" },
+    { FAULT_WANDERING, "wandering-gpu",
+      "the device of another rank in each step takes factor times as long",
+      FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY, 0, FAULT_BY_TRAINER, 0, 2, 20, "straggler" },
+    { FAULT_ALL_SLOW, "all-slow", "the devices of all ranks take factor times as long",
+      FAULT_FACTOR | FAULT_WHEN | FAULT_OVER, 0, FAULT_BY_TRAINER, 0, 1.2, 40, "regression" },
     { FAULT_HOST_SLEEP, "host-sleep",
       "a rank's host sleeps once a step before it launches: ms, or factor of a step",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_PHASE | FAULT_WHEN | FAULT_EVERY, 0,
@@ -126,6 +131,7 @@ static const struct fault_field {
     { FAULT_STEPS, "steps", TYPE_U64, offsetof(struct fault, steps), 1, 1e15 },
     { FAULT_COUNT, "count", TYPE_U32, offsetof(struct fault, count), 1, 64 },
     { FAULT_EVERY, "every", TYPE_U64, offsetof(struct fault, every), 1, 1e15 },
+    { FAULT_OVER, "over", TYPE_U64, offsetof(struct fault, over), 1, 1e15 },
     { FAULT_PHASE, "phase", TYPE_PHASE, offsetof(struct fault, phase), 0, 0 },
 };
 
@@ -416,6 +422,14 @@ bool fault_active(const struct fault *fault, uint64_t step)
 {
     return step >= fault->step && (fault->steps == 0 || step - fault->step < fault->steps) &&
            (fault->every < 2 || (step - fault->step) % fault->every == 0);
+}
+
+double fault_factor(const struct fault *fault, uint64_t step)
+{
+    uint64_t grown = step - fault->step + 1;
+
+    return grown < fault->over ? 1 + (fault->factor - 1) * (double)grown / (double)fault->over
+                               : fault->factor;
 }
 
 uint32_t fault_node_of_rank(uint32_t rank, uint32_t world, uint32_t nodes)

@@ -50,6 +50,8 @@ enum fault_id {
     FAULT_COMPILE,
     FAULT_SLOW_START,
     FAULT_BUSY,
+    FAULT_ALL_SLOW,
+    FAULT_WANDERING,
 };
 
 enum fault_param { /* bits */
@@ -63,6 +65,7 @@ enum fault_param { /* bits */
     FAULT_COUNT = 128,
     FAULT_PHASE = 256,
     FAULT_EVERY = 512,
+    FAULT_OVER = 1024,
 };
 
 enum fault_maker {
@@ -94,6 +97,7 @@ struct fault {
     double factor, ms;
     uint64_t step, steps; /* steps 0: to the end */
     uint64_t every;       /* of these steps only the first of so many; 0: each */
+    uint64_t over;        /* steps in which it grows to its factor; 0: it is there at once */
     int phase;            /* enum lockstep_phase */
 };
 
@@ -117,6 +121,8 @@ void fault_list(FILE *out); /* the text of --list-faults */
 /* Does the job need to be started again to get over it? */
 bool fault_ends_attempt(const struct fault *fault);
 bool fault_active(const struct fault *fault, uint64_t step);
+/* Its factor in this step, one in which it is active: less while it still grows. */
+double fault_factor(const struct fault *fault, uint64_t step);
 /* The nodes of a pretended cluster hold ranks in contiguous blocks. */
 uint32_t fault_node_of_rank(uint32_t rank, uint32_t world, uint32_t nodes);
 

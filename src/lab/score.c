@@ -13,6 +13,10 @@
 #include "lab/score_parts.h"
 
 static const struct score_expect expects[] = {
+    { FAULT_GPU_SLOW, FAULT_EVERY, "recurring", "straggler", "gpu", SCORE_RANK, NULL },
+    { FAULT_GPU_SLOW, FAULT_OVER, "forming", "straggler", "gpu", SCORE_RANK, NULL },
+    { FAULT_WANDERING, 0, "recurring", "straggler", "unknown", SCORE_NOBODY, NULL },
+    { FAULT_ALL_SLOW, 0, "regression", "regression", "unknown", SCORE_NOBODY, NULL },
     { FAULT_GPU_SLOW, 0, "gpu", "straggler", "gpu", SCORE_RANK, "straggler-wait" },
     { FAULT_HOST_SLEEP, 0, "user-code", "straggler", "user-code", SCORE_RANK, "straggler-wait" },
     { FAULT_CPU_QUOTA, 0, "cpu", "straggler", "cpu", SCORE_NODE, NULL },

@@ -66,6 +66,31 @@ static double fault_nominal_ns(const struct trainer *trainer)
     return 3.0 * (double)trainer->times.block * trainer->blocks * trainer->micros;
 }
 
+/* Whose turn it is: never twice the same, and all ranks come to the same answer. */
+static bool fault_wanders_here(const struct trainer *trainer, const struct fault *fault)
+{
+    struct rand turn = { hash64_u64(trainer->config->seed, 0x77616e64) };
+    uint32_t world = trainer->config->world, at = rand_below(&turn, world);
+
+    for (uint64_t step = fault->step; step < trainer->step; step++)
+        at = (at + 1 + rand_below(&turn, MAX(world - 1, 1u))) % world;
+    return at == trainer->config->rank;
+}
+
+static bool fault_slows_device(const struct trainer *trainer, const struct fault *fault)
+{
+    switch (fault->kind->id) {
+    case FAULT_GPU_SLOW:
+    case FAULT_HEAVY_STAGE:
+    case FAULT_ALL_SLOW:
+        return fault_is_ours(trainer, fault);
+    case FAULT_WANDERING:
+        return fault_is_ours(trainer, fault) && fault_wanders_here(trainer, fault);
+    default:
+        return false;
+    }
+}
+
 /* Whether this is the step, and the only one, in which the fault hurts this rank. */
 static bool fault_strikes(const struct trainer *trainer, const struct fault *fault)
 {
@@ -104,14 +129,15 @@ void trainer_fault_step(struct trainer *trainer)
                   (int64_t)(fault_nominal_ns(trainer) * (load - 1)));
     for (uint32_t i = 0; i < trainer->plan.count; i++) {
         const struct fault *fault = &trainer->plan.fault[i];
-        enum fault_id id = fault->kind->id;
+        double factor;
 
-        if ((id != FAULT_GPU_SLOW && id != FAULT_HEAVY_STAGE) || !fault_is_ours(trainer, fault))
+        if (!fault_slows_device(trainer, fault))
             continue;
+        factor = fault_factor(fault, trainer->step);
         truth_add(trainer->truth, i, trainer->step,
                   (int64_t)((fault_nominal_ns(trainer) * load + (double)trainer->times.optimizer) *
-                            trainer->slow * (fault->factor - 1)));
-        trainer->slow *= fault->factor;
+                            trainer->slow * (factor - 1)));
+        trainer->slow *= factor;
     }
 }
 

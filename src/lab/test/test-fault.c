@@ -167,6 +167,20 @@ static void acts_from_its_step_for_its_steps(void **state)
     assert_true(fault_active(&fault, UINT64_MAX));
 }
 
+static void grows_to_its_factor_over_its_steps(void **state)
+{
+    struct fault fault;
+
+    (void)state;
+    assert_int_equal(fault_parse("all-slow:factor=2,step=10,over=4", &fault, NULL), 0);
+    assert_true(fault_factor(&fault, 10) == 1.25);
+    assert_true(fault_factor(&fault, 12) == 1.75);
+    assert_true(fault_factor(&fault, 13) == 2);
+    assert_true(fault_factor(&fault, 500) == 2);
+    assert_int_equal(fault_parse("all-slow:factor=2,step=10", &fault, NULL), 0);
+    assert_true(fault_factor(&fault, 10) == 2);
+}
+
 static void places_ranks_on_nodes_in_blocks(void **state)
 {
     (void)state;
@@ -259,6 +273,7 @@ int main(void)
         cmocka_unit_test(refuses_what_the_run_does_not_have),
         cmocka_unit_test(writes_text_that_reads_back),
         cmocka_unit_test(acts_from_its_step_for_its_steps),
+        cmocka_unit_test(grows_to_its_factor_over_its_steps),
         cmocka_unit_test(places_ranks_on_nodes_in_blocks),
         cmocka_unit_test(a_plan_reads_back_as_it_was_written),
         cmocka_unit_test(a_bad_plan_names_the_line),
