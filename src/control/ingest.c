@@ -184,8 +184,8 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     if (ingest.count)
         result = runlog_take(run->log, ingest.frame, ingest.count, &err);
     site_trouble(site, result, &err);
-    if (result == -ENOMEM)
-        run_shut(run, err.text); /* the core may have half of it; the log has all */
+    if (result == -ENOMEM || result == -ESTALE)
+        run_read_again(run, err.text); /* the core may have half of it; the log has all or none */
     if (result < 0) {
         reply_error(exchange, 503, "the log of run %s does not take it now: %s", run->dir.run,
                     err.text);

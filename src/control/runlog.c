@@ -83,7 +83,8 @@ static int open_writer(struct runlog *log, struct err *err)
             return err_wrap(err, result, "another controller is at work on run %s", log->run);
         nanosleep(&pause, NULL);
     }
-    return result;
+    /* What a killed controller left in the page cache counts only when it is on disk. */
+    return result < 0 ? result : spool_sync(log->writer, err);
 }
 
 int runlog_write_said(struct runlog *log, struct err *err)
@@ -346,10 +347,20 @@ bool runlog_is_dirty(const struct runlog *log)
 
 int runlog_sync(struct runlog *log, struct err *err)
 {
+    int result;
+
     if (!log->dirty)
         return 0;
-    log->dirty = false;
-    return spool_sync(log->writer, err);
+    result = spool_sync(log->writer, err);
+    log->dirty =
+        result <
+        0; /* what waits for it was not written again: it must not be told that all is well */
+    return result;
+}
+
+bool runlog_was_cut(const struct runlog *log)
+{
+    return spool_was_cut(log->writer);
 }
 
 void runlog_counts(const struct runlog *log, struct core_counts *ret)

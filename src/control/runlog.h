@@ -1,8 +1,9 @@
 /* runlog.h - one run's log and the core behind it: the same for a run of its own and for a site.
  *
  * A fact is logged before the core sees it, and a tick before the core gets it: what the core knows
- * can always be read from the log again (recall.h).  After -errno the log may be tried again, but after
- * runlog_sync() has failed nobody knows what the disk has: close it and open it again.
+ * can always be read from the log again (recall.h).  After -errno the log may be tried again.  When
+ * runlog_sync() fails, what was written since the last good one is cut off, now or as soon as that is possible:
+ * then runlog_was_cut(), or -ESTALE comes from any call; close the log and open it again.
  */
 #ifndef LOCKSTEP_CONTROL_RUNLOG_H
 #define LOCKSTEP_CONTROL_RUNLOG_H
@@ -46,6 +47,7 @@ bool runlog_tick_is_due(const struct runlog *log);
 bool runlog_is_closed(const struct runlog *log); /* the books: the newest tick was the last */
 bool runlog_is_dirty(const struct runlog *log);  /* written since the last sync */
 int runlog_sync(struct runlog *log, struct err *err);
+bool runlog_was_cut(const struct runlog *log); /* the core knows more than the log */
 
 /* Changes a threshold of the judges, from the next tick on, and logs who did.  -ENOENT, -ERANGE: no such name or
  * value; -EALREADY: the books are closed.

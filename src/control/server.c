@@ -106,8 +106,8 @@ static void server_look_up(struct server *server)
         server->told = true;
 }
 
-/* The disk may have room again later; no memory for the core cannot be mended by waiting, but a
- * new process reads the log again.
+/* The disk may have room again later; no memory for the core, or a core that knows more than the log,
+ * cannot be mended by waiting, but a new process reads the log again.
  */
 static int server_bear(struct server *server, int result, const struct err *err)
 {
@@ -118,7 +118,7 @@ static int server_bear(struct server *server, int result, const struct err *err)
         server->trouble_ns = 0;
         return 0;
     }
-    if (result == -ENOMEM)
+    if (result == -ENOMEM || result == -ESTALE)
         return result;
     if (server->trouble_ns)
         return 0;
@@ -152,7 +152,7 @@ static int server_finish(struct server *server, struct err *err)
 
     while (quiet < QUIET_SCANS) {
         result = server_round(server, err);
-        if (result == -ENOMEM || (result < 0 && time_mono_ns() > deadline_ns))
+        if (result == -ENOMEM || result == -ESTALE || (result < 0 && time_mono_ns() > deadline_ns))
             return result;
         quiet = result == 0 ? quiet + 1 : 0;
         if (result > 0)

@@ -86,6 +86,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
 void site_scan(struct site *site);                   /* runs of a former life */
 int run_open(struct site_run *run, struct err *err); /* the log; 0 when it is open already */
 void run_shut(struct site_run *run, const char *why);
+void run_read_again(struct site_run *run, const char *why); /* shut, and the index forgets it */
 void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *answer);
 void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, let go */
 void run_sync(struct site_run *run, int64_t now_ns);

@@ -282,6 +282,17 @@ void run_shut(struct site_run *run, const char *why)
         index_leave(run->site->index, run->dir.run);
 }
 
+/* The log is not what was read of it: whoever was ahead of it begins again. */
+void run_read_again(struct site_run *run, const char *why)
+{
+    struct err err = { "" };
+
+    run_shut(run, why);
+    if (run->site->index && index_forget(run->site->index, run->dir.run, &err) < 0)
+        log_error("the index of run %s: %s", run->dir.run, err.text);
+    run->index_stale = true;
+}
+
 void run_destroy(struct site_run *run)
 {
     run_shut(run, "the controller ends");
@@ -347,10 +358,12 @@ void run_sync(struct site_run *run, int64_t now_ns)
     result = runlog_sync(run->log, &err);
     run->site->counts.syncs++;
     took(&run->site->counts.sync_us, &run->site->counts.sync_sum_us, time_mono_ns() - begin_ns);
-    if (result < 0) { /* nobody knows what of it is on disk: read it again */
+    if (result < 0) {
         run->site->counts.sync_failures++;
         site_trouble(run->site, result, &err);
-        run_shut(run, err.text);
+        waiters_answer(run, &err);
+        if (runlog_was_cut(run->log))
+            run_read_again(run, err.text);
         return;
     }
     waiters_answer(run, NULL);
@@ -409,8 +422,8 @@ void run_turn(struct site_run *run, int64_t now_ns)
         result = runlog_tick(run->log, 0, &err);
     site_trouble(run->site, result, &err);
     run->site->counts.ticks++;
-    if (result == -ENOMEM) {
-        run_shut(run, err.text);
+    if (result == -ENOMEM || result == -ESTALE) {
+        run_read_again(run, err.text);
         return;
     }
     tell_progress(run);

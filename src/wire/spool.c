@@ -18,7 +18,11 @@
 struct spool_writer {
     int fd;
     uint64_t sender, boot, number;
-    off_t size; /* whole frames so far */
+    off_t size;   /* whole frames so far */
+    off_t synced; /* of them on disk for certain; -1: nobody knows */
+    bool torn;    /* bytes beyond `size` could not be cut off */
+    bool unsafe;  /* a sync failed: what is beyond `synced` must go */
+    bool cut;     /* and is gone */
     struct buf frame;
 };
 
@@ -266,6 +270,7 @@ int spool_writer_open(const char *path, const char *sender, struct spool_writer 
     if (!writer)
         return -ENOMEM;
     writer->fd = TAKE_FD(fd);
+    writer->synced = -1;
     writer->sender = hash64(0, sender, strlen(sender));
     writer->boot = (uint64_t)time_real_ns();
     result = writer_recover(writer, err);
@@ -282,11 +287,37 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
     return writer->number;
 }
 
+/* After a failed sync the kernel may take pages for clean that never reached the disk: a later sync
+ * would say yes to them.  So they go, and whoever sent them sends them again.
+ */
+static int writer_roll_back(struct spool_writer *writer, struct err *err)
+{
+    if (!writer->cut && (ftruncate(writer->fd, writer->synced) < 0 || fdatasync(writer->fd) < 0))
+        return err_set(err, -EIO, "what could not be synced cannot be cut off either: %m");
+    writer->cut = true;
+    writer->size = writer->synced;
+    return err_set(err, -ESTALE, "what could not be synced was cut off");
+}
+
+/* Nothing is written behind the remains of a frame: they could hold whole ones, which nobody has acknowledged. */
+static int writer_ready(struct spool_writer *writer, struct err *err)
+{
+    if (writer->unsafe)
+        return writer_roll_back(writer, err);
+    if (writer->torn && ftruncate(writer->fd, writer->size) < 0)
+        return err_set(err, -errno, "cutting a torn frame: %m");
+    writer->torn = false;
+    return 0;
+}
+
 int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
                      struct err *err)
 {
     ssize_t written;
+    int result = writer_ready(writer, err);
 
+    if (result < 0)
+        return result;
     if (writer->frame.failed)
         buf_fini(&writer->frame);
     writer->frame.size = 0;
@@ -303,8 +334,7 @@ int spool_put_frames(struct spool_writer *writer, const struct frame *frame, siz
         errno = ENOSPC;
     err_set(err, -errno, "writing a frame: %m");
     written = errno;
-    if (ftruncate(writer->fd, writer->size) < 0)
-        err_wrap(err, 0, "cutting a torn frame failed");
+    writer->torn = ftruncate(writer->fd, writer->size) < 0;
     return -(int)written;
 }
 
@@ -337,5 +367,22 @@ int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payl
 
 int spool_sync(struct spool_writer *writer, struct err *err)
 {
-    return fdatasync(writer->fd) < 0 ? err_set(err, -errno, "fdatasync: %m") : 0;
+    int result = writer_ready(writer, err);
+
+    if (result < 0)
+        return result;
+    if (fdatasync(writer->fd) == 0) {
+        writer->synced = writer->size;
+        return 0;
+    }
+    result = err_set(err, -errno, "fdatasync: %m");
+    writer->unsafe = writer->synced >= 0;
+    if (writer->unsafe)
+        writer_roll_back(writer, NULL);
+    return result;
+}
+
+bool spool_was_cut(const struct spool_writer *writer)
+{
+    return writer->cut;
 }

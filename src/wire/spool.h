@@ -24,7 +24,9 @@ int spool_writer_open(const char *path, const char *sender, struct spool_writer 
                       struct err *err);
 void spool_writer_close(struct spool_writer *writer);
 uint64_t spool_writer_number(const struct spool_writer *writer); /* of the next frame */
-/* One write(2) a call.  After -errno (disk full) nothing of the frame is in the file. */
+/* One write(2) a call.  After -errno (disk full) nothing of the frame is in the file, or nothing else will be
+ * written until that can be cut off.
+ */
 int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payload,
               struct err *err);
 /* A frame received from another sender, as it was: how the controller logs. */
@@ -32,7 +34,12 @@ int spool_put_frame(struct spool_writer *writer, const struct frame *frame, stru
 /* Many of them by one write(2), all or none. */
 int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
                      struct err *err);
-int spool_sync(struct spool_writer *writer, struct err *err); /* fdatasync */
+/* fdatasync.  The first one tells what is safe.  When a later one fails nobody knows what the disk has, so
+ * all since the last good one is cut off again, now or as soon as the disk lets us; from then on all calls
+ * return -ESTALE, and the writer is to be opened anew.
+ */
+int spool_sync(struct spool_writer *writer, struct err *err);
+bool spool_was_cut(const struct spool_writer *writer);
 
 struct spool_reader;
 
