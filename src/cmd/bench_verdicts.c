@@ -13,44 +13,73 @@
 #include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
-#include "lab/score.h"
-
-#define CASES_MAX 1024
+#include "lab/score_doc.h"
+#include "lab/score_plan.h"
+#include "lab/score_pool.h"
+#include "lab/score_stats.h"
+#include "lab/score_store.h"
+#include "lab/score_tally.h"
 
 struct settings {
-    uint32_t cases, healthy;
+    uint32_t cases, healthy, jobs;
     uint64_t seed;
-    const char *only, *keep;
-    bool json;
+    int64_t healthy_ns;
+    const char *only, *keep, *results, *write;
+    bool all, json;
 };
 
 static const struct opt options[] = {
+    { .name = "all",
+      .type = OPT_FLAG,
+      .offset = offsetof(struct settings, all),
+      .help = "every family, on first, middle and last rank of 4, 8 and 16; takes hours" },
     { .name = "cases",
       .type = OPT_U32,
       .offset = offsetof(struct settings, cases),
       .arg = "N",
-      .help = "runs with a fault, default 30" },
+      .help = "runs with a fault, default 30; with --all of each family, at most" },
     { .name = "healthy",
       .type = OPT_U32,
       .offset = offsetof(struct settings, healthy),
       .arg = "N",
-      .help = "runs without, default 30" },
+      .help = "runs without, default 30; with --all of each family, at most" },
+    { .name = "healthy-time",
+      .type = OPT_DURATION,
+      .offset = offsetof(struct settings, healthy_ns),
+      .arg = "TIME",
+      .help = "long healthy runs besides, so long in all: 120m" },
     { .name = "only",
       .type = OPT_TEXT,
       .offset = offsetof(struct settings, only),
-      .arg = "FAMILY",
-      .help = "faults of one family: gpu, user-code, cpu, data, stage (the set slow); input, "
-              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps" },
+      .arg = "FAMILY[,FAMILY...]",
+      .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
+              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; two; "
+              "torch" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),
       .arg = "N",
       .help = "which cases are drawn, default 1" },
+    { .name = "jobs",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, jobs),
+      .arg = "N",
+      .help = "so many cases at a time, of those that mostly sleep; default 1" },
+    { .name = "results",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, results),
+      .arg = "DIR",
+      .help = "keep results and the runs that were not right there, and go on from what is there" },
     { .name = "keep",
       .type = OPT_TEXT,
       .offset = offsetof(struct settings, keep),
       .arg = "DIR",
-      .help = "keep the runs in this directory, for 'lockstep why'" },
+      .help = "keep all runs in this directory, for 'lockstep why'" },
+    { .name = "write",
+      .type = OPT_TEXT,
+      .offset = offsetof(struct settings, write),
+      .arg = "FILE",
+      .help = "the score as a page: docs/VERDICTS.md" },
     { .name = "json",
       .type = OPT_FLAG,
       .offset = offsetof(struct settings, json),
@@ -66,74 +95,27 @@ const struct command command_bench_verdicts = {
     .summary = "real runs with real faults: precision, recall and speed of the verdicts",
     .details =
         "Every case is a 'lockstep demo' in processes of its own; what must be said about it\n"
-        "is in one table that no judge sees.  Takes about ten minutes; a busy machine is\n"
-        "itself a fault and will be named as one.\n"
+        "is in one table that no judge sees.  Takes about ten minutes, with --all hours; a busy\n"
+        "machine is itself a fault and will be named as one.\n"
         "Exits 0 when the bars are met: precision and recall 0.98, layer 0.95, 5 steps from a\n"
         "factor of 1.25 and 20 at 1.10, ledger 5 %, no false alarm; 3 when all was skipped.",
     .opt = options,
     .run = bench_main,
 };
 
-struct tally { /* of a family, or of all */
-    const char *family;
-    uint32_t cases, found, layers, right, wrong, expected;
-    double seconds[CASES_MAX], steps[CASES_MAX];
-    uint32_t timed;
-};
-
 struct board {
-    struct tally all, family[8];
-    uint32_t families, skipped, false_alarms;
+    struct score_board score;
     uint64_t slowest[2]; /* most steps that a verdict took: from 1.25×, and below */
-    double healthy_seconds, ledger_error[CASES_MAX], unattributed[CASES_MAX];
+    double ledger_error[SCORE_CASES_MAX], unattributed[SCORE_CASES_MAX];
     double ledger_most; /* largest error of a case, either way */
     double ledger_blur; /* largest share within which noise leaves it open */
     uint32_t ledgers, healthies;
 };
 
-static int compare_doubles(const void *a, const void *b)
+/* Hangs, crashes and pauses are not held against steps. */
+static bool is_slow(const struct score_expect *expect)
 {
-    const double *left = a, *right = b;
-
-    return *left < *right ? -1 : *left > *right;
-}
-
-static double quantile(double *value, uint32_t count, double at)
-{
-    if (count == 0)
-        return 0;
-    qsort(value, count, sizeof(*value), compare_doubles);
-    return value[(uint32_t)(at * (count - 1) + 0.5)];
-}
-
-static struct tally *tally_of(struct board *board, const char *family)
-{
-    for (uint32_t i = 0; i < board->families; i++) {
-        if (strcmp(board->family[i].family, family) == 0)
-            return &board->family[i];
-    }
-    if (board->families == COUNT(board->family))
-        return &board->family[0];
-    board->family[board->families].family = family;
-    return &board->family[board->families++];
-}
-
-static void tally_add(struct tally *tally, const struct score_result *result)
-{
-    /* Where nobody is to be named, the case itself counts as one that is found or not. */
-    uint32_t expected = MAX(result->expected, 1);
-    uint32_t right = result->expected ? result->right : result->found;
-
-    tally->cases++;
-    tally->found += result->found;
-    tally->layers += result->layer_exact;
-    tally->right += right;
-    tally->wrong += result->wrong;
-    tally->expected += expected;
-    if (result->found) {
-        tally->seconds[tally->timed] = result->seconds;
-        tally->steps[tally->timed++] = (double)result->steps;
-    }
+    return strcmp(expect->kind, "straggler") == 0 || strcmp(expect->kind, "imbalance") == 0;
 }
 
 static void board_add(struct board *board, const struct score_case *at,
@@ -141,23 +123,16 @@ static void board_add(struct board *board, const struct score_case *at,
 {
     const struct score_expect *expect = score_expect(&at->fault);
 
-    if (!result->ran) {
-        board->skipped++;
+    score_board_add(&board->score, at, result);
+    if (!result->ran)
         return;
-    }
-    if (!expect) {
-        board->false_alarms += result->extra;
-        board->healthy_seconds += result->run_seconds;
+    if (!expect)
         board->unattributed[board->healthies++] = result->unattributed;
-        return;
-    }
-    if (result->found) {
+    else if (result->found && is_slow(expect) && !at->also.kind && !at->torch) {
         uint64_t *slowest = &board->slowest[at->fault.factor < 1.25];
 
         *slowest = MAX(*slowest, result->steps);
     }
-    tally_add(&board->all, result);
-    tally_add(tally_of(board, expect->family), result);
 }
 
 /* Noise puts some seconds of every run into straggler-wait.  How many, the twin without the fault
@@ -186,96 +161,126 @@ static void board_ledgers(struct board *board, const struct score_case *cases,
 
 /* ---- telling ---- */
 
-static double share(uint32_t part, uint32_t whole)
+static void number_add(struct json_object *object, const char *name, double value)
 {
-    return whole ? (double)part / whole : 1;
+    json_object_object_add(object, name, json_object_new_double(value));
 }
 
-static struct json_object *tally_json(struct tally *tally)
+static struct json_object *tally_json(struct score_tally *tally)
 {
     struct json_object *object = json_object_new_object();
 
     json_object_object_add(object, "cases", json_object_new_int64(tally->cases));
-    json_object_object_add(
-        object, "rank_precision",
-        json_object_new_double(share(tally->right, tally->right + tally->wrong)));
-    json_object_object_add(object, "rank_recall",
-                           json_object_new_double(share(tally->right, tally->expected)));
-    json_object_object_add(object, "layer_exact",
-                           json_object_new_double(share(tally->layers, tally->cases)));
-    json_object_object_add(object, "verdict_p50_s",
-                           json_object_new_double(quantile(tally->seconds, tally->timed, 0.5)));
-    json_object_object_add(object, "verdict_p90_s",
-                           json_object_new_double(quantile(tally->seconds, tally->timed, 0.9)));
-    json_object_object_add(object, "steps_p90",
-                           json_object_new_double(quantile(tally->steps, tally->timed, 0.9)));
+    number_add(object, "rank_precision", score_precision(tally));
+    number_add(object, "rank_precision_low95", score_precision_low95(tally));
+    number_add(object, "rank_recall", score_recall(tally));
+    number_add(object, "rank_recall_low95", score_recall_low95(tally));
+    number_add(object, "layer_exact", score_layer_exact(tally));
+    number_add(object, "verdict_p50_s", score_seconds(tally, 0.5));
+    number_add(object, "verdict_p90_s", score_seconds(tally, 0.9));
+    number_add(object, "steps_p90", score_steps(tally, 0.9));
+    number_add(object, "brier", score_brier(tally));
+    return object;
+}
+
+static void calm_json(struct json_object *object, const struct score_calm *calm)
+{
+    json_object_object_add(object, "false_alarms", json_object_new_int64(calm->false_alarms));
+    number_add(object, "healthy_seconds", calm->seconds);
+    number_add(object, "false_alarms_per_hour", score_alarms_per_hour(calm));
+    number_add(object, "false_alarms_per_hour_high95", score_alarms_per_hour_high95(calm));
+}
+
+static struct json_object *calm_families_json(const struct score_board *score)
+{
+    struct json_object *object = json_object_new_object();
+
+    for (uint32_t i = 0; i < score->calm_families; i++) {
+        const struct score_calm *calm = &score->calm_family[i];
+        struct json_object *family = json_object_new_object();
+
+        json_object_object_add(family, "runs", json_object_new_int64(calm->cases));
+        calm_json(family, calm);
+        json_object_object_add(object, calm->family, family);
+    }
     return object;
 }
 
 static void board_json(struct board *board)
 {
-    struct json_object *object = tally_json(&board->all);
+    struct score_board *score = &board->score;
+    struct json_object *object = tally_json(&score->all);
     struct json_object *families = json_object_new_object();
 
-    for (uint32_t i = 0; i < board->families; i++)
-        json_object_object_add(families, board->family[i].family, tally_json(&board->family[i]));
+    for (uint32_t i = 0; i < score->families; i++)
+        json_object_object_add(families, score->family[i].family, tally_json(&score->family[i]));
     json_object_object_add(object, "all",
-                           tally_json(&board->all)); /* as above, for whoever loops */
+                           tally_json(&score->all)); /* as above, for whoever loops */
     json_object_object_add(object, "families", families);
-    json_object_object_add(object, "false_alarms", json_object_new_int64(board->false_alarms));
-    json_object_object_add(object, "healthy_seconds",
-                           json_object_new_double(board->healthy_seconds));
+    calm_json(object, &score->calm);
+    json_object_object_add(object, "calm", calm_families_json(score));
     json_object_object_add(object, "steps_most_from_1.25",
                            json_object_new_int64((int64_t)board->slowest[0]));
     json_object_object_add(object, "steps_most_at_1.10",
                            json_object_new_int64((int64_t)board->slowest[1]));
-    json_object_object_add(object, "skipped", json_object_new_int64(board->skipped));
-    json_object_object_add(
-        object, "ledger_error_p50",
-        json_object_new_double(quantile(board->ledger_error, board->ledgers, 0.5)));
-    json_object_object_add(object, "ledger_error_most", json_object_new_double(board->ledger_most));
-    json_object_object_add(object, "ledger_blur_most", json_object_new_double(board->ledger_blur));
-    json_object_object_add(
-        object, "unattributed_p50",
-        json_object_new_double(quantile(board->unattributed, board->healthies, 0.5)));
+    json_object_object_add(object, "skipped", json_object_new_int64(score->skipped));
+    number_add(object, "ledger_error_p50",
+               stats_quantile(board->ledger_error, board->ledgers, 0.5));
+    number_add(object, "ledger_error_most", board->ledger_most);
+    number_add(object, "ledger_blur_most", board->ledger_blur);
+    number_add(object, "unattributed_p50",
+               stats_quantile(board->unattributed, board->healthies, 0.5));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
 
-static void tally_text(const char *name, struct tally *tally)
+static void tally_text(const char *name, struct score_tally *tally)
 {
-    printf("%-10s %5u %10.3f %7.3f %6.3f %9.2f s %6.2f s %8.0f\n", name, tally->cases,
-           share(tally->right, tally->right + tally->wrong), share(tally->right, tally->expected),
-           share(tally->layers, tally->cases), quantile(tally->seconds, tally->timed, 0.5),
-           quantile(tally->seconds, tally->timed, 0.9), quantile(tally->steps, tally->timed, 0.9));
+    printf("%-10s %5u %6.3f (%.3f) %6.3f (%.3f) %6.3f %9.2f s %6.2f s %8.0f %8.4f\n", name,
+           tally->cases, score_precision(tally), score_precision_low95(tally), score_recall(tally),
+           score_recall_low95(tally), score_layer_exact(tally), score_seconds(tally, 0.5),
+           score_seconds(tally, 0.9), score_steps(tally, 0.9), score_brier(tally));
+}
+
+/* Two lines that stand on the screen and on the page. */
+static void lines_write(struct board *board, FILE *out)
+{
+    fprintf(out, "said after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
+            (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
+    if (board->ledgers)
+        fprintf(
+            out,
+            "injected seconds in the ledger of %u cases: median error %+.1f %%, at most %.1f %% "
+            "(noise blurs it by up to %.1f %%); unattributed in healthy runs: median %.2f %%\n",
+            board->ledgers, 100 * stats_quantile(board->ledger_error, board->ledgers, 0.5),
+            100 * board->ledger_most, 100 * board->ledger_blur,
+            100 * stats_quantile(board->unattributed, board->healthies, 0.5));
 }
 
 static void board_text(struct board *board)
 {
-    printf("\nfamily     cases  precision  recall  layer    said p50      p90  steps p90\n");
-    for (uint32_t i = 0; i < board->families; i++)
-        tally_text(board->family[i].family, &board->family[i]);
-    tally_text("all", &board->all);
-    printf("\nsaid after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
-           (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
-    printf("%u false alarms in %.0f s of healthy runs; %u cases skipped\n", board->false_alarms,
-           board->healthy_seconds, board->skipped);
-    if (board->ledgers)
-        printf("injected seconds in the ledger of %u cases: median error %+.1f %%, at most %.1f %% "
-               "(noise blurs it by up to %.1f %%); unattributed in healthy runs: median %.2f %%\n",
-               board->ledgers, 100 * quantile(board->ledger_error, board->ledgers, 0.5),
-               100 * board->ledger_most, 100 * board->ledger_blur,
-               100 * quantile(board->unattributed, board->healthies, 0.5));
+    struct score_board *score = &board->score;
+
+    printf("\nfamily     cases  precision       recall          layer    said p50      p90  "
+           "steps p90    Brier\n");
+    for (uint32_t i = 0; i < score->families; i++)
+        tally_text(score->family[i].family, &score->family[i]);
+    tally_text("all", &score->all);
+    printf("in brackets: lower 95 %% bound, over cases\n\n");
+    lines_write(board, stdout);
+    printf("%u false alarms in %.0f s of healthy runs, %.2f an hour (at most %.2f); %u cases "
+           "skipped\n",
+           score->calm.false_alarms, score->calm.seconds, score_alarms_per_hour(&score->calm),
+           score_alarms_per_hour_high95(&score->calm), score->skipped);
 }
 
 static bool board_good(const struct board *board)
 {
-    const struct tally *all = &board->all;
+    const struct score_tally *all = &board->score.all;
 
-    return share(all->right, all->right + all->wrong) >= 0.98 &&
-           share(all->right, all->expected) >= 0.98 && share(all->layers, all->cases) >= 0.95 &&
-           board->slowest[0] <= 5 && board->slowest[1] <= 20 && board->ledger_most <= 0.05 &&
-           board->false_alarms == 0;
+    return score_precision(all) >= 0.98 && score_recall(all) >= 0.98 &&
+           score_layer_exact(all) >= 0.95 && board->slowest[0] <= 5 && board->slowest[1] <= 20 &&
+           board->ledger_most <= 0.05 && board->score.calm.false_alarms == 0;
 }
 
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
@@ -306,17 +311,175 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
             result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }
 
+/* ---- running ---- */
+
+struct bench {
+    struct settings settings;
+    struct score_case *cases;
+    struct score_result *results;
+    bool *known;
+    uint32_t count, done;
+    struct score_store store; /* dir "" without --results */
+    char state[PATH_MAX];
+    struct board *board;
+};
+
+static void bench_fini(struct bench *bench)
+{
+    score_store_close(&bench->store);
+    free(bench->cases);
+    free(bench->results);
+    free(bench->known);
+    free(bench->board);
+}
+
+static int on_done(void *arg, uint32_t number, const struct score_result *result, struct err *err)
+{
+    struct bench *bench = arg;
+
+    bench->results[number] = *result;
+    bench->known[number] = true;
+    case_text(++bench->done, bench->count, &bench->cases[number], result);
+    return bench->store.dir[0] ? score_store_add(&bench->store, &bench->cases[number], result, err)
+                               : 0;
+}
+
+/* What an earlier score has found out need not be run again. */
+static int results_open(struct bench *bench, struct err *err)
+{
+    int result = score_store_open(bench->settings.results, &bench->store, err);
+
+    if (result < 0)
+        return result;
+    for (uint32_t i = 0; i < bench->count; i++) {
+        const struct score_result *found = score_store_find(&bench->store, &bench->cases[i]);
+
+        if (!found)
+            continue;
+        bench->results[i] = *found;
+        bench->known[i] = true;
+        bench->done++;
+    }
+    if (bench->done || bench->store.foreign)
+        log_info("%s: %u of %u cases are there; %u lines are of another build or broken, and not "
+                 "used",
+                 bench->store.path, bench->done, bench->count, bench->store.foreign);
+    return 0;
+}
+
+static int state_open(struct bench *bench, struct err *err)
+{
+    const struct settings *settings = &bench->settings;
+
+    if (settings->keep)
+        snprintf(bench->state, sizeof(bench->state), "%s", settings->keep);
+    else if (settings->results)
+        snprintf(bench->state, sizeof(bench->state), "%s/runs", bench->store.dir);
+    else
+        snprintf(bench->state, sizeof(bench->state), "/tmp/lockstep-verdicts-XXXXXX");
+    if (!settings->keep && !settings->results && !mkdtemp(bench->state))
+        return err_set(err, -errno, "%s: %m", bench->state);
+    return 0;
+}
+
+static int bench_run(struct bench *bench, struct err *err)
+{
+    struct score_pool pool = { .cases = bench->cases,
+                               .count = bench->count,
+                               .jobs = MAX(1, bench->settings.jobs),
+                               .known = bench->known,
+                               .state = bench->state,
+                               .keep_all = bench->settings.keep != NULL,
+                               .done = on_done,
+                               .arg = bench };
+    int result = bench->settings.results ? results_open(bench, err) : 0;
+
+    if (result == 0)
+        result = state_open(bench, err);
+    if (result == 0)
+        result = score_pool_run(&pool, err);
+    if (!bench->settings.keep && !bench->settings.results && bench->state[0])
+        tree_remove(bench->state);
+    for (uint32_t i = 0; i < bench->count; i++) {
+        if (bench->known[i])
+            board_add(bench->board, &bench->cases[i], &bench->results[i]);
+    }
+    board_ledgers(bench->board, bench->cases, bench->results, bench->count);
+    return result;
+}
+
+/* As people would type it, without where this machine keeps things. */
+static void command_text(const struct settings *settings, char *out, size_t room)
+{
+    int used = snprintf(out, room, "lockstep bench verdicts%s --seed %llu",
+                        settings->all ? " --all" : "", (unsigned long long)settings->seed);
+    const char *const name[] = { "cases", "healthy" };
+    const uint32_t value[] = { settings->cases, settings->healthy };
+
+    if (settings->only)
+        used += snprintf(out + used, room - (size_t)used, " --only %s", settings->only);
+    for (size_t i = 0; i < COUNT(name); i++) {
+        if (value[i] != SCORE_PLAN_DEFAULT)
+            used += snprintf(out + used, room - (size_t)used, " --%s %u", name[i], value[i]);
+    }
+    if (settings->healthy_ns)
+        used += snprintf(out + used, room - (size_t)used, " --healthy-time %gs",
+                         (double)settings->healthy_ns / 1e9);
+    if (settings->jobs > 1)
+        snprintf(out + used, room - (size_t)used, " --jobs %u", settings->jobs);
+}
+
+static int page_write(struct bench *bench, struct err *err)
+{
+    CLEAN(free_clean) char *more = NULL;
+    char command[300];
+    size_t size;
+    FILE *lines = open_memstream(&more, &size);
+    struct score_doc doc = { .board = &bench->board->score,
+                             .cases = bench->cases,
+                             .results = bench->results,
+                             .count = bench->count,
+                             .command = command,
+                             .version = LOCKSTEP_VERSION };
+
+    if (!lines)
+        return -ENOMEM;
+    lines_write(bench->board, lines);
+    fclose(lines);
+    doc.more = more;
+    command_text(&bench->settings, command, sizeof(command));
+    return score_doc_write(&doc, bench->settings.write, err);
+}
+
+static int settings_check(const struct settings *settings)
+{
+    char names[300];
+
+    if (settings->jobs > SCORE_JOBS_MAX) {
+        log_error("--jobs %u: at most %d", settings->jobs, SCORE_JOBS_MAX);
+        return -EINVAL;
+    }
+    if (settings->only && !score_plan_has(settings->only)) {
+        score_plan_names(names, sizeof(names));
+        log_error("--only %s: expected %s", settings->only, names);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 static int bench_main(int argc, char **argv)
 {
-    struct settings settings = { .cases = 30, .healthy = 30, .seed = 1 };
-    int first = opt_parse(&command_bench_verdicts, argc, argv, &settings);
-    CLEAN(free_clean) struct score_case *cases = calloc(CASES_MAX, sizeof(*cases));
-    CLEAN(free_clean) struct score_result *results = calloc(CASES_MAX, sizeof(*results));
-    CLEAN(free_clean) struct board *board = calloc(1, sizeof(*board));
-    char state[PATH_MAX] = "/tmp/lockstep-verdicts-XXXXXX";
+    CLEAN(bench_fini)
+    struct bench bench = {
+        .settings = { .cases = SCORE_PLAN_DEFAULT, .healthy = SCORE_PLAN_DEFAULT, .seed = 1 },
+        .cases = calloc(SCORE_CASES_MAX, sizeof(*bench.cases)),
+        .results = calloc(SCORE_CASES_MAX, sizeof(*bench.results)),
+        .known = calloc(SCORE_CASES_MAX, sizeof(*bench.known)),
+        .board = calloc(1, sizeof(*bench.board)),
+    };
+    struct settings *settings = &bench.settings;
+    int first = opt_parse(&command_bench_verdicts, argc, argv, settings), result;
     struct err err = { "" };
-    uint32_t count;
-    int result = 0;
 
     if (first < 0)
         return OPT_EXIT(first);
@@ -324,38 +487,32 @@ static int bench_main(int argc, char **argv)
         log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
-    if (settings.only && !score_has_family(settings.only)) {
-        log_error("--only %s: expected gpu, user-code, cpu, data, stage or slow; input, "
-                  "checkpoint, fabric or stall; "
-                  "corruption; hang, desync, crash or traps",
-                  settings.only);
+    if (settings_check(settings) < 0)
         return 2;
-    }
-    if (!cases || !results || !board || (!settings.keep && !mkdtemp(state))) {
-        log_error("no memory, or no directory for the runs in /tmp");
+    if (!bench.cases || !bench.results || !bench.known || !bench.board) {
+        log_error("no memory");
         return 3;
     }
-    count = score_draw(settings.seed, settings.cases, settings.healthy, settings.only, cases,
-                       CASES_MAX);
-    for (uint32_t i = 0; i < count && result == 0; i++) {
-        result = score_run(&cases[i], settings.keep ? settings.keep : state, &results[i], &err);
-        if (result < 0)
-            break;
-        case_text(i + 1, count, &cases[i], &results[i]);
-        board_add(board, &cases[i], &results[i]);
-    }
-    if (!settings.keep)
-        tree_remove(state);
+    bench.count =
+        score_plan(&(struct score_wish){ .seed = settings->seed,
+                                         .all = settings->all,
+                                         .only = settings->only,
+                                         .cases = settings->cases,
+                                         .healthy = settings->healthy,
+                                         .healthy_seconds = (double)settings->healthy_ns / 1e9 },
+                   bench.cases, SCORE_CASES_MAX);
+    result = bench_run(&bench, &err);
+    if (result == 0 && settings->write)
+        result = page_write(&bench, &err);
     if (result < 0) {
         log_error("%s", err.text);
         return 3;
     }
-    board_ledgers(board, cases, results, count);
-    if (settings.json)
-        board_json(board);
+    if (settings->json)
+        board_json(bench.board);
     else
-        board_text(board);
-    if (board->all.cases == 0 && board->healthies == 0)
+        board_text(bench.board);
+    if (bench.board->score.all.cases == 0 && bench.board->healthies == 0)
         return 3; /* all were skipped: that is no good score */
-    return board_good(board) ? 0 : 1;
+    return board_good(bench.board) ? 0 : 1;
 }

@@ -23,12 +23,15 @@ enum score_who {   /* whom the verdict must name */
 
 struct score_expect {
     enum fault_id fault;
-    uint32_t given;           /* enum fault_param: only where these were said */
+    uint32_t given;           /* enum fault_param, SCORE_HOST_VIEW: only where these were said */
     const char *family;       /* name in the report */
     const char *kind, *layer; /* layer NULL: any */
     enum score_who who;
     const char *bucket; /* where the ledger must have the injected seconds; NULL: not compared */
 };
+
+/* In a fault's set, beside enum fault_param: made in a training whose devices nobody sees. */
+#define SCORE_HOST_VIEW (1u << 30)
 
 const struct score_expect *score_expect(const struct fault *fault); /* NULL: nothing must be said */
 bool score_has_family(const char *family); /* one that is drawn, or the name of a set of them */
@@ -36,8 +39,10 @@ bool score_has_family(const char *family); /* one that is drawn, or the name of 
 #define SCORE_RANKS 64
 
 struct score_case {
+    const char *family; /* in the report; NULL: that of its fault's right answer */
     struct fault fault; /* kind FAULT_NONE: a healthy run */
-    struct fault also;  /* a second one of the same kind of verdict; kind NULL: none */
+    struct fault also;  /* a second one at the same time; kind NULL: none */
+    bool torch;         /* trained by PyTorch: data parallel */
     uint32_t ranks, nodes;
     uint32_t tp, pp, dp;
     uint64_t steps, seed;
@@ -56,6 +61,8 @@ struct score_result {
     bool found, layer_exact;
     uint32_t right, wrong, expected; /* ranks named rightly, named wrongly, to be named */
     uint32_t extra;                  /* verdicts that nothing explains */
+    uint32_t verdicts;               /* all that were said */
+    double brier;                    /* sum over them: (confidence - 1 if it is right in all)² */
     double seconds;                  /* from the injection to the verdict */
     uint64_t steps;                  /* steps with the fault that it took */
     double run_seconds;
@@ -65,16 +72,20 @@ struct score_result {
     double ledger_injected, ledger_found;
     double ledger_hidden; /* share of its steps with the fault: noise in them may be hidden by it */
     double unattributed;  /* share of the run's GPU-seconds */
-    char said[240];       /* what was said, for people */
+    char said[600];       /* what was said, for people */
+    char run[64];         /* its name, below the directory of the runs */
 };
 
 /* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */
 uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char *only,
                     struct score_case *ret, uint32_t room);
 void score_case_text(const struct score_case *at, char *out, size_t room);
+/* The command that makes the same run again: also its name, as no two cases of a score have the same. */
+void score_case_command(const struct score_case *at, char *out, size_t room);
+const char *score_family(const struct score_case *at); /* "healthy" where nothing must be said */
 
 /* Runs one with this program's `demo`; runs are kept below `state`.  -errno only when nothing at all
- * could be started.
+ * could be started, -EINTR when somebody stopped it.
  */
 int score_run(const struct score_case *at, const char *state, struct score_result *ret,
               struct err *err);

@@ -1,11 +1,13 @@
 /* score_demo.c - one demo in a process of its own, and what its JSON says was done. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,60 +18,163 @@
 #include "lab/score_parts.h"
 
 #define ANSWER_BYTES (4u << 20)
+#define WORDS 20
+/* A run takes its steps' time, a few seconds to begin and end, a limit of ten seconds where it hangs.  One that
+ * takes many times that is stuck, and nobody saw it.
+ */
+#define PATIENCE 4
+#define PATIENCE_S 90
+#define GRACE_S 30 /* to end in order when it is told to */
 
-static void demo_exec(const struct score_case *at, const char *state, int out)
+struct words { /* a command line */
+    char text[WORDS][FAULT_TEXT + 16];
+    const char *argv[WORDS + 1];
+    size_t count;
+};
+
+__attribute__((format(printf, 2, 3))) static void word_add(struct words *words, const char *format,
+                                                           ...)
 {
-    char ranks[24], nodes[24], steps[32], work[40], length[40], seed[32], layout[64], saves[32],
-        fault[FAULT_TEXT] = "none", also[FAULT_TEXT] = "none";
-    const char *argv[] = { "lockstep", "demo", "--json",  work,       length, ranks,
-                           nodes,      steps,  seed,      "--layout", layout, saves,
-                           "--fault",  fault,  "--fault", also,       NULL };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    va_list args;
 
-    snprintf(ranks, sizeof(ranks), "--ranks=%u", at->ranks);
-    snprintf(nodes, sizeof(nodes), "--nodes=%u", at->nodes);
-    snprintf(steps, sizeof(steps), "--steps=%llu", (unsigned long long)at->steps);
-    snprintf(seed, sizeof(seed), "--seed=%llu", (unsigned long long)at->seed);
-    snprintf(work, sizeof(work), "--host-work-ms=%g", at->host_work_ms);
-    snprintf(length, sizeof(length), "--step-ms=%g", at->step_ms);
-    snprintf(saves, sizeof(saves), "--checkpoint-every=%u", at->checkpoint_every);
-    snprintf(layout, sizeof(layout), "tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
+    va_start(args, format);
+    vsnprintf(words->text[words->count], sizeof(words->text[0]), format, args);
+    va_end(args);
+    words->argv[words->count] = words->text[words->count];
+    words->argv[++words->count] = NULL;
+}
+
+static void command_words(const struct score_case *at, struct words *words)
+{
+    char fault[FAULT_TEXT] = "none";
+
+    words->count = 0;
+    word_add(words, "lockstep");
+    word_add(words, "demo");
+    word_add(words, "--json");
+    if (at->torch)
+        word_add(words, "--torch");
+    else
+        word_add(words, "--host-work-ms=%g", at->host_work_ms);
+    word_add(words, "--step-ms=%g", at->step_ms);
+    word_add(words, "--ranks=%u", at->ranks);
+    word_add(words, "--nodes=%u", at->nodes);
+    word_add(words, "--steps=%llu", (unsigned long long)at->steps);
+    word_add(words, "--seed=%llu", (unsigned long long)at->seed);
+    if (!at->torch)
+        word_add(words, "--layout=tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
+    word_add(words, "--checkpoint-every=%u", at->checkpoint_every);
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);
-    if (at->also.kind)
-        fault_format(&at->also, also);
+    word_add(words, "--fault=%s", fault);
+    if (at->also.kind) {
+        fault_format(&at->also, fault);
+        word_add(words, "--fault=%s", fault);
+    }
+}
+
+void score_case_command(const struct score_case *at, char *out, size_t room)
+{
+    struct words words;
+    size_t used = 0;
+
+    command_words(at, &words);
+    out[0] = '\0';
+    for (size_t i = 0; i < words.count && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%s", i ? " " : "", words.argv[i]);
+}
+
+static void demo_exec(const struct score_case *at, const char *state, int out, int complaints)
+{
+    struct words words;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    command_words(at, &words);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setenv("LOCKSTEP_STATE", state, 1);
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
-    execv("/proc/self/exe", (char *const *)(void *)argv);
+    dup2(complaints, STDERR_FILENO);
+    execv("/proc/self/exe", (char *const *)(void *)words.argv);
     _exit(127);
 }
 
-static void read_all(int fd, struct buf *out)
+/* Reads to the end.  false: the time was over before. */
+static bool read_until(int fd, struct buf *out, int64_t limit_ns)
 {
     char chunk[65536];
-    ssize_t got;
 
     while (out->size < ANSWER_BYTES) {
+        int64_t left_ns = limit_ns - time_mono_ns();
+        struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+        ssize_t got;
+
+        if (left_ns <= 0)
+            return false;
+        if (poll(&poll_fd, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
+            continue;
         got = read(fd, chunk, sizeof(chunk));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return;
+            return true;
         buf_put(out, chunk, (size_t)got);
     }
+    return true;
+}
+
+/* The last line of what it complained about. */
+static void complaint_read(int fd, char *out, size_t room)
+{
+    char tail[400];
+    off_t size = lseek(fd, 0, SEEK_END);
+    ssize_t got = pread(fd, tail, sizeof(tail) - 1, MAX(0, size - (off_t)sizeof(tail) + 1));
+    char *line;
+
+    tail[MAX(0, got)] = '\0';
+    while (got > 0 && tail[got - 1] == '\n')
+        tail[--got] = '\0';
+    line = strrchr(tail, '\n');
+    snprintf(out, room, "%s", tail[0] ? (line ? line + 1 : tail) : "the demo gave no answer");
+}
+
+/* Returns its status as waitpid() gives it, or -1 where it had to be stopped. */
+static int demo_wait(const struct score_case *at, pid_t pid, int out, struct buf *text)
+{
+    double usual_s = (double)at->steps * at->step_ms / 1e3;
+    int64_t limit_ns = time_mono_ns() + (int64_t)((PATIENCE * usual_s + PATIENCE_S) * 1e9);
+    bool in_time = read_until(out, text, limit_ns);
+    int status;
+
+    if (!in_time) {
+        kill(pid, SIGTERM);
+        if (!read_until(out, text, time_mono_ns() + GRACE_S * NS_PER_S))
+            kill(pid, SIGKILL);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return in_time ? status : -1;
+}
+
+static bool was_interrupted(int status)
+{
+    int number = WIFSIGNALED(status) ? WTERMSIG(status)
+                 : WIFEXITED(status) ? WEXITSTATUS(status) - 128
+                                     : 0;
+
+    return number == SIGINT || number == SIGTERM;
 }
 
 int score_demo(const struct score_case *at, const char *state, struct json_object **answer,
-               double *seconds, struct err *err)
+               struct score_result *result, struct err *err)
 {
     CLEAN(buf_fini) struct buf text = { 0 };
+    CLEAN(fd_clean) int complaints = memfd_create("complaints", MFD_CLOEXEC);
     int64_t began = time_mono_ns();
     int pipe_fd[2], status;
     pid_t pid;
 
-    if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+    if (complaints < 0 || pipe2(pipe_fd, O_CLOEXEC) < 0)
         return err_set(err, -errno, "pipe: %m");
     pid = fork();
     if (pid < 0) {
@@ -78,17 +183,17 @@ int score_demo(const struct score_case *at, const char *state, struct json_objec
         return err_set(err, -errno, "fork: %m");
     }
     if (pid == 0)
-        demo_exec(at, state, pipe_fd[1]);
+        demo_exec(at, state, pipe_fd[1], complaints);
     close(pipe_fd[1]);
-    read_all(pipe_fd[0], &text);
+    status = demo_wait(at, pid, pipe_fd[0], &text);
     close(pipe_fd[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    result->run_seconds = (double)(time_mono_ns() - began) / 1e9;
+    if (status >= 0 && was_interrupted(status))
+        return err_set(err, -EINTR, "the demo was interrupted");
     buf_put_u8(&text, 0);
     *answer = text.failed ? NULL : json_tokener_parse((const char *)text.data);
-    *seconds = (double)(time_mono_ns() - began) / 1e9;
-    if (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) >= 128))
-        return err_set(err, -EINTR, "the demo was interrupted");
+    if (!*answer)
+        complaint_read(complaints, result->why, sizeof(result->why));
     return 0;
 }
 
@@ -99,7 +204,22 @@ static int64_t field(struct json_object *deed, const char *key)
     return json_object_object_get_ex(deed, key, &value) ? json_object_get_int64(value) : 0;
 }
 
-void score_truth_read(struct json_object *answer, struct score_truth *ret)
+/* Two faults of one kind are told apart by the rank. */
+static bool deed_of(struct json_object *deed, const struct fault *fault)
+{
+    struct json_object *name, *rank;
+
+    if (!fault)
+        return true;
+    if (!json_object_object_get_ex(deed, "fault", &name) ||
+        strcmp(json_object_get_string(name), fault->kind->name) != 0)
+        return false;
+    return !(fault->set & FAULT_RANK) || !json_object_object_get_ex(deed, "rank", &rank) || !rank ||
+           json_object_get_int64(rank) == fault->rank;
+}
+
+void score_truth_read(struct json_object *answer, const struct fault *fault,
+                      struct score_truth *ret)
 {
     struct json_object *injected, *value;
 
@@ -109,6 +229,8 @@ void score_truth_read(struct json_object *answer, struct score_truth *ret)
     for (size_t i = 0; i < json_object_array_length(injected); i++) {
         struct json_object *deed = json_object_array_get_idx(injected, i);
 
+        if (!deed_of(deed, fault))
+            continue;
         if (json_object_object_get_ex(deed, "how", &value))
             snprintf(ret->how, sizeof(ret->how), "%s", json_object_get_string(value));
         if (json_object_object_get_ex(deed, "seconds", &value))

@@ -17,18 +17,43 @@ struct score_truth { /* what was really injected, by the injectors' own account 
 };
 
 const struct fault_kind *score_kind(enum fault_id id);
-void score_layout(struct score_case *at, struct rand *rand, enum fault_id id); /* one that suits */
+/* One that suits the fault, of so many ranks where there is one; 0: of any size. */
+void score_layout(struct score_case *at, struct rand *rand, enum fault_id id, uint32_t ranks);
+/* The first, middle or last of so many, as `which` goes round. */
+uint32_t score_place(uint32_t which, uint32_t count);
+uint32_t score_size(uint32_t which); /* 4, 8 or 16 ranks */
+const struct score_expect *score_expects(size_t *count);
 
 /* score_series.c: families that have cases only when they are asked for. */
 bool score_has_series(const char *family);
 void score_series_case(const char *family, uint32_t number, struct rand *rand,
                        struct score_case *at);
+const char *score_series_name(uint32_t which); /* NULL: there are no more */
+uint32_t score_series_faults(uint32_t which);
 
-/* Runs `lockstep demo --json` for the case.  *answer is the caller's to put; NULL: it gave none. */
+/* score_pairs.c: two faults at once. */
+#define SCORE_PAIRS 7
+void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
+
+/* score_torch.c: the same faults in a training by PyTorch. */
+#define SCORE_TORCH 8
+void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
+
+/* Runs `lockstep demo --json` for the case, and stops it when it goes on far too long.  *answer is the caller's to
+ * put; NULL: it gave none, and result->why says why.
+ */
 int score_demo(const struct score_case *at, const char *state, struct json_object **answer,
-               double *seconds, struct err *err);
-void score_truth_read(struct json_object *answer, struct score_truth *ret);
+               struct score_result *result, struct err *err);
+/* Of this fault alone; NULL: of whatever was done. */
+void score_truth_read(struct json_object *answer, const struct fault *fault,
+                      struct score_truth *ret);
 /* From the injection to a time as verdicts write it. */
 double score_seconds_since(const struct score_truth *truth, const char *utc);
+
+/* score_compare.c: the answer's verdicts into the result.  *truth is of the first fault; where a fault was not
+ * made, result->ran is false and says why.
+ */
+void score_compare(const struct score_case *at, struct json_object *answer,
+                   struct score_truth *truth, struct score_result *result);
 
 #endif

@@ -1,6 +1,7 @@
 /* score_series.c - cases of the families after which nothing moves or somebody is dead, and pauses that are neither.
  *
- * Each family goes through its faults in turn, on the first, middle and last rank of layouts that are drawn.
+ * Each family goes through its faults in turn; nine rounds are the first, middle and last rank of 4, 8 and 16, in
+ * layouts that are drawn.
  */
 #include <string.h>
 
@@ -15,23 +16,19 @@
 static const struct series {
     const char *family;
     uint32_t count;
-    enum fault_id fault[8];
-    uint32_t twice; /* of these, the first so many are also made together with a stuck loader */
+    enum fault_id fault[16];
 } all_series[] = {
     { "hang",
       7,
       { FAULT_STOP, FAULT_STUCK_DATA, FAULT_GPU_HANG, FAULT_STUCK_CODE, FAULT_OTHER_ORDER,
-        FAULT_FROZEN_LINK, FAULT_STUCK_STORAGE },
-      1 },
+        FAULT_FROZEN_LINK, FAULT_STUCK_STORAGE } },
     { "crash",
       6,
-      { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT },
-      0 },
-    { "desync", 2, { FAULT_OTHER_OP, FAULT_OTHER_SIZE }, 0 },
+      { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT } },
+    { "desync", 2, { FAULT_OTHER_OP, FAULT_OTHER_SIZE } },
     { "traps",
       5,
-      { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY },
-      0 },
+      { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY } },
 };
 
 static const struct series *series_of(const char *family)
@@ -48,16 +45,37 @@ bool score_has_series(const char *family)
     return series_of(family) != NULL;
 }
 
+const char *score_series_name(uint32_t which)
+{
+    return which < COUNT(all_series) ? all_series[which].family : NULL;
+}
+
+uint32_t score_series_faults(uint32_t which)
+{
+    return all_series[which].count;
+}
+
+uint32_t score_place(uint32_t which, uint32_t count)
+{
+    return (count - 1) * (which % 3) / 2;
+}
+
+uint32_t score_size(uint32_t which)
+{
+    static const uint32_t sizes[] = { 4, 8, 16 };
+
+    return sizes[which % COUNT(sizes)];
+}
+
 void score_series_case(const char *family, uint32_t number, struct rand *rand,
                        struct score_case *at)
 {
     const struct series *series = series_of(family);
-    enum fault_id id = series->fault[number % series->count];
-    uint32_t round = number / series->count, last;
+    uint32_t which = number % series->count, round = number / series->count;
+    enum fault_id id = series->fault[which];
     struct fault *fault = &at->fault;
 
-    score_layout(at, rand, id);
-    last = at->ranks - 1;
+    score_layout(at, rand, id, score_size(which + round / 3));
     at->nodes = 1;
     at->steps = ONSET + 14;
     *fault = (struct fault){ .kind = score_kind(id),
@@ -65,7 +83,7 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
                              .step = id == FAULT_SLOW_START ? 0 : ONSET,
                              .phase = LOCKSTEP_PHASE_FORWARD,
                              .ms = PAUSE_MS,
-                             .rank = last * ((number + round) % 3) / 2 }; /* first, middle, last */
+                             .rank = score_place(which + round, at->ranks) };
     if (id == FAULT_SLOW_CHECKPOINT) {
         at->checkpoint_every = (uint32_t)fault->step;
         fault->step--;
@@ -75,9 +93,4 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
     if (fault->kind->all_params & FAULT_RANK && round % 2 == 0)
         fault->set &= ~(uint32_t)FAULT_RANK; /* all of them */
     fault->set &= fault->kind->params;
-    if (number % series->count < series->twice && round % 2 == 1) {
-        at->also = *fault;
-        at->also.kind = score_kind(FAULT_STUCK_DATA);
-        at->also.rank = (fault->rank + 1 + last / 2) % at->ranks;
-    }
 }
