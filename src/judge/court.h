@@ -25,6 +25,7 @@ struct entry { /* one verdict over its life */
     double step_seconds; /* what the newest step lost to it */
     double cost_seconds; /* ... summed over all its steps */
     uint32_t attempt;    /* of a crash or hang: the one that ended with it */
+    int status;          /* of a crash: how its culprit ended */
 };
 
 struct docket {

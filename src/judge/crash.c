@@ -149,6 +149,16 @@ static bool was_oom_killed(const struct court *court, const struct fact_exit *fa
            hang_oom_kills(court, fact->rank) > 0;
 }
 
+static void say_oom(struct verdict *verdict, uint32_t kills)
+{
+    verdict->layer = LAYER_HOST_MEMORY;
+    verdict->confidence = 0.97;
+    snprintf(verdict->cause, sizeof(verdict->cause),
+             "killed by the kernel: out of memory in its control group");
+    verdict_because(verdict, "cgroup", "%u OOM kill%s in its memory group since it is watched",
+                    kills, kills == 1 ? "" : "s");
+}
+
 /* The line that says most: the last that looks like an exception, else the last one. */
 static const char *telling_line(const char *words, size_t *size)
 {
@@ -195,15 +205,8 @@ static void say_words(const struct court *court, struct verdict *draft,
         if (note->rank == culprit->rank && culprit->mono_ns - note->mono_ns < NEAR_NS)
             verdict_because(draft, "note", "it had noted: %.160s", note->text);
     }
-    if (was_oom_killed(court, culprit)) {
-        draft->layer = LAYER_HOST_MEMORY;
-        draft->confidence = 0.97;
-        snprintf(draft->cause, sizeof(draft->cause),
-                 "killed by the kernel: out of memory in its control group");
-        verdict_because(draft, "cgroup", "%u OOM kill%s in its memory group since it is watched",
-                        hang_oom_kills(court, culprit->rank),
-                        hang_oom_kills(court, culprit->rank) == 1 ? "" : "s");
-    }
+    if (was_oom_killed(court, culprit))
+        say_oom(draft, hang_oom_kills(court, culprit->rank));
 }
 
 /* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
@@ -257,6 +260,22 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     if (entry) {
         entry->seen_step = court->last_step;
         entry->attempt = court->model.attempt;
+        entry->status = culprit->status;
+    }
+}
+
+void crash_beat(struct court *court, const struct fact_beat *fact)
+{
+    for (uint32_t i = 0; fact->oom_kills && i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
+            entry->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
+            !WIFSIGNALED(entry->status) || WTERMSIG(entry->status) != SIGKILL)
+            continue;
+        say_oom(verdict, fact->oom_kills);
+        entry->changed = true;
     }
 }
 
