@@ -22,7 +22,6 @@ static void past_fini(struct past_step *past)
     free(past->compute_ms);
     free(past->length_ms);
     free(past->node);
-    free(past->far);
     *past = (struct past_step){ 0 };
 }
 
@@ -39,7 +38,6 @@ void history_reset(struct history *history)
     for (uint32_t i = 0; i < history->nodes; i++)
         history->typical[i] = (struct node_typical){ -1, -1 };
     history->count = 0;
-    history->hit_share = -1;
     history->base_period_ms = 0;
     history->explained = 0;
     history->lengths_vary = false;
@@ -52,7 +50,6 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     if (world != history->world) {
         history_fini(history);
         history->world = world;
-        history->hit_share = -1;
     }
     past = &history->step[history->count % HISTORY_STEPS];
     if (!past->split) {
@@ -69,31 +66,8 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     }
     past->step = step;
     past->begin_ns = past->measured_ns = past->replayed_ns = past->ideal_ns = 0;
-    past->fars = 0;
+    past->uneven_ms = 0;
     return past;
-}
-
-void history_mark_far(struct history *history, double share, double least_ms)
-{
-    struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
-
-    past->fars = 0;
-    for (uint32_t rank = 0; rank < history->world; rank++) {
-        double most = (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
-
-        if (most <= least_ms || most <= share * (double)past->typical_ms[rank])
-            continue;
-        if (past->fars == past->far_room) {
-            uint32_t room = MAX(16, 2 * past->far_room);
-            uint32_t *grown = realloc(past->far, room * sizeof(*grown));
-
-            if (!grown)
-                return; /* fewer are seen: nobody is blamed for that */
-            past->far = grown;
-            past->far_room = room;
-        }
-        past->far[past->fars++] = rank;
-    }
 }
 
 const struct past_step *history_back(const struct history *history, uint32_t back)
@@ -136,6 +110,23 @@ static int double_compare(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
+/* Lengths over the median of the group, as the excess is: the longest of them explains all of it. */
+static void group_lengths(struct past_step *past, const struct member *member, uint32_t count,
+                          double *sorted)
+{
+    double mean = 0, median;
+
+    for (uint32_t i = 0; i < count; i++) {
+        sorted[i] = (double)past->length_ms[member[i].rank];
+        mean += sorted[i] / count;
+    }
+    qsort(sorted, count, sizeof(*sorted), double_compare);
+    median = sorted[(count - 1) / 2];
+    past->uneven_ms = MAX(past->uneven_ms, sorted[count - 1] - mean);
+    for (uint32_t i = 0; i < count; i++)
+        past->length_ms[member[i].rank] -= (float)median;
+}
+
 static void group_excess(const struct past_step *past, const struct member *member, uint32_t count,
                          bool compute, double *value, double *sorted)
 {
@@ -157,7 +148,7 @@ static void group_excess(const struct past_step *past, const struct member *memb
     }
 }
 
-static int excess_fill(const struct past_step *past, const struct model *model)
+static int excess_fill(struct past_step *past, const struct model *model, bool lengths)
 {
     CLEAN(free_clean) struct member *member = malloc(model->world * sizeof(*member));
     CLEAN(free_clean) double *value = malloc(2 * (size_t)model->world * sizeof(*value));
@@ -174,6 +165,8 @@ static int excess_fill(const struct past_step *past, const struct model *model)
     for (uint32_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && member[to].group == member[from].group;)
             to++;
+        if (lengths)
+            group_lengths(past, member + from, to - from, value);
         group_excess(past, member + from, to - from, false, value, value + model->world);
         group_excess(past, member + from, to - from, true, value, value + model->world);
     }
@@ -272,7 +265,7 @@ int history_judge(struct history *history, const struct model *model)
     history->count++;
     result = lengths_explain(history, model);
     if (result == 0)
-        result = excess_fill(past, model);
+        result = excess_fill(past, model, history->explained > 0);
     if (result == 0)
         result = nodes_fill(past, model);
     if (result < 0) {

@@ -2,7 +2,9 @@
  *
  * Two ways: sequences of different lengths (what tokens and squared lengths explain moves with the
  * data, not with the rank), and a pipeline stage that is heavier than the others on all its
- * ranks.  The cost is what an even split would give back.
+ * ranks.  The cost is what an even split would give back.  That may be little where a stage has slack
+ * that the others have not, so whether a stage is worth a word is decided by what its weight does to
+ * the step: were it no heavier than the others.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,30 +15,22 @@
 #include "judge/median.h"
 
 /* A stage is heavier by design, so a few steps show it; a slight difference needs more of them, to
- * be sure that it is not noise.  How much it costs depends on where the stage is: in a pipeline of
- * one-forward-one-backward the first stage has slack while the others fill up, and one that is
- * 1.25 times as heavy may cost less than 2 % of the step, the last one three times that.
+ * be sure that it is not noise.
  */
 #define DATA_STEPS 6
 #define STAGE_STEPS 4
 #define STAGE_SLIGHT_STEPS 12
+#define STAGE_LOOKS 64 /* from then on the mean moves with the newest ones */
 
 /* ---- lengths ---- */
 
-/* How long the others wait for the rank with the most work, by lengths alone. */
+/* How much shorter steps would be with even lengths. */
 static double data_cost_ms(const struct court *court)
 {
-    const struct history *history = &court->history;
     double value[DATA_STEPS];
 
-    for (uint32_t back = 0; back < DATA_STEPS; back++) {
-        const struct past_step *past = history_back(history, back);
-        double most = 0;
-
-        for (uint32_t rank = 0; rank < court->model.world; rank++)
-            most = MAX(most, (double)past->length_ms[rank]);
-        value[back] = most; /* length_ms is over the mean already */
-    }
+    for (uint32_t back = 0; back < DATA_STEPS; back++)
+        value[back] = history_back(&court->history, back)->uneven_ms;
     return median_f64(value, DATA_STEPS);
 }
 
@@ -151,8 +145,9 @@ static bool stage_has_straggler(struct court *court, uint32_t stage)
     return false;
 }
 
-static void stage_accuse(struct court *court, const struct stages *stages, double cost_ms)
+static void stage_accuse(struct court *court, const struct stages *stages)
 {
+    const struct stage_looks *looks = &court->stage_looks;
     const struct model *model = &court->model;
     struct verdict draft = { .kind = VERDICT_IMBALANCE,
                              .layer = LAYER_USER_CODE,
@@ -168,33 +163,67 @@ static void stage_accuse(struct court *court, const struct stages *stages, doubl
              stages->heaviest, stages->count);
     draft.since_step = history_back(&court->history, stages->steps - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    draft.seconds_per_step = cost_ms / 1e3;
+    draft.seconds_per_step = MAX(0, looks->even_ms) / 1e3;
     verdict_because(
         &draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
         stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, stages->steps);
     verdict_because(&draft, "replay",
-                    "an even split of the stages would save %.1f ms of %.1f ms a step", cost_ms,
-                    history_period_ms(&court->history, stages->steps));
+                    "steps of %.1f ms would be %.1f ms shorter were it as the other stages",
+                    history_period_ms(&court->history, stages->steps), looks->as_others_ms);
+    verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms a step",
+                    MAX(0, looks->even_ms));
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
     court_find(court, &draft, &fresh);
 }
 
-/* What the step would take with every stage's device work brought to the mean. */
-static double stage_cost_ms(struct court *court, const struct stages *stages)
+/* By how much the step would have been shorter with each stage's device work brought to `wanted`; jitter may
+ * make it longer, so less than nothing is an answer, too.
+ */
+static double stage_gain_ms(struct court *court, const struct stages *stages, const double *wanted,
+                            double *scale)
 {
-    CLEAN(free_clean) double *scale = malloc(court->model.world * sizeof(*scale));
-
-    if (!scale || !court->program_ready)
-        return -1;
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         uint32_t stage = court->model.rank[rank].at[LAYOUT_PP];
 
-        scale[rank] =
-            stage < stages->count ? stages->mean_ms / MAX(1e-3, stages->work_ms[stage]) : 1;
+        scale[rank] = stage < stages->count ? wanted[stage] / MAX(1e-3, stages->work_ms[stage]) : 1;
     }
     return (double)(program_replayed_ns(court->program) -
                     program_scaled_ns(court->program, scale)) /
            1e6;
+}
+
+static void looks_add(struct court *court, const struct stages *stages, double *scale,
+                      double *wanted)
+{
+    struct stage_looks *looks = &court->stage_looks;
+    double share = 1.0 / MIN(looks->count + 1, (uint32_t)STAGE_LOOKS);
+    double heavy = stages->work_ms[stages->heaviest];
+    double others = (stages->mean_ms * stages->count - heavy) / (stages->count - 1);
+
+    looks->count++;
+    memcpy(wanted, stages->work_ms, stages->count * sizeof(*wanted));
+    wanted[stages->heaviest] = others;
+    looks->as_others_ms +=
+        share * (stage_gain_ms(court, stages, wanted, scale) - looks->as_others_ms);
+    for (uint32_t stage = 0; stage < stages->count; stage++)
+        wanted[stage] = stages->mean_ms;
+    looks->even_ms += share * (stage_gain_ms(court, stages, wanted, scale) - looks->even_ms);
+}
+
+/* Looks at the newest step while some stage is heavier than the others; else begins anew. */
+static void stage_look(struct court *court, struct stages *stages, double heavier)
+{
+    CLEAN(free_clean) double *scale = malloc((court->model.world + stages->count) * sizeof(*scale));
+    struct stage_looks *looks = &court->stage_looks;
+
+    if (!stages_differ(court, stages, STAGE_STEPS, heavier)) {
+        looks->count = 0;
+        return;
+    }
+    if (looks->count == 0 || looks->stage != stages->heaviest)
+        *looks = (struct stage_looks){ .stage = stages->heaviest };
+    if (scale && court->program_ready)
+        looks_add(court, stages, scale, scale + court->model.world);
 }
 
 static void stage_step(struct court *court)
@@ -203,8 +232,9 @@ static void stage_step(struct court *court)
     struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
     CLEAN(free_clean) double *work = NULL;
     const struct thresholds *limits = &court->limits;
+    const struct stage_looks *looks = &court->stage_looks;
+    double slightly = limits->imbalance_stage_slightly;
     struct stages stages = { 0 };
-    double cost;
 
     if (court->model.world == 0 || !court->model.rank[0].has_layout)
         return;
@@ -214,25 +244,24 @@ static void stage_step(struct court *court)
     stages.work_ms = work = calloc(stages.count, sizeof(*work));
     if (!work)
         return;
+    if (open)
+        slightly = 1 + (slightly - 1) * limits->imbalance_stay_share;
+    stage_look(court, &stages, slightly);
+    if (looks->count == 0)
+        return;
     if (open) {
-        if (!stages_differ(court, &stages, STAGE_STEPS,
-                           1 + (limits->imbalance_stage_slightly - 1) *
-                                   limits->imbalance_stay_share))
-            return;
         open->seen_step = history_back(history, 0)->step;
-        cost = stage_cost_ms(court, &stages);
-        if (cost >= 0)
-            open->step_seconds = cost / 1e3;
+        open->step_seconds = MAX(0, looks->even_ms) / 1e3;
         return;
     }
     if (!stages_differ(court, &stages, STAGE_STEPS, limits->imbalance_stage_heavier) &&
-        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, limits->imbalance_stage_slightly))
+        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, slightly))
         return;
-    if (stage_has_straggler(court, stages.heaviest))
+    if (stages.heaviest != looks->stage || stage_has_straggler(court, stages.heaviest))
         return;
-    cost = stage_cost_ms(court, &stages);
-    if (cost > limits->imbalance_stage_share * history_period_ms(history, stages.steps))
-        stage_accuse(court, &stages, cost);
+    if (looks->as_others_ms >
+        limits->imbalance_stage_share * history_period_ms(history, stages.steps))
+        stage_accuse(court, &stages);
 }
 
 static void imbalance_step(struct court *court)

@@ -1,10 +1,14 @@
 /* ledger.c - moves every rank's account on, step by step.
  *
  * Within a step: what the replay says the step was longer than with everybody at their
- * peers' typical work is straggler-wait (imbalance as far as lengths explain it), once for
- * each rank: as excess work on the slow one, as waiting on the others, and as transfers that
- * nothing hides any more, since the step is longer for all by the same.  Waiting beyond that
- * is structural (pipeline bubbles, uneven stages) and so imbalance.
+ * peers' typical work is straggler-wait, once for each rank: as excess work on the slow one, as
+ * waiting on the others, and as transfers that nothing hides any more, since the step is longer
+ * for all by the same.  As far as lengths explain it, the work of who has more of it is
+ * productive, and what the others wait is imbalance.  Waiting beyond that is structural (pipeline
+ * bubbles, uneven stages) and so imbalance.
+ *
+ * Where cpus are scarce all ranks of a node are slow at random places, and no peer says what a
+ * step should have been.  The steps before do: ledger_scarce.c.
  */
 #include "judge/ledger.h"
 
@@ -13,13 +17,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-
-#define KEPT_STEPS 8192 /* a rollback further back than this is counted from here on only */
-
-struct step_account {
-    uint64_t step;
-    double seconds[LEDGER_BUCKETS];
-};
+#include "judge/ledger_parts.h"
 
 struct ledger_book {
     struct ledger total;
@@ -35,6 +33,7 @@ struct ledger_book {
     int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
     int64_t hang_before_ns;
     struct step_account *step; /* ring by step number */
+    struct scarce_typical typical;
 };
 
 int ledger_book_create(struct ledger_book **ret)
@@ -103,6 +102,7 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->hang_ns = 0;
     book->failed = false;
     book->attempt = attempt;
+    book->typical = (struct scarce_typical){ 0 };
     for (uint32_t rank = 0; rank < book->ranks; rank++)
         book->stepped[rank] = false;
 }
@@ -193,8 +193,9 @@ static struct parts step_parts(const struct court *court, const struct past_step
     return parts;
 }
 
-static void rank_parts(const struct rank_split *split, double typical_ms, const struct parts *parts,
-                       double seconds[LEDGER_BUCKETS])
+/* `typical_ms` of its peers; `length_ms`: what its lengths explain over that. */
+static void rank_parts(const struct rank_split *split, double typical_ms, double length_ms,
+                       const struct parts *parts, double seconds[LEDGER_BUCKETS])
 {
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
@@ -204,11 +205,13 @@ static void rank_parts(const struct rank_split *split, double typical_ms, const 
     double waited = MIN(wait - started, parts->excess - over);
     double transfer = (double)split->transfer_ns / 1e9;
     /* A late rank also brings to light transfers that are else hidden behind compute. */
-    double bared = MIN(transfer, parts->excess - over - waited), lost = over + waited + bared;
+    double bared = MIN(transfer, parts->excess - over - waited);
+    double more = parts->data > 0 ? MIN(over, MAX(0, length_ms / 1e3)) : 0; /* of its own work */
+    double lost = over - more + waited + bared;
 
     idle = MIN(idle, local - over);
     seconds[LEDGER_PRODUCTIVE] =
-        local - over - idle + (double)split->host_ns[LOCKSTEP_PHASE_EVAL] / 1e9;
+        local - over + more - idle + (double)split->host_ns[LOCKSTEP_PHASE_EVAL] / 1e9;
     seconds[LEDGER_STRAGGLER_WAIT] = lost * (1 - parts->data);
     seconds[LEDGER_IMBALANCE] = lost * parts->data;
     seconds[parts->starting] += started;
@@ -274,9 +277,12 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
             account(book, rank, split->begin_ns + split->total_ns, LEDGER_HANG);
             continue;
         }
-        rank_parts(split, (double)past->typical_ms[rank], &parts, seconds);
+        rank_parts(split, (double)past->typical_ms[rank], (double)past->length_ms[rank], &parts,
+                   seconds);
         account_step(book, rank, split, seconds, kept);
     }
+    scarce_learn(&book->typical, kept);
+    scarce_rebook(&book->typical, court, past->step, book->step, book->total.gpu_seconds);
     book->total.steps++;
     book->total.unfit_steps = court->unfit_steps;
     book->total.host_view = court->history.host_view;

@@ -132,33 +132,19 @@ static void solve(const struct sums *s, struct model_fit *fit)
         fit->explained = MAX(0, MIN(1, (fit->at_a * s->ay + fit->at_b * s->by) / s->yy));
 }
 
-/* What the lengths of each rank explain, over the mean of its peers in this step. */
-static int predict(const struct window *window, const struct model_fit *fit, struct past_step *past)
+/* What the lengths of each rank explain, over the mean of the samples. */
+static void predict(const struct window *window, const struct model_fit *fit,
+                    struct past_step *past)
 {
-    CLEAN(free_clean) double *mean = calloc(2 * (size_t)window->model->peer_groups, sizeof(*mean));
-    double *count = mean ? mean + window->model->peer_groups : NULL;
-
-    if (!mean)
-        return -ENOMEM;
     for (uint32_t rank = 0; rank < window->history->world; rank++) {
         const struct rank_split *split = sample(past, rank);
         const struct group *group = group_of(window, rank);
 
-        if (!split || !group_counts(group))
-            continue;
-        past->length_ms[rank] =
-            (float)(group->compute_ms * (fit->at_a * (split->tokens / group->tokens - 1) +
-                                         fit->at_b * (split->squares / group->squares - 1)));
-        mean[window->model->rank[rank].peers] += (double)past->length_ms[rank];
-        count[window->model->rank[rank].peers]++;
+        if (split && group_counts(group))
+            past->length_ms[rank] =
+                (float)(group->compute_ms * (fit->at_a * (split->tokens / group->tokens - 1) +
+                                             fit->at_b * (split->squares / group->squares - 1)));
     }
-    for (uint32_t rank = 0; rank < window->history->world; rank++) {
-        uint32_t group = window->model->rank[rank].peers;
-
-        if (sample(past, rank) && count[group] > 1)
-            past->length_ms[rank] -= (float)(mean[group] / count[group]);
-    }
-    return 0;
 }
 
 int lengths_explain(struct history *history, const struct model *model)
@@ -185,5 +171,6 @@ int lengths_explain(struct history *history, const struct model *model)
         return 0;
     solve(&sums, &fit);
     history->explained = fit.explained;
-    return predict(&window, &fit, past);
+    predict(&window, &fit, past);
+    return 0;
 }

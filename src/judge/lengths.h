@@ -4,7 +4,9 @@
 
 #include "judge/history.h"
 
-/* Sets length_ms of the newest step, and the history's `explained` and `lengths_vary`.  -ENOMEM. */
+/* Sets length_ms of the newest step, up to a constant for each group of peers, and the history's
+ * `explained` and `lengths_vary`.  -ENOMEM.
+ */
 int lengths_explain(struct history *history, const struct model *model);
 
 #endif

@@ -10,10 +10,12 @@
 #include "lab/inject_parts.h"
 #include "wire/ring.h"
 
-#define INJECT_WATCH_STEPS 5  /* seen before a fault is made, to know what the hosts use */
-#define INJECT_TUNE_STEPS 8   /* after which its strength is brought nearer to what was asked for */
-#define INJECT_SLICE_NS 4.0e6 /* what one busy process costs a host that wakes up, to begin with */
-#define INJECT_TAIL 0.1       /* of a step: what the device still does after the last launch */
+#define INJECT_WATCH_STEPS 5 /* seen before a fault is made, to know what the hosts use */
+#define INJECT_TUNE_STEPS 8  /* after which its strength is brought nearer to what was asked for */
+#define INJECT_SLICE_NS                                                                            \
+    2.5e6 /* what one busy process costs each host thread a step, to begin with */
+#define INJECT_HOGS_LEAST 0.05
+#define INJECT_TAIL 0.1 /* of a step: what the device still does after the last launch */
 
 struct inject_rank {
     struct ring_reader *ring;
@@ -206,8 +208,8 @@ static void inject_make(struct inject *inject, uint32_t number, const struct inj
     fault->target.share = MAX(used, 1e-4) / MAX(plan->factor - INJECT_TAIL, 0.5);
     fault->target.hogs = plan->count;
     if (!plan->count)
-        fault->target.hogs = (uint32_t)((plan->factor - 1) * step_ns / INJECT_SLICE_NS) + 1;
-    fault->target.hogs = MIN(fault->target.hogs, (uint32_t)INJECT_HOGS);
+        fault->target.hogs =
+            (plan->factor - 1) * step_ns / (INJECT_SLICE_NS * MAX(fault->target.count, 1u));
     if (fault->way->make(&fault->target, &fault->made, &err) < 0) {
         inject_skip(fault, &err);
         return;
@@ -235,8 +237,7 @@ static void inject_tune(struct inject *inject, uint32_t number, const struct inj
     if (plan->count || (now > 0.95 * wanted && now < 1.05 * wanted))
         return;
     fault->target.share *= MIN(MAX(now / wanted, 0.8), 1.25);
-    fault->target.hogs = (uint32_t)(fault->target.hogs * MIN(MAX(more, 0.5), 1.5) + 0.5);
-    fault->target.hogs = MIN(MAX(fault->target.hogs, 1u), (uint32_t)INJECT_HOGS);
+    fault->target.hogs = MAX(fault->target.hogs * MIN(MAX(more, 0.5), 1.5), INJECT_HOGS_LEAST);
     if (fault->way->tune(fault->made, &fault->target, &err) < 0) {
         inject_undo(fault, mark->time_ns);
         inject_skip(fault, &err);

@@ -1,7 +1,8 @@
 /* inject_neighbours.c - busy processes on the one CPU where a node's host threads must run.
  *
  * Each neighbour weighs as much as a host thread.  A host that wakes up waits for about one
- * slice of each, so their number is the strength of the fault.
+ * slice of each, so their number is the strength of the fault.  One of them may be busy for a part
+ * of the time only, for faults that are slighter than a whole one.
  */
 #include <errno.h>
 #include <sched.h>
@@ -11,16 +12,21 @@
 #include <sys/wait.h>
 
 #include "core/clean.h"
+#include "core/time.h"
 #include "lab/inject_parts.h"
+
+#define HOG_PERIOD_NS 20000000 /* of one that is busy for a part of the time */
 
 struct neighbours {
     pid_t hog[INJECT_HOGS];
-    uint32_t hogs;
+    uint32_t hogs; /* that are always busy */
+    pid_t part;    /* one that is not; 0: none */
     int cpu;
     cpu_set_t one, before; /* the CPU; where the host threads might run */
 };
 
-static pid_t hog_start(const cpu_set_t *cpu)
+/* Busy for `share` of the time. */
+static pid_t hog_start(const cpu_set_t *cpu, double share)
 {
     pid_t parent = getpid(), pid = fork();
 
@@ -32,8 +38,14 @@ static pid_t hog_start(const cpu_set_t *cpu)
     if (getppid() != parent || sched_setaffinity(0, sizeof(*cpu), cpu) < 0)
         _exit(1);
     signal(SIGTERM, SIG_DFL);
-    for (volatile unsigned spin = 0;; spin++)
-        ;
+    for (int64_t begin = time_mono_ns();; begin += HOG_PERIOD_NS) {
+        struct timespec next = time_spec(begin + HOG_PERIOD_NS);
+
+        while ((double)(time_mono_ns() - begin) < share * HOG_PERIOD_NS)
+            ;
+        if (share < 1)
+            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+    }
 }
 
 static void hog_stop(pid_t pid)
@@ -49,6 +61,8 @@ static void neighbours_undo(void *state, const struct inject_target *target)
 
     while (neighbours->hogs > 0)
         hog_stop(neighbours->hog[--neighbours->hogs]);
+    if (neighbours->part > 0)
+        hog_stop(neighbours->part);
     for (uint32_t i = 0; i < target->count; i++) /* those that are gone need no way back */
         (void)sched_setaffinity(target->tid[i], sizeof(neighbours->before), &neighbours->before);
     free(neighbours);
@@ -71,18 +85,25 @@ static int neighbours_cpu(struct neighbours *neighbours, struct err *err)
 static int neighbours_tune(void *state, const struct inject_target *target, struct err *err)
 {
     struct neighbours *neighbours = state;
+    uint32_t whole = (uint32_t)MIN(target->hogs, (double)INJECT_HOGS);
+    double part = MIN(target->hogs, (double)INJECT_HOGS) - whole;
 
-    while (neighbours->hogs > target->hogs)
+    while (neighbours->hogs > whole)
         hog_stop(neighbours->hog[--neighbours->hogs]);
-    while (neighbours->hogs < MIN(target->hogs, (uint32_t)INJECT_HOGS)) {
-        pid_t pid = hog_start(&neighbours->one);
+    while (neighbours->hogs < whole) {
+        pid_t pid = hog_start(&neighbours->one, 1);
 
         if (pid < 0)
             return err_set(err, -errno, "cannot start a neighbour: %m");
         neighbours->hog[neighbours->hogs++] = pid;
     }
-    snprintf(target->how, target->how_room, "%u busy processes with %u host threads on CPU %d",
-             neighbours->hogs, target->count, neighbours->cpu);
+    if (neighbours->part > 0)
+        hog_stop(neighbours->part);
+    neighbours->part = part > 0 ? hog_start(&neighbours->one, part) : 0;
+    if (neighbours->part < 0)
+        return err_set(err, -errno, "cannot start a neighbour: %m");
+    snprintf(target->how, target->how_room, "%.3g busy processes with %u host threads on CPU %d",
+             whole + part, target->count, neighbours->cpu);
     return 0;
 }
 

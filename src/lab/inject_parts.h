@@ -13,9 +13,10 @@
 struct inject_target { /* the host threads of one node's ranks */
     pid_t tid[INJECT_THREADS];
     uint32_t count;
-    double share;  /* of one CPU that they shall get in all */
-    uint32_t hogs; /* how many busy processes shall share their CPU */
-    char *how;     /* what was done, in words */
+    double share; /* of one CPU that they shall get in all */
+    double
+        hogs; /* how many busy processes shall share their CPU; a half: one that is so half of the time */
+    char *how; /* what was done, in words */
     size_t how_room;
 };
 

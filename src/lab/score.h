@@ -27,7 +27,24 @@ struct score_expect {
     const char *family;       /* name in the report */
     const char *kind, *layer; /* layer NULL: any */
     enum score_who who;
-    const char *bucket; /* where the ledger must have the injected seconds; NULL: not compared */
+    uint32_t
+        buckets; /* SCORE_IN_...: where the ledger must have the lost seconds; 0: not compared */
+};
+
+/* Buckets of the ledger.  SCORE_WORK: what was injected is work itself, and productive; in the buckets is
+ * what the other ranks wait for it.
+ */
+#define SCORE_IN_STRAGGLER_WAIT (1u << 0)
+#define SCORE_IN_IMBALANCE (1u << 1)
+#define SCORE_IN_TRANSFER (1u << 2)
+#define SCORE_IN_INPUT (1u << 3)
+#define SCORE_IN_CHECKPOINT (1u << 4)
+#define SCORE_WORK (1u << 5)
+
+struct score_ledger { /* of a run: GPU-seconds */
+    double whole;     /* from the first step on */
+    double productive, straggler_wait, imbalance, transfer, input, checkpoint, unattributed;
+    double injected; /* by the injectors' own account, on the ranks that were hurt */
 };
 
 /* In a fault's set, beside enum fault_param: made in a training whose devices nobody sees. */
@@ -66,14 +83,9 @@ struct score_result {
     double seconds;                  /* from the injection to the verdict */
     uint64_t steps;                  /* steps with the fault that it took */
     double run_seconds;
-    /* GPU-seconds that were injected (0: not compared), and those in the bucket where they belong; of
-     * a healthy run those that noise alone puts there.
-     */
-    double ledger_injected, ledger_found;
-    double ledger_hidden; /* share of its steps with the fault: noise in them may be hidden by it */
-    double unattributed;  /* share of the run's GPU-seconds */
-    char said[600];       /* what was said, for people */
-    char run[64];         /* its name, below the directory of the runs */
+    struct score_ledger ledger;
+    char said[600]; /* what was said, for people */
+    char run[64];   /* its name, below the directory of the runs */
 };
 
 /* Draws the cases: deterministic in the seed.  Returns how many (faults first, then healthy). */
@@ -83,6 +95,14 @@ void score_case_text(const struct score_case *at, char *out, size_t room);
 /* The command that makes the same run again: also its name, as no two cases of a score have the same. */
 void score_case_command(const struct score_case *at, char *out, size_t room);
 const char *score_family(const struct score_case *at); /* "healthy" where nothing must be said */
+
+/* Whether this one's ledger is held against that of a healthy twin. */
+bool score_has_ledger(const struct score_case *at);
+/* GPU-seconds by which the fault made the run longer than its twin, as far as they belong into its buckets,
+ * and how many are there.
+ */
+void score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
+                          const struct score_ledger *twin, double *due, double *found);
 
 /* Runs one with this program's `demo`; runs are kept below `state`.  -errno only when nothing at all
  * could be started, -EINTR when somebody stopped it.

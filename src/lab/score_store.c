@@ -35,20 +35,34 @@ static const struct field {
     enum field_type type;
     size_t offset, size;
 } fields[] = {
-    FIELD(ran, TYPE_BOOL),         FIELD(why, TYPE_TEXT),
-    FIELD(found, TYPE_BOOL),       FIELD(layer_exact, TYPE_BOOL),
-    FIELD(right, TYPE_U32),        FIELD(wrong, TYPE_U32),
-    FIELD(expected, TYPE_U32),     FIELD(extra, TYPE_U32),
-    FIELD(verdicts, TYPE_U32),     FIELD(brier, TYPE_F64),
-    FIELD(seconds, TYPE_F64),      FIELD(steps, TYPE_U64),
-    FIELD(run_seconds, TYPE_F64),  FIELD(ledger_injected, TYPE_F64),
-    FIELD(ledger_found, TYPE_F64), FIELD(ledger_hidden, TYPE_F64),
-    FIELD(unattributed, TYPE_F64), FIELD(said, TYPE_TEXT),
+    FIELD(ran, TYPE_BOOL),
+    FIELD(why, TYPE_TEXT),
+    FIELD(found, TYPE_BOOL),
+    FIELD(layer_exact, TYPE_BOOL),
+    FIELD(right, TYPE_U32),
+    FIELD(wrong, TYPE_U32),
+    FIELD(expected, TYPE_U32),
+    FIELD(extra, TYPE_U32),
+    FIELD(verdicts, TYPE_U32),
+    FIELD(brier, TYPE_F64),
+    FIELD(seconds, TYPE_F64),
+    FIELD(steps, TYPE_U64),
+    FIELD(run_seconds, TYPE_F64),
+    FIELD(said, TYPE_TEXT),
     FIELD(run, TYPE_TEXT),
+    FIELD(ledger.whole, TYPE_F64),
+    FIELD(ledger.productive, TYPE_F64),
+    FIELD(ledger.straggler_wait, TYPE_F64),
+    FIELD(ledger.imbalance, TYPE_F64),
+    FIELD(ledger.transfer, TYPE_F64),
+    FIELD(ledger.input, TYPE_F64),
+    FIELD(ledger.checkpoint, TYPE_F64),
+    FIELD(ledger.unattributed, TYPE_F64),
+    FIELD(ledger.injected, TYPE_F64),
 };
 
 /* Who adds a field there adds a row here: else it is lost when a score goes on. */
-_Static_assert(sizeof(struct score_result) == 952, "a row for each field of struct score_result");
+_Static_assert(sizeof(struct score_result) == 992, "a row for each field of struct score_result");
 
 static struct json_object *field_write(const struct field *field, const void *place)
 {

@@ -207,25 +207,24 @@ static void a_full_plan_is_one_list_without_doubles(void **state)
 
 static void a_record_comes_back_whole(void **state)
 {
-    struct score_record record = { .build = UINT64_C(0xfedcba9876543210),
-                                   .command = "lockstep demo --fault=none",
-                                   .result = { .ran = true,
-                                               .found = true,
-                                               .right = 2,
-                                               .wrong = 1,
-                                               .expected = 3,
-                                               .extra = 1,
-                                               .verdicts = 2,
-                                               .brier = 0.25,
-                                               .seconds = 1.5,
-                                               .steps = 7,
-                                               .run_seconds = 12.25,
-                                               .ledger_injected = 3,
-                                               .ledger_found = 2.5,
-                                               .ledger_hidden = 0.5,
-                                               .unattributed = 0.125,
-                                               .said = "straggler/gpu ranks [ 3 ]",
-                                               .run = "20261115-0000" } };
+    struct score_record record = {
+        .build = UINT64_C(0xfedcba9876543210),
+        .command = "lockstep demo --fault=none",
+        .result = { .ran = true,
+                    .found = true,
+                    .right = 2,
+                    .wrong = 1,
+                    .expected = 3,
+                    .extra = 1,
+                    .verdicts = 2,
+                    .brier = 0.25,
+                    .seconds = 1.5,
+                    .steps = 7,
+                    .run_seconds = 12.25,
+                    .ledger = { .whole = 3, .imbalance = 2.5, .injected = 0.125 },
+                    .said = "straggler/gpu ranks [ 3 ]",
+                    .run = "20261115-0000" }
+    };
     struct score_record read;
     CLEAN(free_clean) char *line = score_record_write(&record);
 
@@ -239,14 +238,37 @@ static void a_record_comes_back_whole(void **state)
     assert_string_equal(read.result.run, record.result.run);
     assert_int_equal(read.result.steps, 7);
     assert_true(read.result.found && !read.result.layer_exact && read.result.brier == 0.25);
-    assert_true(read.result.ledger_found == 2.5 && read.result.unattributed == 0.125);
+    assert_true(read.result.ledger.imbalance == 2.5 && read.result.ledger.injected == 0.125);
     line[strlen(line) / 2] = '\0'; /* cut in the middle: not a record */
     assert_true(score_record_read(line, &read) < 0);
+}
+
+static struct score_case case_with(enum fault_id id)
+{
+    return (struct score_case){ .fault = { .kind = score_kind(id) }, .ranks = 8 };
+}
+
+static void lost_seconds_are_looked_for_where_they_belong(void **state)
+{
+    struct score_case gpu = case_with(FAULT_GPU_SLOW), data = case_with(FAULT_UNEVEN_DATA);
+    struct score_ledger twin = { .whole = 40, .straggler_wait = 1, .imbalance = 2 };
+    struct score_ledger run = { .whole = 50, .straggler_wait = 9, .imbalance = 4, .injected = 1.5 };
+    double due, found;
+
+    (void)state;
+    score_ledger_compare(&gpu, &run, &twin, &due, &found);
+    assert_true(due == 10 && found == 8);
+    /* The injected work is productive; noise that nobody waits for any more is not held against it. */
+    run.straggler_wait = 0.5;
+    run.imbalance = 11;
+    score_ledger_compare(&data, &run, &twin, &due, &found);
+    assert_true(due == 8.5 && found == 8.5);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lost_seconds_are_looked_for_where_they_belong),
         cmocka_unit_test(counts_what_is_right_and_what_is_not),
         cmocka_unit_test(wants_each_of_two_faults),
         cmocka_unit_test(a_healthy_run_has_only_false_alarms),

@@ -1,0 +1,26 @@
+/* ledger_parts.h - what the files of the ledger share: the account of each step. */
+#ifndef LOCKSTEP_JUDGE_LEDGER_PARTS_H
+#define LOCKSTEP_JUDGE_LEDGER_PARTS_H
+
+#include "judge/ledger.h"
+
+#define KEPT_STEPS 8192 /* a rollback further back than this is counted from here on only */
+
+struct step_account { /* of all ranks together */
+    uint64_t step;    /* number + 1; 0: an empty place */
+    bool scarce;      /* it has been booked anew */
+    double seconds[LEDGER_BUCKETS];
+};
+
+/* ledger_scarce.c */
+struct scarce_typical { /* a step of this attempt before anything went wrong */
+    uint32_t steps;     /* seen so far */
+    double seconds[LEDGER_BUCKETS];
+};
+
+void scarce_learn(struct scarce_typical *typical, const struct step_account *fresh);
+/* Books the steps anew that scarce cpus have made longer, from where the open verdicts say that it began. */
+void scarce_rebook(const struct scarce_typical *typical, const struct court *court, uint64_t newest,
+                   struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS]);
+
+#endif

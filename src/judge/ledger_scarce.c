@@ -1,0 +1,78 @@
+/* ledger_scarce.c - steps that scarce cpus made longer, in the ledger.
+ *
+ * Ranks of a starved node are slow at random places and by turns, and where half of a rank's peers
+ * are starved their median is no measure.  The steps before are, as they are for the verdict: such a
+ * step does what a typical one does, and all that it took longer was spent waiting for the node, and
+ * so is straggler-wait.  The verdict comes after a few steps; they are booked anew, too.
+ */
+#include "core/clean.h"
+#include "judge/ledger_parts.h"
+
+#define WARM_UP_STEPS 2
+#define TYPICAL_STEPS 8
+
+/* Where a late host may show.  Checkpoints, evaluations and start-up are none of its making. */
+static const enum ledger_bucket touched[] = { LEDGER_PRODUCTIVE, LEDGER_IMBALANCE, LEDGER_TRANSFER,
+                                              LEDGER_INPUT, LEDGER_UNATTRIBUTED };
+
+void scarce_learn(struct scarce_typical *typical, const struct step_account *fresh)
+{
+    if (typical->steps++ < WARM_UP_STEPS || typical->steps > WARM_UP_STEPS + TYPICAL_STEPS)
+        return;
+    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++)
+        typical->seconds[bucket] += fresh->seconds[bucket] / TYPICAL_STEPS;
+}
+
+static void account_rebook(const struct scarce_typical *typical, struct step_account *account,
+                           double total[LEDGER_BUCKETS])
+{
+    double lost = account->seconds[LEDGER_STRAGGLER_WAIT] - typical->seconds[LEDGER_STRAGGLER_WAIT];
+    double moved = 0;
+
+    for (size_t i = 0; i < COUNT(touched); i++)
+        lost += account->seconds[touched[i]] - typical->seconds[touched[i]];
+    account->scarce = true;
+    if (lost <= 0)
+        return;
+    for (size_t i = 0; i < COUNT(touched); i++) {
+        enum ledger_bucket bucket = touched[i];
+        double more = account->seconds[bucket] - typical->seconds[bucket];
+
+        account->seconds[bucket] -= more;
+        total[bucket] -= more;
+        moved += more;
+    }
+    account->seconds[LEDGER_STRAGGLER_WAIT] += moved;
+    total[LEDGER_STRAGGLER_WAIT] += moved;
+}
+
+/* The first step that an open verdict about scarce cpus is about. */
+static uint64_t scarce_since(const struct court *court)
+{
+    uint64_t since = UINT64_MAX;
+
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        const struct entry *entry = court->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
+
+        if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU)
+            since = MIN(since, verdict->since_step);
+    }
+    return since;
+}
+
+void scarce_rebook(const struct scarce_typical *typical, const struct court *court, uint64_t newest,
+                   struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS])
+{
+    uint64_t since = scarce_since(court);
+
+    if (typical->steps < WARM_UP_STEPS + TYPICAL_STEPS || since > newest)
+        return;
+    for (uint64_t at = newest + 1; at-- > since && newest - at < HISTORY_STEPS;) {
+        struct step_account *account = &step[at % KEPT_STEPS];
+
+        if (account->step != at + 1 || account->scarce)
+            return; /* another attempt's, or done before with all that came before it */
+        account_rebook(typical, account, total);
+    }
+}

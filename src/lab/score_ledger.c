@@ -1,0 +1,81 @@
+/* score_ledger.c - are the seconds that a fault costs in the bucket where they belong?
+ *
+ * A healthy twin with the same seed has the same jitter, so what the run with the fault took longer is
+ * the fault's, and so is what its buckets have more.  That holds in pipelines, too, where some of
+ * what is injected falls into slack and costs nobody anything; and for faults of which nobody but
+ * the clock knows how many seconds they took, like scarce cpus.
+ */
+#include <string.h>
+
+#include "core/clean.h"
+#include "lab/score_parts.h"
+
+static double bucket(struct json_object *ledger, const char *name)
+{
+    struct json_object *buckets, *value;
+
+    if (ledger && json_object_object_get_ex(ledger, "buckets", &buckets) &&
+        json_object_object_get_ex(buckets, name, &value))
+        return json_object_get_double(value);
+    return 0;
+}
+
+static double whole(struct json_object *ledger)
+{
+    struct json_object *ranks, *wall;
+
+    if (!ledger || !json_object_object_get_ex(ledger, "ranks", &ranks) ||
+        !json_object_object_get_ex(ledger, "wall_seconds", &wall))
+        return 0;
+    return json_object_get_double(ranks) * json_object_get_double(wall);
+}
+
+void score_ledger_read(struct json_object *answer, const struct score_truth *truth,
+                       struct score_ledger *ret)
+{
+    struct json_object *ledger = NULL;
+
+    json_object_object_get_ex(answer, "ledger", &ledger);
+    *ret = (struct score_ledger){
+        .whole = whole(ledger) - bucket(ledger, "start-up"),
+        .productive = bucket(ledger, "productive"),
+        .straggler_wait = bucket(ledger, "straggler-wait"),
+        .imbalance = bucket(ledger, "imbalance"),
+        .transfer = bucket(ledger, "transfer"),
+        .input = bucket(ledger, "input"),
+        .checkpoint = bucket(ledger, "checkpoint"),
+        .unattributed = bucket(ledger, "unattributed"),
+        .injected = truth->seconds,
+    };
+}
+
+bool score_has_ledger(const struct score_case *at)
+{
+    const struct score_expect *expect = score_expect(&at->fault);
+
+    return expect && expect->buckets && !at->also.kind && !at->torch;
+}
+
+void score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
+                          const struct score_ledger *twin, double *due, double *found)
+{
+    const struct score_expect *expect = score_expect(&at->fault);
+    uint32_t buckets = expect ? expect->buckets : 0;
+    double straggler_wait = run->straggler_wait - twin->straggler_wait;
+
+    *due = run->whole - twin->whole - (buckets & SCORE_WORK ? run->injected : 0);
+    *found = 0;
+    if (buckets & SCORE_IN_STRAGGLER_WAIT)
+        *found += straggler_wait;
+    else
+        *found +=
+            MIN(0, straggler_wait); /* who waits for the fault does not wait for noise as well */
+    if (buckets & SCORE_IN_IMBALANCE)
+        *found += run->imbalance - twin->imbalance;
+    if (buckets & SCORE_IN_TRANSFER)
+        *found += run->transfer - twin->transfer;
+    if (buckets & SCORE_IN_INPUT)
+        *found += run->input - twin->input;
+    if (buckets & SCORE_IN_CHECKPOINT)
+        *found += run->checkpoint - twin->checkpoint;
+}
