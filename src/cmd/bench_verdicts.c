@@ -54,8 +54,8 @@ static const struct opt options[] = {
       .offset = offsetof(struct settings, only),
       .arg = "FAMILY[,FAMILY...]",
       .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
-              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; two; "
-              "torch" },
+              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
+              "slowly; two; torch" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),
@@ -113,10 +113,13 @@ struct board {
     uint32_t ledgers, ledgers_good, healthies;
 };
 
-/* Hangs, crashes and pauses are not held against steps. */
-static bool is_slow(const struct score_expect *expect)
+/* Held against a number of steps: a steady slowness.  Pauses come when they come, and what grows is slight at first. */
+static bool is_steady(const struct score_case *at, const struct score_expect *expect)
 {
-    return strcmp(expect->kind, "straggler") == 0 || strcmp(expect->kind, "imbalance") == 0;
+    bool slow = strcmp(expect->kind, "straggler") == 0 || strcmp(expect->kind, "imbalance") == 0;
+
+    return slow && at->fault.kind->id != FAULT_WANDERING && !at->also.kind && !at->torch &&
+           !(at->fault.set & (FAULT_EVERY | FAULT_OVER));
 }
 
 static void board_add(struct board *board, const struct score_case *at,
@@ -130,7 +133,7 @@ static void board_add(struct board *board, const struct score_case *at,
     if (!expect)
         board->unattributed[board->healthies++] =
             result->ledger.whole > 0 ? result->ledger.unattributed / result->ledger.whole : 0;
-    else if (result->found && is_slow(expect) && !at->also.kind && !at->torch) {
+    else if (result->found && is_steady(at, expect)) {
         uint64_t *slowest = &board->slowest[at->fault.factor < 1.25];
 
         *slowest = MAX(*slowest, result->steps);

@@ -255,6 +255,7 @@ static int feed_beat(struct core *core, struct cut in)
     if (result < 0)
         return result;
     stall_beat(&core->court, &fact);
+    crash_beat(&core->court, &fact);
     return hang_beat(&core->court, &fact);
 }
 

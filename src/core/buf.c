@@ -87,50 +87,6 @@ void buf_drop_front(struct buf *buf, size_t size)
     buf->size -= size;
 }
 
-const void *cut_get(struct cut *cut, size_t size)
-{
-    const void *at = cut->at;
-
-    if (cut->bad || size > cut_left(cut)) {
-        cut->bad = true;
-        return NULL;
-    }
-    cut->at += size;
-    return at;
-}
-
-static uint64_t cut_get_le(struct cut *cut, size_t size)
-{
-    const unsigned char *byte = cut_get(cut, size);
-    uint64_t value = 0;
-
-    if (!byte)
-        return 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)byte[i] << (8 * i);
-    return value;
-}
-
-uint8_t cut_get_u8(struct cut *cut)
-{
-    return (uint8_t)cut_get_le(cut, 1);
-}
-
-uint16_t cut_get_u16(struct cut *cut)
-{
-    return (uint16_t)cut_get_le(cut, 2);
-}
-
-uint32_t cut_get_u32(struct cut *cut)
-{
-    return (uint32_t)cut_get_le(cut, 4);
-}
-
-uint64_t cut_get_u64(struct cut *cut)
-{
-    return cut_get_le(cut, 8);
-}
-
 double cut_get_f64(struct cut *cut)
 {
     uint64_t bits = cut_get_u64(cut);

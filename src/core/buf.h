@@ -43,11 +43,54 @@ static inline size_t cut_left(const struct cut *cut)
     return (size_t)(cut->end - cut->at);
 }
 
-const void *cut_get(struct cut *cut, size_t size); /* NULL and bad when there is less */
-uint8_t cut_get_u8(struct cut *cut);
-uint16_t cut_get_u16(struct cut *cut);
-uint32_t cut_get_u32(struct cut *cut);
-uint64_t cut_get_u64(struct cut *cut);
+/* NULL and bad when there is less.  The gets are inline: a controller reads tens of millions of numbers a
+ * second by them, and called one by one they were a tenth of its CPU.
+ */
+static inline const void *cut_get(struct cut *cut, size_t size)
+{
+    const void *at = cut->at;
+
+    if (cut->bad || size > cut_left(cut)) {
+        cut->bad = true;
+        return NULL;
+    }
+    cut->at += size;
+    return at;
+}
+
+static inline uint8_t cut_get_u8(struct cut *cut)
+{
+    const unsigned char *byte = cut_get(cut, 1);
+
+    return byte ? byte[0] : 0;
+}
+
+static inline uint16_t cut_get_u16(struct cut *cut)
+{
+    const unsigned char *byte = cut_get(cut, 2);
+
+    return byte ? (uint16_t)(byte[0] | byte[1] << 8) : 0;
+}
+
+static inline uint32_t cut_get_u32(struct cut *cut)
+{
+    const unsigned char *byte = cut_get(cut, 4);
+
+    return byte ? byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
+                      (uint32_t)byte[3] << 24
+                : 0;
+}
+
+static inline uint64_t cut_get_u64(struct cut *cut)
+{
+    const unsigned char *byte = cut_get(cut, 8);
+    uint64_t value = 0;
+
+    for (int i = 0; byte && i < 8; i++)
+        value |= (uint64_t)byte[i] << (8 * i);
+    return value;
+}
+
 double cut_get_f64(struct cut *cut);
 /* Copies at most room-1 bytes and ends with NUL; a longer text makes the cut bad. */
 void cut_get_str(struct cut *cut, char *out, size_t room);

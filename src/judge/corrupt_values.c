@@ -11,12 +11,6 @@
 #include "judge/corrupt_parts.h"
 #include "judge/median.h"
 
-#define LEAST_VALUES 8 /* before so many nothing is known to be typical */
-/* Of a jump: who has risen by so much has begun, too.  Ranks know their noise from few values, so one calls a
- * jump what is not quite one for another.
- */
-#define RISEN 0.33
-
 static const struct {
     unsigned metric;
     const char *name;
@@ -196,7 +190,7 @@ static double value_height(const struct court *court, struct rank_values *at, in
     uint32_t count = MIN(at->count[which], CORRUPT_WINDOW);
     double sorted[CORRUPT_WINDOW], median, limit, height = 0;
 
-    if (count >= LEAST_VALUES) {
+    if (count >= court->limits.corrupt_least_values) {
         memcpy(sorted, at->past[which], count * sizeof(*sorted));
         median = median_f64(sorted, count);
         limit = court->limits.corrupt_jump_noises * spread_f64(sorted, count, median);
@@ -210,16 +204,16 @@ static void jumps_note(const struct court *court, struct corrupt_book *book, int
 {
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         struct rank_values *at = &book->rank[rank].values;
-        double value, height;
+        double risen = court->limits.corrupt_risen_share, value, height;
 
         if (!value_of(court->whole, rank, which, &value) || !is_finite(value))
             continue;
         height = value_height(court, at, which, value);
-        if (height > RISEN && !at->risen[which])
+        if (height > risen && !at->risen[which])
             at->rise_step[which] = court->whole->step;
-        at->risen[which] = height > RISEN;
+        at->risen[which] = height > risen;
         at->jumps[which] = height >= 1 ? at->jumps[which] + 1 : 0;
-        at->aloft[which] = height > RISEN && height < 1 ? at->aloft[which] + 1 : 0;
+        at->aloft[which] = height > risen && height < 1 ? at->aloft[which] + 1 : 0;
         if (!at->risen[which] || at->aloft[which] > CORRUPT_WINDOW) /* such is the job now */
             at->past[which][at->count[which]++ % CORRUPT_WINDOW] = value;
     }

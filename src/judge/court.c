@@ -17,6 +17,9 @@
 #include "judge/stall.h"
 #include "judge/sync.h"
 
+#define FLAPS_MAX 5
+#define AFTER_RESTART                                                                              \
+    16 /* steps in which an open verdict must be found again, besides the usual ones */
 #define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 
 int court_init(struct court *court, const char *run)
@@ -101,6 +104,17 @@ struct entry *court_open_entry(struct court *court, unsigned kind, unsigned laye
     return NULL;
 }
 
+struct entry *court_group_entry(struct court *court, unsigned kind, const char *group)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind == kind && strcmp(entry->verdict.group, group) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
 static struct entry *docket_get(struct docket *docket, const char *id)
 {
     for (uint32_t i = 0; i < docket->count; i++) {
@@ -170,6 +184,7 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
             entry->verdict.since_step = before.since_step;
             entry->verdict.since_real_ns = before.since_real_ns;
+            entry->reopened++;
         }
         entry->open = entry->changed = true;
         entry->step_seconds = draft->seconds_per_step;
@@ -223,6 +238,36 @@ double court_cost_ms(struct court *court, const uint8_t *flag)
            1e6;
 }
 
+void court_merge(struct court *court, struct entry *entry, struct entry *into)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict *verdict = &into->verdict;
+
+    verdict_because(&entry->verdict, "merged", "it was part of %s: %s", verdict->id,
+                    verdict->cause);
+    entry->open = false;
+    entry->changed = into->changed = true;
+    entry->verdict.until_real_ns = past ? past->begin_ns + court->mono_to_real_ns : 0;
+    if (verdict->echo_count < VERDICT_LINES) {
+        struct verdict_line *line = &verdict->echo[verdict->echo_count++];
+
+        snprintf(line->what, sizeof(line->what), "rank %u was named alone since step %llu (%s)",
+                 entry->verdict.rank[0], (unsigned long long)entry->verdict.since_step,
+                 entry->verdict.id);
+        snprintf(line->source, sizeof(line->source), "merged");
+    }
+}
+
+/* How long nobody has to see it until it is over.  One that has come back several times will come back
+ * again: it stays open longer each time, so that it is not told over and over.
+ */
+static uint64_t entry_patience(const struct court *court, const struct entry *entry)
+{
+    uint32_t often = entry->reopened > 1 ? MIN(entry->reopened - 1, FLAPS_MAX) : 0;
+
+    return (uint64_t)court->limits.verdict_close_after << often;
+}
+
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer. */
 static void docket_age(struct court *court, const struct past_step *past)
 {
@@ -232,7 +277,9 @@ static void docket_age(struct court *court, const struct past_step *past)
         if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
             entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
             continue;
-        if (past->step > entry->seen_step + (uint64_t)court->limits.verdict_close_after) {
+        if (past->step < entry->seen_step && past->step + AFTER_RESTART < entry->seen_step)
+            entry->seen_step = past->step + AFTER_RESTART; /* a restart went back further */
+        if (past->step > entry->seen_step + entry_patience(court, entry)) {
             entry->open = false;
             entry->changed = true;
             entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;

@@ -15,6 +15,7 @@
 #include "wire/verdict.h"
 
 #define DOCKET_MAX 256
+#define STRAGGLER_MIGRATES "no rank in particular" /* group of a straggler that moves */
 
 struct entry { /* one verdict over its life */
     struct verdict verdict;
@@ -25,6 +26,8 @@ struct entry { /* one verdict over its life */
     double step_seconds; /* what the newest step lost to it */
     double cost_seconds; /* ... summed over all its steps */
     uint32_t attempt;    /* of a crash or hang: the one that ended with it */
+    int status;          /* of a crash: how its culprit ended */
+    uint32_t reopened;   /* how often it came back: the oftener, the longer it is waited for */
 };
 
 struct docket {
@@ -93,6 +96,10 @@ extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
  * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: docket full.
  */
 struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh);
+/* This one was the other all along: it is over, and both say so. */
+void court_merge(struct court *court, struct entry *entry, struct entry *into);
+/* The open one about such a group; NULL: there is none. */
+struct entry *court_group_entry(struct court *court, unsigned kind, const char *group);
 struct entry *court_open_entry(struct court *court, unsigned kind, unsigned layer, uint32_t rank);
 void court_add_rank(const struct court *court, struct verdict *draft,
                     uint32_t rank); /* and its node */

@@ -11,8 +11,6 @@
 #include "judge/hang.h"
 #include "judge/ledger.h"
 
-#define NEAR_NS                                                                                    \
-    INT64_C(5000000000)  /* apart: of two so near, what they say counts before who was first */
 #define SAME_NS 50000000 /* seen within this: which was first cannot be told by time */
 
 /* We end ranks by SIGTERM and SIGKILL: one that was told to end and died of this died by itself. */
@@ -79,11 +77,17 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
         court->exit[latest] = *fact;
 }
 
+static int64_t near_ns(const struct court *court)
+{
+    return (int64_t)(court->limits.crash_near * 1e9);
+}
+
 /* -1 when `a` is the likelier culprit of the two. */
-static int culprit_order(const struct fact_exit *a, const struct fact_exit *b)
+static int culprit_order(const struct court *court, const struct fact_exit *a,
+                         const struct fact_exit *b)
 {
     int64_t apart = a->mono_ns - b->mono_ns;
-    bool near = apart <= NEAR_NS && apart >= -NEAR_NS;
+    bool near = apart <= near_ns(court) && apart >= -near_ns(court);
 
     /* One that dumps its core ends after those who notice that it does not answer. */
     if (near && died_itself(a->status) != died_itself(b->status))
@@ -104,7 +108,7 @@ static const struct fact_exit *first_bad(const struct court *court)
     for (uint32_t i = 0; i < court->exits; i++) {
         const struct fact_exit *fact = &court->exit[i];
 
-        if (is_bad(fact) && (!first || culprit_order(fact, first) < 0))
+        if (is_bad(fact) && (!first || culprit_order(court, fact, first) < 0))
             first = fact;
     }
     return first;
@@ -147,6 +151,16 @@ static bool was_oom_killed(const struct court *court, const struct fact_exit *fa
 {
     return WIFSIGNALED(fact->status) && WTERMSIG(fact->status) == SIGKILL &&
            hang_oom_kills(court, fact->rank) > 0;
+}
+
+static void say_oom(struct verdict *verdict, uint32_t kills)
+{
+    verdict->layer = LAYER_HOST_MEMORY;
+    verdict->confidence = 0.97;
+    snprintf(verdict->cause, sizeof(verdict->cause),
+             "killed by the kernel: out of memory in its control group");
+    verdict_because(verdict, "cgroup", "%u OOM kill%s in its memory group since it is watched",
+                    kills, kills == 1 ? "" : "s");
 }
 
 /* The line that says most: the last that looks like an exception, else the last one. */
@@ -192,18 +206,11 @@ static void say_words(const struct court *court, struct verdict *draft,
     for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
         const struct fact_note *note = &court->note[i];
 
-        if (note->rank == culprit->rank && culprit->mono_ns - note->mono_ns < NEAR_NS)
+        if (note->rank == culprit->rank && culprit->mono_ns - note->mono_ns < near_ns(court))
             verdict_because(draft, "note", "it had noted: %.160s", note->text);
     }
-    if (was_oom_killed(court, culprit)) {
-        draft->layer = LAYER_HOST_MEMORY;
-        draft->confidence = 0.97;
-        snprintf(draft->cause, sizeof(draft->cause),
-                 "killed by the kernel: out of memory in its control group");
-        verdict_because(draft, "cgroup", "%u OOM kill%s in its memory group since it is watched",
-                        hang_oom_kills(court, culprit->rank),
-                        hang_oom_kills(court, culprit->rank) == 1 ? "" : "s");
-    }
+    if (was_oom_killed(court, culprit))
+        say_oom(draft, hang_oom_kills(court, culprit->rank));
 }
 
 /* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
@@ -257,6 +264,22 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     if (entry) {
         entry->seen_step = court->last_step;
         entry->attempt = court->model.attempt;
+        entry->status = culprit->status;
+    }
+}
+
+void crash_beat(struct court *court, const struct fact_beat *fact)
+{
+    for (uint32_t i = 0; fact->oom_kills && i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
+            entry->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
+            !WIFSIGNALED(entry->status) || WTERMSIG(entry->status) != SIGKILL)
+            continue;
+        say_oom(verdict, fact->oom_kills);
+        entry->changed = true;
     }
 }
 

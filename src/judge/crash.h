@@ -13,6 +13,10 @@ void crash_exit(struct court *court, const struct fact_exit *fact);
 void crash_note(struct court *court, const struct fact_note *fact); /* a rank's own words */
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
 void crash_judge(struct court *court, int64_t now_ns, bool over);
+/* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy
+ * machine even after the next attempt began: then the verdict says it from now on.
+ */
+void crash_beat(struct court *court, const struct fact_beat *fact);
 /* The first step of a new attempt closes the crash that ended the one before. */
 void crash_recovered(struct court *court, const struct past_step *past);
 

@@ -12,10 +12,9 @@
 #include "judge/ledger.h"
 
 #define SECOND INT64_C(1000000000)
-#define LOOK_NS SECOND        /* between two snapshots */
-#define FRESH_NS (5 * SECOND) /* a beat that came longer ago shows nothing any more */
-#define SHAPES 16             /* whose steps are timed; the one not seen for longest goes */
-#define KINDS 2               /* findings at once: hang and desync */
+#define LOOK_NS SECOND /* between two snapshots */
+#define SHAPES 16      /* whose steps are timed; the one not seen for longest goes */
+#define KINDS 2        /* findings at once: hang and desync */
 
 struct beat_kept {     /* of a rank, beside what wait.h looks at */
     bool any, arrived; /* arrived: since the last look */
@@ -298,8 +297,10 @@ static struct wait_rule rule_of(struct court *court)
 /* ---- looking ---- */
 
 /* Beats count from when they came: clocks of nodes differ. */
-static void beats_age(struct hang *hang, int64_t now_ns)
+static void beats_age(const struct court *court, struct hang *hang, int64_t now_ns)
 {
+    int64_t fresh_ns = (int64_t)(court->limits.hang_fresh * (double)SECOND);
+
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         struct beat_kept *kept = &hang->kept[rank];
 
@@ -307,7 +308,7 @@ static void beats_age(struct hang *hang, int64_t now_ns)
             kept->arrived_ns = now_ns;
         kept->arrived = false;
         hang->rank[rank].seen =
-            kept->any && (hang->rank[rank].gone || now_ns - kept->arrived_ns < FRESH_NS);
+            kept->any && (hang->rank[rank].gone || now_ns - kept->arrived_ns < fresh_ns);
     }
 }
 
@@ -454,7 +455,7 @@ void hang_judge(struct court *court, int64_t now_ns)
     if (court->exits) /* somebody died: who waits for it now is told to end */
         return;
     hang->look_ns = now_ns;
-    beats_age(hang, now_ns);
+    beats_age(court, hang, now_ns);
     if (!somebody_lives(hang))
         return;
     count = wait_look(&court->model, hang->rank, &rule, hang->finding);

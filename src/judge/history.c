@@ -22,6 +22,7 @@ static void past_fini(struct past_step *past)
     free(past->compute_ms);
     free(past->length_ms);
     free(past->node);
+    free(past->far);
     *past = (struct past_step){ 0 };
 }
 
@@ -38,6 +39,7 @@ void history_reset(struct history *history)
     for (uint32_t i = 0; i < history->nodes; i++)
         history->typical[i] = (struct node_typical){ -1, -1 };
     history->count = 0;
+    history->hit_share = -1;
     history->base_period_ms = 0;
     history->explained = 0;
     history->lengths_vary = false;
@@ -50,6 +52,7 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     if (world != history->world) {
         history_fini(history);
         history->world = world;
+        history->hit_share = -1;
     }
     past = &history->step[history->count % HISTORY_STEPS];
     if (!past->split) {
@@ -66,8 +69,32 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     }
     past->step = step;
     past->begin_ns = past->measured_ns = past->replayed_ns = past->ideal_ns = 0;
+    past->fars = 0;
     past->uneven_ms = 0;
     return past;
+}
+
+void history_mark_far(struct history *history, double share, double least_ms)
+{
+    struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
+
+    past->fars = 0;
+    for (uint32_t rank = 0; rank < history->world; rank++) {
+        double most = (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
+
+        if (most <= least_ms || most <= share * (double)past->typical_ms[rank])
+            continue;
+        if (past->fars == past->far_room) {
+            uint32_t room = MAX(16, 2 * past->far_room);
+            uint32_t *grown = realloc(past->far, room * sizeof(*grown));
+
+            if (!grown)
+                return; /* fewer are seen: nobody is blamed for that */
+            past->far = grown;
+            past->far_room = room;
+        }
+        past->far[past->fars++] = rank;
+    }
 }
 
 const struct past_step *history_back(const struct history *history, uint32_t back)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "judge/program_parts.h"
@@ -118,13 +119,55 @@ static int64_t op_duration(struct loader *loader, const struct op_form *info,
     return duration;
 }
 
-/* True: some member that came last had a gap. */
-static bool rank_durations(struct program *program, const struct whole *whole,
-                           const struct splitter *splitter, uint32_t rank, int64_t *last_gap)
+/* Ops at the same place in ranks of one class lie side by side (struct place), so rank after rank would
+ * touch a cache line of each op for one number, eight times over.  Ranks that are neighbours there are
+ * measured together, and their lines are written once.
+ */
+#define TILE 8
+
+struct tile {
+    uint32_t first, count; /* ranks */
+    int64_t *duration;     /* by op, TILE each */
+};
+
+static uint32_t tile_ranks(const struct program *program, uint32_t first)
+{
+    const struct place *place = &program->place[first];
+    uint32_t count = 1;
+
+    while (count < TILE && first + count < program->world && place[count].form == place->form &&
+           place[count].first == place->first + count)
+        count++;
+    return count;
+}
+
+#define AHEAD 3 /* ops: the next rows are a page or more away, where no processor looks by itself */
+
+static void tile_write(const struct program *program, const struct tile *tile)
+{
+    const struct place *place = &program->place[tile->first];
+    int64_t *to = program->duration + place->first;
+    const int64_t *from = tile->duration;
+
+    for (uint32_t i = 0; i < place->form->ops; i++, to += place->stride, from += TILE) {
+        if (i + AHEAD < place->form->ops)
+            __builtin_prefetch(to + AHEAD * place->stride, 1);
+        if (tile->count == TILE)
+            memcpy(to, from, TILE * sizeof(*to));
+        else
+            memcpy(to, from, tile->count * sizeof(*to));
+    }
+}
+
+/* `duration` is the rank's in a tile.  True: some member that came last had a gap. */
+static bool rank_durations(const struct program *program, const struct whole *whole,
+                           const struct splitter *splitter, uint32_t rank, int64_t *last_gap,
+                           int64_t *duration)
 {
     const struct fact_step *step = &whole->step_of[rank];
     const struct form *form = program->place[rank].form;
     const uint32_t *number = split_numbers(splitter, rank);
+    const struct meeting *meeting = split_meeting_base(splitter);
     struct loader loader = {
         .time = step->time,
         .class = whole->shape_of[rank]->class,
@@ -135,9 +178,8 @@ static bool rank_durations(struct program *program, const struct whole *whole,
     };
 
     loader.cap_ns = gap_cap_ns(loader.total_ns);
-    for (uint32_t i = 0; i < form->ops; i++) {
+    for (uint32_t i = 0; i < form->ops; i++, duration += TILE) {
         const struct op_form *info = &form->op[i];
-        int64_t *duration = &program->duration[op_at(program, rank, i)];
         uint32_t meet;
 
         switch (info->kind) {
@@ -150,8 +192,7 @@ static bool rank_durations(struct program *program, const struct whole *whole,
         case OP_SPAN:
         case OP_COMM:
             meet = info->kind == OP_COMM ? number[info->item] : 0;
-            *duration =
-                op_duration(&loader, info, &split_meeting_base(splitter)[meet], &last_gap[meet]);
+            *duration = op_duration(&loader, info, &meeting[meet], &last_gap[meet]);
             break;
         default:
             *duration = 0;
@@ -160,18 +201,70 @@ static bool rank_durations(struct program *program, const struct whole *whole,
     return loader.gaps;
 }
 
+/* One op of a tile's ranks: each gets the gap of the one that came last to its meeting. */
+static void tile_gaps(int64_t *duration, const uint32_t *const *number, uint32_t count,
+                      uint32_t item, const int64_t *last_gap)
+{
+    for (uint32_t at = 0; at < count; at++) {
+        int64_t gap = last_gap[number[at][item]];
+
+        if (gap)
+            duration[at] += gap;
+    }
+}
+
 static void gaps_add(struct program *program, const struct splitter *splitter,
                      const int64_t *last_gap)
 {
-    for (uint32_t rank = 0; rank < program->world; rank++) {
-        const struct form *form = program->place[rank].form;
-        const uint32_t *number = split_numbers(splitter, rank);
+    for (uint32_t rank = 0, count; rank < program->world; rank += count) {
+        const struct place *place = &program->place[rank];
+        const uint32_t *number[TILE];
 
-        for (uint32_t i = 0; form && i < form->ops; i++) {
-            if (form->op[i].kind == OP_COMM)
-                program->duration[op_at(program, rank, i)] += last_gap[number[form->op[i].item]];
+        count = place->form ? tile_ranks(program, rank) : 1;
+        for (uint32_t at = 0; at < count; at++)
+            number[at] = split_numbers(splitter, rank + at);
+        for (uint32_t i = 0; place->form && i < place->form->ops; i++) {
+            int64_t *duration = program->duration + op_at(program, rank, i);
+
+            if (i + AHEAD < place->form->ops && place->form->op[i + AHEAD].kind == OP_COMM)
+                __builtin_prefetch(duration + AHEAD * place->stride, 1);
+            if (place->form->op[i].kind == OP_COMM)
+                tile_gaps(duration, number, count, place->form->op[i].item, last_gap);
         }
     }
+}
+
+static size_t most_ops(const struct program *program)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < program->forms; i++)
+        most = MAX(most, program->form[i].ops);
+    return most;
+}
+
+/* All ranks' durations, tile by tile.  True: some have gaps. */
+static bool durations_fill(struct program *program, const struct whole *whole,
+                           const struct splitter *splitter, int64_t *last_gap,
+                           int64_t *tile_duration)
+{
+    bool gaps = false;
+
+    for (uint32_t rank = 0; rank < program->world;) {
+        struct tile tile = { .first = rank, .duration = tile_duration };
+
+        if (!program->place[rank].form) {
+            rank++;
+            continue;
+        }
+        tile.count = tile_ranks(program, rank);
+        for (uint32_t at = 0; at < tile.count; at++)
+            gaps |=
+                rank_durations(program, whole, splitter, rank + at, last_gap, tile.duration + at);
+        tile_write(program, &tile);
+        rank += tile.count;
+    }
+    return gaps;
 }
 
 /* Sets all durations, begins relative to the first rank's begin, and the measured period. */
@@ -179,10 +272,10 @@ int program_measure(struct program *program, const struct whole *whole,
                     const struct splitter *splitter)
 {
     CLEAN(free_clean) int64_t *last_gap = calloc(split_meetings(splitter) + 1, sizeof(*last_gap));
+    CLEAN(free_clean) int64_t *tile = malloc((most_ops(program) + 1) * TILE * sizeof(*tile));
     int64_t first = INT64_MAX, last = INT64_MIN, end = INT64_MIN;
-    bool gaps = false;
 
-    if (!last_gap)
+    if (!last_gap || !tile)
         return -ENOMEM;
     for (uint32_t rank = 0; rank < program->world; rank++) {
         int64_t begin;
@@ -193,9 +286,8 @@ int program_measure(struct program *program, const struct whole *whole,
         first = MIN(first, begin);
         last = MAX(last, begin);
         end = MAX(end, begin + whole->step_of[rank].duration_ns + whole->step_of[rank].tail_ns);
-        gaps |= rank_durations(program, whole, splitter, rank, last_gap);
     }
-    if (gaps)
+    if (durations_fill(program, whole, splitter, last_gap, tile))
         gaps_add(program, splitter, last_gap);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         if (program->place[rank].form)

@@ -22,8 +22,6 @@
 #define STEPS_MAX 64  /* looked at, at most */
 #define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
 #define BLOCK_STEPS 8 /* of a block at first */
-#define WARM_UP 2
-#define STEPPED 0.6 /* of the growth between two blocks: it stepped down, rather than drifted */
 
 enum part {
     PART_COMPUTE,
@@ -50,7 +48,7 @@ struct kind {
     uint32_t count;
     struct sample base; /* medians; period 0: not known yet */
     double noise_ms;
-    uint64_t base_step;
+    uint64_t base_first, base_step; /* of the steps that are the base: the first, and the last */
     struct block block[BLOCKS];
     uint32_t blocks, block_steps;
 };
@@ -251,34 +249,47 @@ static void base_lower(struct kind *kind, uint32_t steps)
     if (kind->base.period_ms > 0 && now.period_ms >= kind->base.period_ms)
         return;
     kind->base = now;
+    kind->base_first = now.step;
     kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
     kind->noise_ms = recent_noise_ms(kind, steps, now.period_ms);
 }
 
 /* ---- the verdict ---- */
 
-/* Since when, and whether it came at once. */
-static uint64_t growth_began(const struct kind *kind, double grown_ms, bool *stepped)
+static double block_ms(const struct kind *kind, uint32_t at)
 {
-    uint32_t base = 0, at;
+    return kind->block[at].sum_ms / kind->block[at].steps;
+}
+
+/* Since when, and whether it came at once.  The median of the base may still be low when almost half of its
+ * steps are slow, so it is looked for from its first step on; and a step down within a block is
+ * half in it and half behind, so growth counts over two of them.
+ */
+static uint64_t growth_began(const struct court *court, const struct kind *kind, double grown_ms,
+                             bool *stepped)
+{
+    uint32_t base = 0, most_at = 0;
     double most = 0;
-    uint32_t most_at = 0;
 
-    while (base + 1 < kind->blocks && kind->block[base + 1].step <= kind->base_step)
+    while (base + 1 < kind->blocks && kind->block[base + 1].step <= kind->base_first)
         base++;
-    for (at = base + 1; at < kind->blocks; at++) {
-        double rise = kind->block[at].sum_ms / kind->block[at].steps -
-                      kind->block[at - 1].sum_ms / kind->block[at - 1].steps;
+    for (uint32_t at = base + 1; at < kind->blocks; at++) {
+        uint32_t end = MIN(at + 1, kind->blocks - 1);
+        double rise = block_ms(kind, end) - block_ms(kind, at - 1);
 
-        if (rise > most) {
+        if (rise > most * 1.02) { /* the first of those that are about as steep */
             most = rise;
             most_at = at;
         }
     }
-    *stepped = most > STEPPED * grown_ms;
-    if (*stepped)
-        return kind->block[most_at].step;
-    return kind->base_step + 1;
+    *stepped = most > court->limits.regress_stepped * grown_ms;
+    if (!*stepped)
+        return kind->base_step + 1;
+    /* Of both blocks the one with more of the growth. */
+    if (most_at + 1 < kind->blocks &&
+        block_ms(kind, most_at) - block_ms(kind, most_at - 1) < most / 8)
+        most_at++;
+    return kind->block[most_at].step;
 }
 
 static void accuse(struct court *court, const struct kind *kind, const struct sample *now,
@@ -291,7 +302,7 @@ static void accuse(struct court *court, const struct kind *kind, const struct sa
     double grown = now->period_ms - kind->base.period_ms;
     bool stepped, fresh;
 
-    draft.since_step = growth_began(kind, grown, &stepped);
+    draft.since_step = growth_began(court, kind, grown, &stepped);
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.confidence = stepped ? 0.7 : 0.6;
     draft.seconds_per_step = grown / 1e3;
@@ -343,8 +354,9 @@ static void regress_step(struct court *court)
     const struct past_step *past = history_back(&court->history, 0);
     struct kind *kind;
 
-    if (!court->whole || past->measured_ns <= 0 || court->history.count <= WARM_UP ||
-        is_explained(court) || is_starved(court))
+    if (!court->whole || past->measured_ns <= 0 ||
+        court->history.count <= court->limits.verdict_warm_up || is_explained(court) ||
+        is_starved(court))
         return;
     kind = kind_of(court->regress, step_signature(court));
     if (!kind)

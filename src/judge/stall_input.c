@@ -23,7 +23,6 @@ static const struct rule {
     { 12, 1 },
 };
 
-#define WARM_UP_STEPS 2
 #define BASE_STEPS 8
 #define SUSPECTS_MAX 32
 
@@ -163,7 +162,7 @@ static void levels_put(struct court *court, const struct past_step *past)
     else if (input_room(input, court->model.world))
         memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
-    if (input->count < WARM_UP_STEPS + BASE_STEPS)
+    if (input->count < (uint32_t)court->limits.verdict_warm_up + BASE_STEPS)
         return;
     base = level_median(input, BASE_STEPS, &period);
     if (input->base_ms < 0 || base < input->base_ms)
@@ -212,7 +211,7 @@ static const struct rule *job_rule(const struct court *court, bool *always)
                        : court->history.host_view ? limits->input_host_share
                                                   : limits->input_always_share;
 
-        if (input->count < rules[i].steps + WARM_UP_STEPS)
+        if (input->count < rules[i].steps + (uint32_t)limits->verdict_warm_up)
             return NULL;
         if (!risen && i + 1 < COUNT(rules))
             continue; /* nothing to compare it with: only after many steps */
@@ -388,7 +387,7 @@ static const struct rule *rank_rule(const struct court *court, uint32_t rank)
                        history_period_ms(&court->history, rules[i].steps);
         double excess;
 
-        if (court->history.count < rules[i].steps + WARM_UP_STEPS)
+        if (court->history.count < rules[i].steps + (uint32_t)court->limits.verdict_warm_up)
             return NULL;
         excess = rank_excess_ms(court, rank, rules[i].steps);
         if (excess > limit && !rank_is_starved(court, rank, rules[i].steps, excess))

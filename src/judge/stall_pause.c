@@ -14,9 +14,7 @@
 #include "judge/median.h"
 #include "judge/stall_parts.h"
 
-#define LEAST_US 50   /* a phase that only says that nothing was to do is no pause */
-#define USUAL_LEAST 2 /* earlier ones: what is usual is not known before */
-#define SHARE_LEAST 4 /* of the last ones that a share of the time is told from */
+#define LEAST_US 50 /* a phase that only says that nothing was to do is no pause */
 
 enum reason {
     REASON_NONE,
@@ -83,13 +81,13 @@ static bool is_alone(const struct past_step *past, uint32_t rank, unsigned phase
     return phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
 }
 
-static double usual_ms(const struct stall_pause *pause)
+static double usual_ms(const struct court *court, const struct stall_pause *pause)
 {
     double value[STALL_USUAL];
     uint32_t count = MIN(pause->usuals, STALL_USUAL);
 
     memcpy(value, pause->usual_ms, count * sizeof(*value));
-    return count >= USUAL_LEAST ? median_f64(value, count) : 0;
+    return count >= court->limits.checkpoint_least_usual ? median_f64(value, count) : 0;
 }
 
 /* False: no rank pauses in the newest step. */
@@ -111,7 +109,7 @@ static bool event_read(const struct court *court, const struct kind *kind,
             value[count++] = phase_ms(past, rank, kind->phase);
     }
     ret->median_ms = median_f64(value, count);
-    ret->usual_ms = usual_ms(pause);
+    ret->usual_ms = usual_ms(court, pause);
     for (uint32_t rank = 0; ret->median_ms < ret->most_ms / 2 && rank < court->model.world; rank++)
         ret->alone += is_alone(past, rank, kind->phase, ret);
     return true;
@@ -128,7 +126,8 @@ static bool is_longer(const struct event *event, double times, double steps)
 /* Of the time since the first of the last pauses ended, how much they took, each as long as the median
  * one: a few that were too long are another matter.
  */
-static double pause_share(const struct stall_pause *pause, double *lost_ms, uint64_t *steps)
+static double pause_share(const struct court *court, const struct stall_pause *pause,
+                          double *lost_ms, uint64_t *steps)
 {
     uint32_t count = (uint32_t)MIN(pause->count, STALL_USUAL);
     const struct stall_event *first, *last;
@@ -136,7 +135,7 @@ static double pause_share(const struct stall_pause *pause, double *lost_ms, uint
 
     *lost_ms = 0;
     *steps = 1;
-    if (count < SHARE_LEAST)
+    if (count < court->limits.checkpoint_least_share)
         return 0;
     first = &pause->event[(pause->count - count) % STALL_USUAL];
     last = &pause->event[(pause->count - 1) % STALL_USUAL];
@@ -178,7 +177,7 @@ static enum reason reason_of(const struct court *court, const struct kind *kind,
     if (longer &&
         (pause->slow >= 2 || pause->hot || is_longer(event, limits->checkpoint_clear_times, 1)))
         return REASON_LONGER;
-    if (pause_share(pause, &lost, &steps) > share * stay)
+    if (pause_share(court, pause, &lost, &steps) > share * stay)
         return REASON_SHARE;
     if (!kind->planned && event->most_ms > 1e3 * limits->input_long_wait)
         return REASON_LONG;
@@ -222,7 +221,7 @@ static void say_why(const struct court *court, struct verdict *draft, const stru
         verdict_because(draft, "ring", "%s in step %llu left devices idle for %.1f ms: %.1f steps",
                         kind->one, (unsigned long long)past->step, event->most_ms,
                         event->most_ms / MAX(event->period_ms, 1e-3));
-    share = pause_share(pause, &lost, &steps);
+    share = pause_share(court, pause, &lost, &steps);
     if (share > 0)
         verdict_because(draft, "ring", "%s took %.1f %% of the time over the last %llu steps",
                         kind->many, 100 * share, (unsigned long long)steps);
@@ -280,7 +279,7 @@ static void accuse(struct court *court, const struct kind *kind, struct stall_pa
     if (reason == REASON_LONGER && pause->slow >= 2)
         draft.since_step = pause->slow_since;
     if (reason == REASON_SHARE) {
-        pause_share(pause, &lost, &steps);
+        pause_share(court, pause, &lost, &steps);
         draft.since_step = now - MIN(now, steps);
     }
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);

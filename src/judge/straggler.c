@@ -7,6 +7,7 @@
  * as they do.  Peers come before the rank's own past: a whole job may slow down for
  * good reasons, such as longer sequences.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,25 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-/* A large excess needs few steps, a small one many.  `share` is of the peers' local work. */
-static const struct rule {
+/* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
+struct rule {
     uint32_t steps;
-    double share;  /* median excess over these steps */
-    double noises; /* ... and in multiples of one step's noise */
-} rules[] = {
-    { 3, 0.12, 8 }, /* 1.25× is clear after three steps */
-    { 6, 0.07, 5 },
-    { 10, 0.05, 4 }, /* 1.10× dilutes to this where half of the step is shared work */
-    { 18, 0.035, 4 },
+    size_t
+        share; /* places in struct thresholds: median excess over these steps, of the peers' work ... */
+    size_t noises; /* ... and in multiples of one step's noise */
+};
+#define AT(field) offsetof(struct thresholds, field)
+static const struct rule rules[] = {
+    { 3, AT(straggler_share_3), AT(straggler_noises_3) },
+    { 6, AT(straggler_share_6), AT(straggler_noises_6) },
+    { 10, AT(straggler_share_10), AT(straggler_noises_10) },
+    { 18, AT(straggler_share_18), AT(straggler_noises_18) },
 };
 
-#define WARM_UP_STEPS 2 /* the first steps of an attempt are never typical */
-#define ONE_PHASE 0.85  /* of the excess in one phase: that phase's code */
+static double limit_at(const struct court *court, size_t place)
+{
+    return *(const double *)(const void *)((const char *)&court->limits + place);
+}
 
 static int64_t part_compute(const struct rank_split *split)
 {
@@ -87,7 +93,7 @@ static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t step
     double own, peers;
 
     longest_phase(court, rank, steps, &own, &peers);
-    return own - peers > ONE_PHASE * excess;
+    return own - peers > court->limits.straggler_one_phase * excess;
 }
 
 static const char *phase_name(unsigned phase)
@@ -108,8 +114,9 @@ static bool breaks(const struct court *court, enum series series, uint32_t rank,
 {
     const struct history *history = &court->history;
     double excess = history_excess_ms(history, series, rank, rule->steps);
-    double limit = MAX(rule->share * history_typical_ms(history, rank, rule->steps),
-                       rule->noises * history->noise_ms[series]);
+    double limit =
+        MAX(limit_at(court, rule->share) * history_typical_ms(history, rank, rule->steps),
+            limit_at(court, rule->noises) * history->noise_ms[series]);
 
     return excess > limit && history_least_ms(history, series, rank, rule->steps) > limit / 3;
 }
@@ -131,7 +138,7 @@ static const struct rule *broken_rule(const struct court *court, uint32_t rank)
     if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= limits->straggler_least_excess)
         return NULL;
     for (size_t i = 0; i < COUNT(rules); i++) {
-        if (history->count < rules[i].steps + WARM_UP_STEPS ||
+        if (history->count < rules[i].steps + limits->verdict_warm_up ||
             history->count < limits->straggler_least_history)
             return NULL;
         if (breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
@@ -143,9 +150,17 @@ static const struct rule *broken_rule(const struct court *court, uint32_t rank)
 
 static bool still_slow(const struct court *court, uint32_t rank)
 {
-    double least = rules[COUNT(rules) - 1].share * history_typical_ms(&court->history, rank, 5);
+    double least = court->limits.straggler_share_18 * history_typical_ms(&court->history, rank, 5);
 
     return excess_ms(court, rank, 5) > court->limits.straggler_stay_share * least;
+}
+
+static bool still_excess(const struct court *court, uint32_t rank, const struct rule *rule)
+{
+    double least =
+        limit_at(court, rule->share) * history_typical_ms(&court->history, rank, rule->steps);
+
+    return excess_ms(court, rank, rule->steps) > court->limits.straggler_stay_share * least;
 }
 
 /* ---- the verdict ---- */
@@ -159,7 +174,8 @@ static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t step
 
     if (starved > court->limits.straggler_cpu_share * excess)
         return LAYER_CPU;
-    if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) > 0.5 * excess)
+    if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
+        court->limits.straggler_gpu_share * excess)
         return LAYER_GPU;
     /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
      * is code; what makes all of them longer may be either.
@@ -176,7 +192,8 @@ static double confidence(const struct court *court, uint32_t rank, const struct 
     static const double caps[] = {
         [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
     };
-    double limit = rule->share * history_typical_ms(&court->history, rank, rule->steps), cap;
+    double typical = history_typical_ms(&court->history, rank, rule->steps);
+    double limit = limit_at(court, rule->share) * typical, cap;
     uint32_t peers;
 
     history_peers_ms(&court->history, &court->model, rank, rule->steps, split_local_ns, &peers);
@@ -290,6 +307,8 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
     for (size_t i = broken ? 0 : 1; i < COUNT(rules); i++) {
         if (open->steps != rules[i].steps && &rules[i] != broken)
             continue;
+        if (!still_excess(court, rank, &rules[i]))
+            continue; /* it is on its way out: more steps show less of it */
         draft_verdict(court, rank, &rules[i], cost_ms, &draft);
         open->changed |= draft.layer != verdict->layer;
         verdict->layer = draft.layer;
@@ -305,6 +324,8 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
 
 /* ---- all of them together ---- */
 
+#define SETTLED_STEPS                                                                              \
+    10 /* where a slowness goes from rank to rank, one that stays so long is the rank's own */
 #define SUSPECTS_MAX 32 /* that are priced by replays of their own */
 
 struct suspect {
@@ -397,7 +418,9 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
                    suspect->open->recurs ? suspect->rule : NULL);
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
-    } else if (cost_ms > least_ms) {
+    } else if (cost_ms > least_ms &&
+               (suspect->rule->steps >= SETTLED_STEPS ||
+                !court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
         struct verdict draft;
         bool fresh;
 

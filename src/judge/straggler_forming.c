@@ -14,13 +14,6 @@
 
 #define THIRD 10
 #define WINDOW (3 * THIRD)
-#define WARM_UP 2
-#define NOISES                                                                                     \
-    3 /* each third above the one before, in one step's noise: five deviations of medians */
-#define ALIKE 2        /* neither half of the growth is more than so many times the other */
-#define STARTS 0.01    /* of the peers' work: less may be anything */
-#define STAYS 0.6      /* of that */
-#define HORIZON 1000.0 /* steps: what is farther away is no forecast */
 
 struct trend {
     double third_ms[3];
@@ -46,7 +39,10 @@ static bool trend_find(const struct court *court, enum series series, uint32_t r
     const struct history *history = &court->history;
     double noise = MAX(history->noise_ms[series], court->limits.straggler_least_excess / 10);
     double typical = history_typical_ms(history, rank, THIRD);
-    double goal = court->limits.straggler_forming * history_period_ms(history, THIRD), one, two;
+    const struct thresholds *limits = &court->limits;
+    double goal = limits->straggler_forming * history_period_ms(history, THIRD), one, two;
+    double least = limits->straggler_forming_noises * noise,
+           alike = limits->straggler_forming_alike;
     struct trend trend;
 
     for (uint32_t i = 0; i < 3; i++)
@@ -54,13 +50,14 @@ static bool trend_find(const struct court *court, enum series series, uint32_t r
     one = trend.third_ms[1] - trend.third_ms[0];
     two = trend.third_ms[2] - trend.third_ms[1];
     trend.ms_per_step = (one + two) / (2 * THIRD);
-    if (one < NOISES * noise || two < NOISES * noise || one > ALIKE * two || two > ALIKE * one)
+    if (one < least || two < least || one > alike * two || two > alike * one)
         return false;
-    if (trend.third_ms[2] < MAX(STARTS * typical, court->limits.straggler_least_excess))
+    if (trend.third_ms[2] <
+        MAX(limits->straggler_forming_starts * typical, limits->straggler_least_excess))
         return false;
     trend.steps = (goal - trend.third_ms[2]) / trend.ms_per_step - THIRD / 2.0;
     *ret = trend;
-    return trend.steps > 0 && trend.steps < HORIZON;
+    return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon;
 }
 
 static void forming_accuse(struct court *court, uint32_t rank, enum series series,
@@ -109,7 +106,9 @@ static void forming_judge(struct court *court, uint32_t rank)
         double now = MAX(history_excess_ms(history, SERIES_LOCAL, rank, THIRD),
                          history_excess_ms(history, SERIES_COMPUTE, rank, THIRD));
 
-        if (open->recurs && now > STAYS * STARTS * history_typical_ms(history, rank, THIRD)) {
+        if (open->recurs && now > court->limits.straggler_stay_share *
+                                      court->limits.straggler_forming_starts *
+                                      history_typical_ms(history, rank, THIRD)) {
             open->seen_step = history_back(history, 0)->step;
             open->step_seconds = MAX(0, rank_cost_ms(court, rank)) / 1e3;
         }
@@ -125,7 +124,7 @@ static void forming_step(struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
 
-    if (court->history.count < WINDOW + WARM_UP)
+    if (court->history.count < WINDOW + court->limits.verdict_warm_up)
         return;
     for (uint32_t i = 0; i < court->docket.count; i++) {
         if (court->docket.entry[i]->open && court->docket.entry[i]->verdict.layer == LAYER_CPU)

@@ -3,6 +3,10 @@
  * A rank that is slow in every fifth step is never slow for long, so its median hides it; a fault that
  * moves from rank to rank has no rank at all.  Both are found by counting the steps of the window in
  * which somebody was far from his peers.  Each is one verdict however often it comes back.
+ *
+ * Among thousands of ranks somebody is slow in every step, and somebody often by chance.  So a rank must be
+ * slow more often than the others' slowness makes likely for any of them, and a slowness that
+ * moves must be more than so many ranks have every day, or than this run had before.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +15,21 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define WARM_UP 2        /* the first steps of an attempt are never typical */
-#define LEAST_WINDOW 24  /* before so many steps nothing is told apart */
-#define LIMIT_SHARE 0.12 /* of the peers' work, and ... */
-#define LIMIT_NOISES                                                                               \
-    8                 /* ... of one step's noise: as for those that are slow three times in a row */
-#define HIT_SHARE 0.6 /* of the steps: who is slow in more is not a straggler now and then */
-#define STAY_RUNS 2
-#define GROUP "no rank in particular"
+#define PAST_STEPS 512 /* over which a run's own share of steps with a slow rank is known */
 
-struct pattern {          /* of a rank over the window */
+struct hit { /* a rank was slow in a step of the window */
+    uint32_t rank, back;
+};
+
+struct hits {
+    struct hit *list; /* by rank, then from the oldest step on */
+    uint32_t count, room;
+    uint32_t runs; /* how often that began, on ranks that are not suspected */
+    uint32_t window;
+};
+
+struct pattern { /* of a rank over the window */
+    uint32_t rank;
     uint32_t hits, runs;  /* steps in which it was slow; how often that began */
     uint64_t first, last; /* such steps */
     uint32_t gap, gaps;   /* between its first two beginnings, and how many are like that */
@@ -30,29 +39,73 @@ struct pattern {          /* of a rank over the window */
 
 static uint32_t window_of(const struct court *court)
 {
-    uint32_t count = court->history.count;
+    uint32_t count = court->history.count, warm = (uint32_t)court->limits.verdict_warm_up;
 
-    return count <= WARM_UP ? 0 : MIN(count - WARM_UP, HISTORY_STEPS);
+    return count <= warm ? 0 : MIN(count - warm, HISTORY_STEPS);
 }
 
 static bool is_hit(const struct court *court, const struct past_step *past, uint32_t rank)
 {
     const struct rank_split *split = &past->split[rank];
-    double least =
-        MAX(LIMIT_SHARE * (double)past->typical_ms[rank], court->limits.straggler_least_excess);
+    double least = MAX(court->limits.straggler_hit_share * (double)past->typical_ms[rank],
+                       court->limits.straggler_least_excess);
+    double noises = court->limits.straggler_hit_noises;
     double local = (double)past->excess_ms[rank], compute = (double)past->compute_ms[rank];
     double starved = (double)(split->delay_ns + split->throttled_ns) / 1e6;
-    bool hit = local > MAX(least, LIMIT_NOISES * court->history.noise_ms[SERIES_LOCAL]) ||
-               compute > MAX(least, LIMIT_NOISES * court->history.noise_ms[SERIES_COMPUTE]);
+    bool hit = local > MAX(least, noises * court->history.noise_ms[SERIES_LOCAL]) ||
+               compute > MAX(least, noises * court->history.noise_ms[SERIES_COMPUTE]);
 
     /* Without a cpu anybody is slow now and then; the judge of cpus tells whose fault that is. */
     return hit && starved < court->limits.straggler_cpu_share * MAX(local, compute);
 }
 
-static void pattern_add(struct pattern *pattern, const struct past_step *past, uint32_t rank,
-                        bool begins)
+static void hits_fini(struct hits *hits)
 {
-    const struct rank_split *split = &past->split[rank];
+    free(hits->list);
+}
+
+static int hit_compare(const void *a, const void *b)
+{
+    const struct hit *left = a, *right = b;
+
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    return left->back > right->back ? -1 : left->back < right->back;
+}
+
+static bool hits_add(struct hits *hits, uint32_t rank, uint32_t back)
+{
+    if (hits->count == hits->room) {
+        uint32_t room = MAX(64, 2 * hits->room);
+        struct hit *grown = realloc(hits->list, room * sizeof(*grown));
+
+        if (!grown)
+            return false;
+        hits->list = grown;
+        hits->room = room;
+    }
+    hits->list[hits->count++] = (struct hit){ rank, back };
+    return true;
+}
+
+static bool hits_gather(const struct court *court, uint32_t window, struct hits *ret)
+{
+    ret->window = window;
+    for (uint32_t back = window; back-- > 0;) {
+        const struct past_step *past = history_back(&court->history, back);
+
+        for (uint32_t i = 0; i < past->fars; i++) {
+            if (is_hit(court, past, past->far[i]) && !hits_add(ret, past->far[i], back))
+                return false;
+        }
+    }
+    qsort(ret->list, ret->count, sizeof(*ret->list), hit_compare);
+    return true;
+}
+
+static void pattern_add(struct pattern *pattern, const struct past_step *past, bool begins)
+{
+    const struct rank_split *split = &past->split[pattern->rank];
 
     if (pattern->hits++ == 0)
         pattern->first = past->step;
@@ -67,30 +120,41 @@ static void pattern_add(struct pattern *pattern, const struct past_step *past, u
         pattern->began = past->step;
     }
     pattern->last = past->step;
-    pattern->excess_ms += (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
-    pattern->compute_ms += (double)past->compute_ms[rank];
+    pattern->excess_ms +=
+        (double)MAX(past->excess_ms[pattern->rank], past->compute_ms[pattern->rank]);
+    pattern->compute_ms += (double)past->compute_ms[pattern->rank];
     pattern->starved_ms += (double)(split->delay_ns + split->throttled_ns) / 1e6;
 }
 
-static struct pattern pattern_of(const struct court *court, uint32_t rank, uint32_t window)
+/* Of the rank whose hits begin at `from`; *next: where the next one's do. */
+static struct pattern pattern_of(const struct court *court, const struct hits *hits, uint32_t from,
+                                 uint32_t *next)
 {
-    struct pattern pattern = { 0 };
-    bool before = false;
+    struct pattern pattern = { .rank = hits->list[from].rank };
+    uint32_t at;
 
-    for (uint32_t back = window; back-- > 0;) {
-        const struct past_step *past = history_back(&court->history, back);
-        bool hit = is_hit(court, past, rank);
-
-        if (hit)
-            pattern_add(&pattern, past, rank, !before);
-        before = hit;
-    }
-    if (pattern.hits) {
-        pattern.excess_ms /= pattern.hits;
-        pattern.compute_ms /= pattern.hits;
-        pattern.starved_ms /= pattern.hits;
-    }
+    for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++)
+        pattern_add(&pattern, history_back(&court->history, hits->list[at].back),
+                    at == from || hits->list[at - 1].back != hits->list[at].back + 1);
+    pattern.excess_ms /= pattern.hits;
+    pattern.compute_ms /= pattern.hits;
+    pattern.starved_ms /= pattern.hits;
+    *next = at;
     return pattern;
+}
+
+/* How likely it is at most that one of so many ranks begins to be slow so often by chance alone. */
+static double chance_of(const struct court *court, const struct hits *hits, uint32_t runs)
+{
+    double world = court->model.world, rate = court->limits.straggler_everyday, mean, odds = 1;
+
+    rate = MAX(rate, (double)hits->runs / (world * hits->window));
+    mean = rate * hits->window;
+    if (mean >= runs)
+        return 1;
+    for (uint32_t i = 1; i <= runs; i++) /* Poisson's, and what follows it is a geometric series */
+        odds *= mean / i;
+    return MIN(1, world * odds / (1 - mean / (runs + 1)));
 }
 
 static bool is_regular(const struct pattern *pattern)
@@ -143,28 +207,46 @@ static void recurring_accuse(struct court *court, uint32_t rank, const struct pa
         entry->recurs = true;
 }
 
-static void recurring_judge(struct court *court, uint32_t rank, const struct pattern *pattern,
-                            uint32_t window)
+static void recurring_judge(struct court *court, const struct hits *hits,
+                            const struct pattern *pattern)
 {
     const struct past_step *past = history_back(&court->history, 0);
+    const struct thresholds *limits = &court->limits;
+    uint32_t rank = pattern->rank, window = hits->window;
     struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
-    bool now = pattern->hits && pattern->last == past->step;
+    bool now = pattern->last == past->step;
     double cost;
 
     if (open) {
-        if (!open->recurs || pattern->runs < STAY_RUNS)
+        if (!open->recurs || pattern->runs < limits->straggler_recurs_stay)
             return;
         open->seen_step = past->step;
         open->step_seconds = now ? MAX(0, cost_ms(court, rank)) / 1e3 : 0;
         return;
     }
-    if (!now || pattern->runs < court->limits.straggler_recurs ||
-        pattern->hits > HIT_SHARE * window)
+    if (!now || pattern->runs < limits->straggler_recurs ||
+        pattern->hits > limits->straggler_recurs_most * window ||
+        chance_of(court, hits, pattern->runs) > limits->straggler_chance)
         return;
     cost = cost_ms(court, rank);
     if (cost * pattern->hits / window >
-        court->limits.straggler_cost_share * history_period_ms(&court->history, window))
+        limits->straggler_cost_share * history_period_ms(&court->history, window))
         recurring_accuse(court, rank, pattern, window, cost);
+}
+
+static void recurring_step(struct court *court, struct hits *hits)
+{
+    for (uint32_t at = 0, next; at < hits->count; at = next) {
+        struct pattern pattern = pattern_of(court, hits, at, &next);
+
+        if (pattern.runs < court->limits.straggler_recurs)
+            hits->runs += pattern.runs;
+    }
+    for (uint32_t at = 0, next; at < hits->count; at = next) {
+        struct pattern pattern = pattern_of(court, hits, at, &next);
+
+        recurring_judge(court, hits, &pattern);
+    }
 }
 
 /* ---- another rank each time ---- */
@@ -177,51 +259,93 @@ struct migration {
     char list[96]; /* the newest of them */
 };
 
-static struct migration migration_of(const struct court *court, uint32_t window, uint32_t *hits)
+/* The slowest rank of each step of the window; MODEL_NONE: there was none. */
+static void slowest_find(const struct court *court, const struct hits *hits,
+                         uint32_t slowest[HISTORY_STEPS])
 {
+    for (uint32_t back = 0; back < HISTORY_STEPS; back++)
+        slowest[back] = MODEL_NONE;
+    for (uint32_t i = 0; i < hits->count; i++) {
+        const struct hit *hit = &hits->list[i];
+        const float *excess_ms = history_back(&court->history, hit->back)->excess_ms;
+        uint32_t *at = &slowest[hit->back];
+
+        if (*at == MODEL_NONE || excess_ms[hit->rank] > excess_ms[*at])
+            *at = hit->rank;
+    }
+}
+
+static struct migration migration_of(const struct court *court, const struct hits *hits)
+{
+    uint32_t slowest[HISTORY_STEPS];
     struct migration found = { 0 };
     size_t used = 0;
 
-    for (uint32_t back = window; back-- > 0;) {
+    slowest_find(court, hits, slowest);
+    for (uint32_t back = hits->window; back-- > 0;) {
         const struct past_step *past = history_back(&court->history, back);
-        uint32_t worst = MODEL_NONE;
+        uint32_t times = 0, before = 0;
 
-        for (uint32_t rank = 0; rank < court->model.world; rank++) {
-            if (is_hit(court, past, rank) &&
-                (worst == MODEL_NONE || past->excess_ms[rank] > past->excess_ms[worst]))
-                worst = rank;
-        }
-        if (worst == MODEL_NONE)
+        if (slowest[back] == MODEL_NONE)
             continue;
+        for (uint32_t other = 0; other < hits->window; other++) {
+            times += slowest[other] == slowest[back];
+            before += other > back && slowest[other] == slowest[back];
+        }
         if (found.steps++ == 0)
             found.first = past->step;
-        found.ranks += hits[worst]++ == 0;
-        found.most = MAX(found.most, hits[worst]);
-        found.excess_ms += (double)past->excess_ms[worst];
+        found.ranks += before == 0;
+        found.most = MAX(found.most, times);
+        found.excess_ms += (double)past->excess_ms[slowest[back]];
         if (back < 8 && used + 16 < sizeof(found.list))
             used += (size_t)snprintf(found.list + used, sizeof(found.list) - used, "%s%u",
-                                     used ? ", " : "", worst);
+                                     used ? ", " : "", slowest[back]);
     }
     found.excess_ms /= MAX(1, found.steps);
     return found;
 }
 
-static bool migrates(const struct court *court, const struct migration *found, uint32_t window)
+/* Whether so many steps with a slow rank are more than a job of this size has every day, or than this one
+ * had before.
+ */
+static bool is_news(const struct court *court, const struct migration *found, uint32_t window)
 {
-    return found->ranks >= 3 && found->most * 2 <= found->steps &&
-           found->steps >= court->limits.straggler_migrates * window;
+    const struct thresholds *limits = &court->limits;
+    double share = (double)found->steps / window, past = court->history.hit_share;
+    double noises = limits->straggler_migrates_noises;
+
+    if (limits->straggler_everyday * court->model.world <= share / 2)
+        return true;
+    /* share > past + noises × deviation, squared */
+    return past >= 0 && share > past &&
+           (share - past) * (share - past) >
+               noises * noises * MAX(past * (1 - past), 1.0 / window) / window;
 }
 
-static struct entry *migration_entry(const struct court *court)
+static bool migrates(const struct court *court, const struct migration *found, uint32_t window)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    const struct thresholds *limits = &court->limits;
 
-        if (entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
-            strcmp(entry->verdict.group, GROUP) == 0)
-            return entry;
-    }
-    return NULL;
+    return found->ranks >= limits->straggler_migrates_ranks &&
+           found->most <= limits->straggler_migrates_most * found->steps &&
+           found->steps >= limits->straggler_migrates * window && is_news(court, found, window);
+}
+
+/* What the run had before the window: the step that has just left it counts. */
+static void past_share_update(struct court *court, const struct hits *hits)
+{
+    struct history *history = &court->history;
+    bool hit = false;
+
+    if (history->count <= HISTORY_STEPS + court->limits.verdict_warm_up ||
+        court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))
+        return; /* what is a fault does not become usual */
+    for (uint32_t i = 0; i < hits->count && !hit; i++)
+        hit = hits->list[i].back == hits->window - 1;
+    if (history->hit_share < 0)
+        history->hit_share = hit; /* replaced below, as the first ones count for more */
+    history->hit_share +=
+        ((double)hit - history->hit_share) / MIN(PAST_STEPS, history->count - HISTORY_STEPS);
 }
 
 static void migration_accuse(struct court *court, const struct migration *found, uint32_t window,
@@ -234,7 +358,7 @@ static void migration_accuse(struct court *court, const struct migration *found,
     struct entry *entry;
     bool fresh;
 
-    snprintf(draft.group, sizeof(draft.group), GROUP);
+    snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
     snprintf(draft.cause, sizeof(draft.cause), "migrating: another rank is slow each time");
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
@@ -249,25 +373,38 @@ static void migration_accuse(struct court *court, const struct migration *found,
         entry->recurs = true;
 }
 
-static bool migration_judge(struct court *court, uint32_t window)
+/* Ranks that were named before it was clear that others are slow in turn: that was the same fault. */
+static void migration_merge(struct court *court, struct entry *into)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
+            entry->verdict.rank_count == 1 && entry->verdict.since_step >= into->verdict.since_step)
+            court_merge(court, entry, into);
+    }
+}
+
+static bool migration_judge(struct court *court, const struct hits *hits)
 {
     const struct past_step *past = history_back(&court->history, 0);
-    CLEAN(free_clean) uint32_t *hits = calloc(court->model.world, sizeof(*hits));
-    struct entry *open = migration_entry(court);
-    struct migration found;
+    struct entry *open = court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
+    struct migration found = migration_of(court, hits);
     double cost;
 
-    if (!hits)
-        return false;
-    found = migration_of(court, window, hits);
-    if (!migrates(court, &found, window))
+    if (!migrates(court, &found, hits->window))
         return false;
     cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : -1;
     if (open) {
         open->seen_step = past->step;
         open->step_seconds = MAX(0, cost) / 1e3;
-    } else if (cost > court->limits.straggler_cost_share * history_period_ms(&court->history, 5)) {
-        migration_accuse(court, &found, window, cost);
+        return true;
+    }
+    if (cost > court->limits.straggler_cost_share * history_period_ms(&court->history, 5)) {
+        migration_accuse(court, &found, hits->window, cost);
+        open = court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
+        if (open)
+            migration_merge(court, open);
     }
     return true;
 }
@@ -286,20 +423,19 @@ static bool is_short_of_cpus(const struct court *court)
 
 static void kinds_step(struct court *court)
 {
+    CLEAN(hits_fini) struct hits hits = { 0 };
+    const struct thresholds *limits = &court->limits;
     uint32_t window = window_of(court);
 
-    if (window < LEAST_WINDOW || is_short_of_cpus(court) ||
+    history_mark_far(&court->history, limits->straggler_hit_share, limits->straggler_least_excess);
+    if (window < limits->straggler_recurs_window || is_short_of_cpus(court) ||
         (court->history.lengths_vary &&
-         court->history.count < court->limits.straggler_least_history + 3))
+         court->history.count < limits->straggler_least_history + 3) ||
+        !hits_gather(court, window, &hits))
         return;
-    if (migration_judge(court, window))
-        return;
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct pattern pattern = pattern_of(court, rank, window);
-
-        if (pattern.hits > 0)
-            recurring_judge(court, rank, &pattern, window);
-    }
+    if (!migration_judge(court, &hits))
+        recurring_step(court, &hits);
+    past_share_update(court, &hits);
 }
 
 const struct judge judge_straggler_kinds = { .name = "straggler kinds", .step = kinds_step };

@@ -13,8 +13,8 @@
 #include "core/clean.h"
 
 /* How long of its stay a member waited for the others. */
-static int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
-                            const struct item_time *time, int64_t begin_ns)
+static inline int64_t item_wait_ns(const struct meeting *meeting, unsigned kind, unsigned what,
+                                   const struct item_time *time, int64_t begin_ns)
 {
     int64_t stay = time->end_ns - time->start_ns, late;
 
@@ -58,7 +58,7 @@ struct sweep {
     int phases;
 };
 
-static int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
+static inline int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 {
     const struct item_time *time = &sweep->step.time[item];
 
@@ -72,7 +72,7 @@ static int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 /* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
  * begun.
  */
-static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
+static inline void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
 {
     struct cursor *at = &sweep->line[line];
     const struct item_time *time;
@@ -93,10 +93,10 @@ static void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int6
     }
 }
 
-/* Passes the border of a stream's line: an item is launched, begins, goes from waiting to
- * transfer, ends.
+/* Passes a border of a stream's line: an item is launched, begins, goes from waiting to transfer,
+ * ends.
  */
-static void cursor_step(struct sweep *sweep, uint32_t line)
+static inline void cursor_pass(struct sweep *sweep, uint32_t line, bool host_lines)
 {
     struct cursor *at = &sweep->line[line];
     const struct item_time *time = &sweep->step.time[at->item];
@@ -105,8 +105,9 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
         at->state = STATE_QUEUED;
         at->next_ns = MAX(time->start_ns, at->next_ns);
     } else if (at->state == STATE_QUEUED) {
-        at->end_ns = MAX(class_end_ns(sweep->step.class, sweep->step.time, at->item), at->next_ns);
-        at->next_ns = at->end_ns;
+        at->end_ns =
+            host_lines ? class_end_ns(sweep->step.class, sweep->step.time, at->item) : time->end_ns;
+        at->end_ns = at->next_ns = MAX(at->end_ns, at->next_ns);
         at->state = STATE_COMPUTE;
         if (sweep->step.number[at->item] != MODEL_NONE) {
             at->state = STATE_WAIT;
@@ -120,8 +121,18 @@ static void cursor_step(struct sweep *sweep, uint32_t line)
     }
 }
 
+/* All borders of the line at one moment: an op that ends when the next begins has several, and what lies
+ * between them takes no time.
+ */
+static inline void cursor_step(struct sweep *sweep, uint32_t line, int64_t now_ns, bool host_lines)
+{
+    do
+        cursor_pass(sweep, line, host_lines);
+    while (sweep->line[line].next_ns <= now_ns);
+}
+
 /* Phases nest: a border is the next begin or the innermost end, whichever comes first. */
-static int64_t phase_border(const struct sweep *sweep)
+static inline int64_t phase_border(const struct sweep *sweep)
 {
     int64_t next = sweep->line[0].next_ns;
 
@@ -130,7 +141,7 @@ static int64_t phase_border(const struct sweep *sweep)
     return next;
 }
 
-static void phase_step(struct sweep *sweep, int64_t now)
+static inline void phase_step(struct sweep *sweep, int64_t now)
 {
     struct cursor *at = &sweep->line[0];
 
@@ -170,23 +181,24 @@ static void pause_next(struct sweep *sweep)
     }
 }
 
-static void pause_init(struct sweep *sweep)
+/* What the rank does now: the first of these that one of its lines does. */
+static inline enum state state_now(const struct sweep *sweep, int64_t now_ns, bool host_lines)
 {
-    sweep->pause = (struct pause){ .from_ns = INT64_MAX, .to_ns = INT64_MAX };
-    if (sweep->step.class->host_lines)
-        pause_next(sweep);
-}
-
-static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struct rank_split *split)
-{
+    bool paused = host_lines && now_ns >= sweep->pause.from_ns && now_ns < sweep->pause.to_ns;
     enum state state = STATE_HOST;
-    bool paused = now_ns >= sweep->pause.from_ns && now_ns < sweep->pause.to_ns;
-    unsigned phase = 0;
 
     for (uint32_t line = 1; line < sweep->step.class->lines; line++) {
-        if (paused || !(sweep->step.class->host_lines & 1u << line))
+        if (!host_lines || paused || !(sweep->step.class->host_lines & 1u << line))
             state = MAX(state, sweep->line[line].state);
     }
+    return state;
+}
+
+static inline void account(const struct sweep *sweep, enum state state, int64_t ns,
+                           struct rank_split *split)
+{
+    unsigned phase = 0;
+
     switch (state) {
     case STATE_COMPUTE:
         split->compute_ns += ns;
@@ -208,7 +220,7 @@ static void account(const struct sweep *sweep, int64_t now_ns, int64_t ns, struc
 }
 
 /* The next border of a line: which, and when. */
-static uint32_t next_line(const struct sweep *sweep, int64_t *next_ns)
+static inline uint32_t next_line(const struct sweep *sweep, int64_t *next_ns)
 {
     uint32_t line = 0;
 
@@ -222,33 +234,55 @@ static uint32_t next_line(const struct sweep *sweep, int64_t *next_ns)
     return line;
 }
 
-void sweep_rank(const struct sweep_step *step, struct rank_split *split)
+/* The host's next pause begins or ends; INT64_MAX: no more of them. */
+static inline int64_t pause_border(const struct sweep *sweep, int64_t now_ns)
 {
-    struct sweep sweep = { .step = *step };
+    return now_ns < sweep->pause.from_ns ? sweep->pause.from_ns : sweep->pause.to_ns;
+}
+
+/* Made twice, with and without lines that the host runs: most steps have none, and this is the innermost
+ * loop of the controller.
+ */
+static inline __attribute__((always_inline)) void sweep_lines(struct sweep *sweep, bool host_lines,
+                                                              struct rank_split *split)
+{
+    const int64_t total = sweep->step.total_ns;
     int64_t now = 0;
 
-    for (uint32_t line = 0; line < step->class->lines; line++)
-        cursor_load(&sweep, line, 0, 0);
-    pause_init(&sweep);
-    while (now < step->total_ns) {
-        int64_t next, pause = now < sweep.pause.from_ns ? sweep.pause.from_ns : sweep.pause.to_ns;
-        uint32_t line = next_line(&sweep, &next);
+    while (now < total) {
+        int64_t next, pause = host_lines ? pause_border(sweep, now) : INT64_MAX;
+        uint32_t line = next_line(sweep, &next);
         bool pauses = pause < next;
 
         next = MIN(pause, next);
-        if (MIN(next, step->total_ns) > now) {
-            account(&sweep, now, MIN(next, step->total_ns) - now, split);
-            now = MIN(next, step->total_ns);
+        if (MIN(next, total) > now) {
+            account(sweep, state_now(sweep, now, host_lines), MIN(next, total) - now, split);
+            now = MIN(next, total);
         }
-        if (next >= step->total_ns)
+        if (next >= total)
             break;
-        if (pauses && now >= sweep.pause.to_ns)
-            pause_next(&sweep);
+        if (pauses && now >= sweep->pause.to_ns)
+            pause_next(sweep);
         else if (pauses)
             continue; /* it begins here */
         else if (line == 0)
-            phase_step(&sweep, next);
+            phase_step(sweep, next);
         else
-            cursor_step(&sweep, line);
+            cursor_step(sweep, line, next, host_lines);
     }
+}
+
+void sweep_rank(const struct sweep_step *step, struct rank_split *split)
+{
+    struct sweep sweep = { .step = *step };
+
+    for (uint32_t line = 0; line < step->class->lines; line++)
+        cursor_load(&sweep, line, 0, 0);
+    if (!step->class->host_lines) {
+        sweep_lines(&sweep, false, split);
+        return;
+    }
+    sweep.pause = (struct pause){ .from_ns = INT64_MAX, .to_ns = INT64_MAX };
+    pause_next(&sweep);
+    sweep_lines(&sweep, true, split);
 }

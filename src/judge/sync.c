@@ -14,9 +14,7 @@
 #include "judge/median.h"
 #include "judge/sync_parts.h"
 
-#define WARM_UP_STEPS 2
 #define BASE_STEPS 8
-#define BYTES_ALIKE 0.05 /* rounding and ragged last batches */
 
 /* Much slower is clear after three steps, a little only after many. */
 static const struct rule {
@@ -181,15 +179,16 @@ static void link_put(const struct court *court, struct sync_link *link)
 {
     const uint64_t *past;
     double change = (double)link->sum_bytes - (double)link->bytes, typical;
+    double alike = court->limits.sync_bytes_alike * (double)link->bytes;
 
-    if (change > BYTES_ALIKE * (double)link->bytes || -change > BYTES_ALIKE * (double)link->bytes) {
+    if (change > alike || -change > alike) {
         link->bytes = link->sum_bytes;
         link->count = 0;
         past = map_get(&court->sync->past, past_key(court, link));
         link->base_ms = past ? (double)*past / 1e6 : -1;
     }
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
-    if (link->count < WARM_UP_STEPS + BASE_STEPS ||
+    if (link->count < (uint32_t)court->limits.verdict_warm_up + BASE_STEPS ||
         (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
         return; /* a step that is not shorter makes nothing typical that is */
     typical = sync_link_ms(link, BASE_STEPS);

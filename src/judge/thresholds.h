@@ -25,9 +25,19 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double corrupt_frozen_updates, corrupt_nan_steps;
     double corrupt_jump_share, corrupt_jump_noises, corrupt_jump_steps;
-    double straggler_recurs, straggler_migrates, straggler_forming;
-    double regress_share, regress_noises, regress_steps, regress_stay_share;
-    double crash_settle, verdict_close_after, replay_fit_share;
+    double straggler_share_3, straggler_share_6, straggler_share_10, straggler_share_18;
+    double straggler_noises_3, straggler_noises_6, straggler_noises_10, straggler_noises_18;
+    double straggler_gpu_share, straggler_one_phase, straggler_hit_share, straggler_hit_noises;
+    double straggler_recurs, straggler_recurs_window, straggler_recurs_most, straggler_recurs_stay;
+    double straggler_everyday, straggler_chance;
+    double straggler_migrates, straggler_migrates_ranks, straggler_migrates_most;
+    double straggler_migrates_noises;
+    double straggler_forming, straggler_forming_noises, straggler_forming_alike;
+    double straggler_forming_starts, straggler_forming_horizon;
+    double regress_share, regress_noises, regress_steps, regress_stay_share, regress_stepped;
+    double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
+    double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
+    double checkpoint_least_usual, checkpoint_least_share;
 };
 
 struct threshold {

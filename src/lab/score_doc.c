@@ -55,6 +55,28 @@ static void date_write(FILE *out)
     fputs(text, out);
 }
 
+/* Which faults a family has, each once. */
+static void faults_write(const struct score_doc *doc, const char *family, FILE *out)
+{
+    size_t count;
+    const struct fault_kind *kind = fault_kinds(&count);
+    bool any = false;
+
+    for (size_t k = 0; k < count; k++) {
+        uint32_t cases = 0;
+
+        for (uint32_t i = 0; i < doc->count; i++) {
+            const struct score_case *at = &doc->cases[i];
+
+            cases += doc->results[i].ran && strcmp(score_family(at), family) == 0 &&
+                     (at->fault.kind == &kind[k] || at->also.kind == &kind[k]);
+        }
+        if (cases)
+            fprintf(out, "%s%s %u", any ? ", " : "", kind[k].name, cases);
+        any |= cases > 0;
+    }
+}
+
 static void head_write(const struct score_doc *doc, FILE *out)
 {
     fprintf(out, "# Verdicts, scored\n\n"
@@ -106,6 +128,25 @@ static void families_write(const struct score_doc *doc, FILE *out)
                  "fault, too.\n\n");
 }
 
+static void contents_write(const struct score_doc *doc, FILE *out)
+{
+    const struct score_board *board = doc->board;
+
+    fprintf(out, "What was made in them, and how often (`lockstep demo --list-faults` says what "
+                 "each is):\n\n");
+    for (uint32_t i = 0; i < board->families; i++) {
+        fprintf(out, "- %s: ", board->family[i].family);
+        faults_write(doc, board->family[i].family, out);
+        fputc('\n', out);
+    }
+    for (uint32_t i = 0; i < board->calm_families; i++) {
+        fprintf(out, "- %s: ", board->calm_family[i].family);
+        faults_write(doc, board->calm_family[i].family, out);
+        fputc('\n', out);
+    }
+    fputc('\n', out);
+}
+
 /* How many cases there are by size of the job and place in it. */
 static void spread_write(const struct score_doc *doc, FILE *out)
 {
@@ -135,8 +176,13 @@ static void spread_write(const struct score_doc *doc, FILE *out)
 
 static void calm_row(const char *name, const struct score_calm *calm, FILE *out)
 {
-    fprintf(out, "| %s | %u | %.0f s | %u | %.2f (%.2f) |\n", name, calm->cases, calm->seconds,
-            calm->false_alarms, score_alarms_per_hour(calm), score_alarms_per_hour_high95(calm));
+    fprintf(out, "| %s | %u | %.0f s | %u | ", name, calm->cases, calm->seconds,
+            calm->false_alarms);
+    if (calm->seconds > 0)
+        fprintf(out, "%.2f (%.2f) |\n", score_alarms_per_hour(calm),
+                score_alarms_per_hour_high95(calm));
+    else
+        fprintf(out, "– |\n");
 }
 
 static void calm_write(const struct score_doc *doc, FILE *out)
@@ -156,22 +202,31 @@ static void calm_write(const struct score_doc *doc, FILE *out)
         fprintf(out, "%s\n", doc->more);
 }
 
+static void answer_write(const struct fault *fault, FILE *out)
+{
+    const struct score_expect *expect = fault->kind ? score_expect(fault) : NULL;
+
+    if (expect)
+        fprintf(out, " %s%s%s", expect->kind, expect->layer ? "/" : "",
+                expect->layer ? expect->layer : "");
+}
+
 static void case_write(const struct score_case *at, const struct score_result *result, FILE *out)
 {
-    const struct score_expect *expect = score_expect(&at->fault);
     char text[500], command[SCORE_COMMAND];
 
     score_case_text(at, text, sizeof(text));
-    score_case_command(at, command, sizeof(command));
     fprintf(out, "- %s: %s.  ", score_family(at), text);
-    if (!result->ran)
-        fprintf(out, "%s.\n", result->why);
-    else
-        fprintf(out, "To be said: %s%s%s; said: %s.\n", expect ? expect->kind : "nothing",
-                expect && expect->layer ? "/" : "", expect && expect->layer ? expect->layer : "",
-                result->said[0] ? result->said : "nothing");
-    if (result->ran)
-        fprintf(out, "  `%s`\n", command);
+    if (!result->ran) {
+        fprintf(out, "Not scored: %s.\n", result->why);
+        return;
+    }
+    fprintf(out, "To be said:");
+    answer_write(&at->fault, out);
+    answer_write(&at->also, out);
+    score_case_command(at, command, sizeof(command));
+    fprintf(out, "%s; said: %s.\n  `%s`\n", score_expect(&at->fault) ? "" : " nothing",
+            result->said[0] ? result->said : "nothing", command);
 }
 
 static void misses_write(const struct score_doc *doc, FILE *out)
@@ -211,6 +266,7 @@ int score_doc_write(const struct score_doc *doc, const char *path, struct err *e
         return err_set(err, -errno, "%s: %m", temporary);
     head_write(doc, out);
     families_write(doc, out);
+    contents_write(doc, out);
     spread_write(doc, out);
     calm_write(doc, out);
     misses_write(doc, out);

@@ -28,7 +28,7 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
     struct fault *fault[] = { &at->fault, &at->also };
 
     at->family = "two";
-    score_layout(at, rand, pair->fault[0], score_size(which + round));
+    score_layout(at, rand, pair->fault[0], score_size(which + 2 * round));
     at->nodes = 1;
     at->steps = ONSET + 24;
     at->checkpoint_every = pair->checkpoint_every;

@@ -35,6 +35,10 @@ uint32_t score_series_faults(uint32_t which);
 #define SCORE_PAIRS 7
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_slowly.c: what takes many steps to be sure of. */
+#define SCORE_SLOWLY 4
+void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at);
+
 /* score_torch.c: the same faults in a training by PyTorch. */
 #define SCORE_TORCH 8
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);

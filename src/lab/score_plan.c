@@ -22,6 +22,7 @@ static const struct group {
     { "slow", 60, 40, NULL },
     { "stall", 36, 16, NULL },
     { "corruption", 27, 9, NULL },
+    { "slowly", 3 * SCORE_SLOWLY, 0, score_slowly_case },
     { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
 };
@@ -180,8 +181,10 @@ void score_plan_names(char *out, size_t room)
     const struct score_expect *expect = score_expects(&count);
 
     out[0] = '\0';
-    for (size_t i = 0; i < count; i++)
-        name_add(out, room, expect[i].family);
+    for (size_t i = 0; i < count; i++) {
+        if (score_plan_has(expect[i].family))
+            name_add(out, room, expect[i].family);
+    }
     for (size_t i = 0; i < COUNT(groups); i++)
         name_add(out, room, groups[i].name);
     for (uint32_t i = 0; score_series_name(i); i++)

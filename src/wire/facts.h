@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/buf.h"
+#include "lockstep/probe.h"
 
 #define FACT_NAME 64
 #define FACT_METRICS 8 /* enum lockstep_metric is the index; 0 is not used */
@@ -274,10 +275,25 @@ double ledger_goodput(const struct ledger *ledger); /* productive share of all G
  * Relative error at most 2^-12; the largest is six days; more is cut to that.
  */
 uint16_t half_from_ns(int64_t ns); /* negative: 0 */
-int64_t half_to_ns(uint16_t half);
+static inline int64_t half_to_ns(uint16_t half)
+{
+    unsigned exponent = half >> 11;
+    int64_t units = (half & 2047) + (exponent ? 2048 : 0);
+
+    return (units << (exponent ? exponent - 1 : 0)) * 125;
+}
+
 uint64_t bytes_round(uint64_t bytes); /* to an eighth of an octave */
 
-bool op_synchronises(unsigned op); /* enum lockstep_op: nobody leaves before the last enters */
+static inline bool op_synchronises(unsigned op) /* nobody leaves before the last enters */
+{
+    const unsigned those = 1u << LOCKSTEP_OP_ALL_REDUCE | 1u << LOCKSTEP_OP_REDUCE_SCATTER |
+                           1u << LOCKSTEP_OP_ALL_GATHER | 1u << LOCKSTEP_OP_ALL_TO_ALL |
+                           1u << LOCKSTEP_OP_BARRIER;
+
+    return op < 32 && those >> op & 1;
+}
+
 bool item_has_wait(const struct shape_item *item); /* in a step with STEP_SPLIT */
 
 /* Merges ops until a step fits FACT_STEP_BYTES_MAX, split or not: consecutive ops of the same kind,

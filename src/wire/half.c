@@ -26,15 +26,6 @@ uint16_t half_from_ns(int64_t ns)
     return (uint16_t)(exponent << 11 | ((units >> (exponent - 1)) - HALF_FRACTION));
 }
 
-int64_t half_to_ns(uint16_t half)
-{
-    uint64_t exponent = half >> 11, fraction = half & (HALF_FRACTION - 1);
-
-    if (exponent == 0)
-        return (int64_t)fraction * HALF_UNIT_NS;
-    return (int64_t)(((fraction + HALF_FRACTION) << (exponent - 1)) * HALF_UNIT_NS);
-}
-
 uint64_t bytes_round(uint64_t bytes)
 {
     unsigned shift = 0;

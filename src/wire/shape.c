@@ -12,20 +12,6 @@
 #define STEP_ITEM_BYTES 6
 #define STEP_WAIT_BYTES 2 /* of a merged op, if the step is split: that the merging cannot know */
 
-bool op_synchronises(unsigned op)
-{
-    switch (op) {
-    case LOCKSTEP_OP_ALL_REDUCE:
-    case LOCKSTEP_OP_REDUCE_SCATTER:
-    case LOCKSTEP_OP_ALL_GATHER:
-    case LOCKSTEP_OP_ALL_TO_ALL:
-    case LOCKSTEP_OP_BARRIER:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static uint64_t item_key(const struct shape_item *item) /* ops that may merge have the same */
 {
     uint64_t key = hash64_u64(item->kind, item->what);

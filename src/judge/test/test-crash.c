@@ -150,6 +150,40 @@ static void a_kill_by_the_kernel_for_memory_is_told_as_such(void **state)
     bench_close(&bench);
 }
 
+static void a_kill_for_memory_that_is_told_late_is_told(void **state)
+{
+    struct bench bench = four();
+    struct fact_beat beat = { .rank = 1, .state = 'X', .final = true, .oom_kills = 1 };
+    struct fact_beat other = { .rank = 2, .state = 'X', .final = true, .oom_kills = 1 };
+
+    (void)state;
+    ends(&bench, 1, 5000, SIGKILL, false);
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
+    crash_beat(&bench.court, &other); /* somebody else */
+    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
+    court_attempt(&bench.court, 1, 9500 * MS);
+    crash_beat(&bench.court, &beat); /* of the attempt before */
+    assert_int_equal(crash_of(&bench)->layer, LAYER_HOST_MEMORY);
+    assert_non_null(strstr(crash_of(&bench)->cause, "out of memory"));
+    crash_beat(&bench.court, &beat); /* once is enough */
+    assert_int_equal(crash_of(&bench)->because_count, 2);
+    bench_close(&bench);
+}
+
+static void a_signal_that_the_kernel_does_not_send_for_memory_stays(void **state)
+{
+    struct bench bench = four();
+    struct fact_beat beat = { .rank = 1, .state = 'X', .final = true, .oom_kills = 1 };
+
+    (void)state;
+    ends(&bench, 1, 5000, SIGUSR1, false);
+    crash_judge(&bench.court, 9000 * MS, true);
+    crash_beat(&bench.court, &beat);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
+    bench_close(&bench);
+}
+
 static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
 {
     struct bench bench = four();
@@ -264,6 +298,8 @@ int main(void)
         cmocka_unit_test(where_all_complain_the_first_is_named),
         cmocka_unit_test(one_that_dumps_its_core_is_named_though_it_ends_last),
         cmocka_unit_test(a_kill_by_the_kernel_for_memory_is_told_as_such),
+        cmocka_unit_test(a_kill_for_memory_that_is_told_late_is_told),
+        cmocka_unit_test(a_signal_that_the_kernel_does_not_send_for_memory_stays),
         cmocka_unit_test(its_own_note_is_evidence_and_an_old_one_is_not),
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),

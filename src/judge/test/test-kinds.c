@@ -1,4 +1,5 @@
 /* test-kinds.c - stragglers that come and go, and what is only a bad step. */
+#include "core/rand.h"
 #include "judge/test/bench.h"
 
 static const struct verdict *only(const struct bench *bench)
@@ -65,6 +66,76 @@ static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void 
             assert_int_equal(lab_open_count(&bench.court, 0), 0);
     }
     assert_int_equal(bench.court.docket.count, 1);
+    bench_close(&bench);
+}
+
+static void one_that_flaps_is_told_a_few_times_only(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+    uint32_t told = 0;
+    bool open = false;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    for (uint32_t step = 0; step < 50 * 40;
+         step++) { /* fifty times slow for ten steps, sound for thirty */
+        bench.lab->fault.stretch[3] = step % 40 < 10 ? 0.4 : 0;
+        lab_judge(bench.lab, &bench.court);
+        told += !open && lab_open_count(&bench.court, 0) > 0;
+        open = lab_open_count(&bench.court, 0) > 0;
+    }
+    assert_int_equal(bench.court.docket.count, 1);
+    assert_in_range(told, 1, 6);
+    bench.lab->fault.stretch[3] = 0;
+    lab_judge_many(bench.lab, &bench.court, 300);
+    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    bench_close(&bench);
+}
+
+static void ranks_that_were_named_before_it_moved_on_become_part_of_it(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    for (uint32_t step = 0; step < 200; step++) {
+        memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
+        if (step > 40) /* four steps on each: long enough to be named */
+            bench.lab->fault.stretch[step / 4 * 3 % 8] = 0.4;
+        lab_judge(bench.lab, &bench.court);
+    }
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 0);
+    assert_true(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.echo_count > 0);
+    assert_in_range(bench.court.docket.count, 2,
+                    5); /* those first named, and not one of each rank */
+    for (uint32_t i = 0; i < bench.court.docket.count; i++) {
+        const struct verdict *verdict = &bench.court.docket.entry[i]->verdict;
+
+        if (verdict->rank_count && verdict->until_real_ns == 0)
+            fail_msg("%s is still open", verdict->id);
+    }
+    bench_close(&bench);
+}
+
+static void where_everybody_is_slow_now_and_then_nobody_is_named(void **state)
+{
+    struct lab_config config = layout(1, 1, 64);
+    struct rand rand = { 7 };
+    struct bench bench;
+
+    (void)state;
+    config.per_node = 8;
+    bench = bench_open(&config);
+    /* In each step some rank; each rank once in 25 steps, and of 64 some four times in 32 by chance. */
+    for (uint32_t step = 0; step < 400; step++) {
+        for (uint32_t rank = 0; rank < 64; rank++)
+            bench.lab->fault.stretch[rank] = rand_below(&rand, 25) == 0 ? 0.4 : 0;
+        lab_judge(bench.lab, &bench.court);
+    }
+    for (uint32_t i = 0; i < bench.court.docket.count; i++)
+        assert_int_equal(bench.court.docket.entry[i]->verdict.rank_count, 0);
     bench_close(&bench);
 }
 
@@ -223,6 +294,9 @@ int main(void)
         cmocka_unit_test(a_rank_that_is_slow_in_every_fifth_step_is_one_verdict),
         cmocka_unit_test(pauses_of_a_host_are_its_codes),
         cmocka_unit_test(when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same),
+        cmocka_unit_test(one_that_flaps_is_told_a_few_times_only),
+        cmocka_unit_test(ranks_that_were_named_before_it_moved_on_become_part_of_it),
+        cmocka_unit_test(where_everybody_is_slow_now_and_then_nobody_is_named),
         cmocka_unit_test(a_straggler_that_moves_is_one_verdict_of_nobody),
         cmocka_unit_test(a_bad_step_now_and_then_is_nothing),
         cmocka_unit_test(lengths_that_move_are_no_straggler_that_moves),

