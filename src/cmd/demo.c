@@ -300,7 +300,8 @@ static struct json_object *outside_json(const struct fault *fault,
     struct json_object *object = json_object_new_object();
 
     json_object_object_add(object, "fault", json_object_new_string(fault->kind->name));
-    json_object_object_add(object, "rank", NULL);
+    json_object_object_add(object, "rank",
+                           fault->set & FAULT_RANK ? json_object_new_int64(fault->rank) : NULL);
     json_object_object_add(object, "node", json_object_new_int64(report->node));
     json_object_object_add(object, "step", json_object_new_int64((int64_t)report->step));
     json_object_object_add(object, "mono_ns", json_object_new_int64(report->time_ns));

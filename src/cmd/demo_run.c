@@ -84,12 +84,30 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     word_add(words, "--steps=%llu", (unsigned long long)config->steps);
     word_add(words, "--seed=%llu", (unsigned long long)config->seed);
     word_add(words, "--step-ms=%g", config->step_ms);
+    if (demo->storage.order)
+        word_add(words, "--data-dir=%s/storage/" SLOWFS_DATA, demo->scratch);
     if (config->checkpoint_every) {
-        word_add(words, "--checkpoint-dir=%s/checkpoints", demo->scratch);
+        word_add(words, "--checkpoint-dir=%s%s/" SLOWFS_CHECKPOINTS, demo->scratch,
+                 demo->storage.order ? "/storage" : "");
         word_add(words, "--checkpoint-every=%u", config->checkpoint_every);
     }
     word_add(words, "--plan=%s/plan", demo->scratch);
     return 0;
+}
+
+/* Without it the job goes on all the same, and the fault is skipped with the reason. */
+static void storage_make(struct demo_run *demo)
+{
+    char backing[PATH_MAX + 16], at[PATH_MAX + 16];
+    bool wanted = false;
+
+    for (uint32_t i = 0; i < demo->plan.count; i++)
+        wanted |= (demo->plan.fault[i].kind->needs & FAULT_NEEDS_STORAGE) != 0;
+    if (!wanted)
+        return;
+    snprintf(backing, sizeof(backing), "%s/backing", demo->scratch);
+    snprintf(at, sizeof(at), "%s/storage", demo->scratch);
+    slowfs_begin(backing, at, &demo->storage, &demo->storage_why);
 }
 
 static int scratch_make(struct demo_run *demo, struct err *err)
@@ -148,6 +166,8 @@ int demo_run_begin(struct demo_run *demo, struct err *err)
         snprintf(demo->run_dir, sizeof(demo->run_dir), "%s", path.text);
         result = scratch_make(demo, err);
     }
+    if (result == 0)
+        storage_make(demo);
     return result < 0 ? result : run_spawn(demo, err);
 }
 
@@ -164,6 +184,8 @@ static void inject_start(struct demo_run *demo)
             .ring_dir = json_object_get_string(rings),
             .world = demo->config.ranks,
             .nodes = demo->config.nodes,
+            .storage = demo->storage.order,
+            .storage_why = demo->storage_why.text,
         };
 
         inject_create(&demo->plan, &config, &demo->inject, NULL);
@@ -203,6 +225,7 @@ void demo_run_fini(struct demo_run *demo)
         waitpid(demo->pid, &demo->status, 0);
         demo->pid = 0;
     }
+    slowfs_end(&demo->storage);
     oom_sweep();
     if (demo->scratch[0])
         tree_remove(demo->scratch);

@@ -10,6 +10,7 @@
 #include "core/err.h"
 #include "lab/inject.h"
 #include "lab/plan.h"
+#include "lab/slowfs.h"
 
 struct demo_config {
     uint32_t ranks, nodes, restarts;
@@ -27,7 +28,9 @@ struct demo_run {
     char scratch[PATH_MAX]; /* plan, truth and checkpoints: nothing that a judge reads */
     char run_dir[PATH_MAX];
     struct inject *inject;
-    int pid, status; /* of `lockstep run`; pid 0: it has ended */
+    struct slowfs storage;  /* under the job's files, where a fault needs that */
+    struct err storage_why; /* there is none */
+    int pid, status;        /* of `lockstep run`; pid 0: it has ended */
 };
 
 /* Writes the plan and starts the run.  The run ends when this process does. */

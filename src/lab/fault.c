@@ -53,6 +53,16 @@ static const struct fault_kind fault_table[] = {
       "checkpoints take factor times as long, or ms longer; on all ranks when none is given",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 3, 0,
       "checkpoint-stall checkpoint" },
+    { FAULT_SLOW_STORAGE, "slow-storage",
+      "the checkpoints' file system takes ms, or factor of a step, longer for each write and "
+      "fsync; for all ranks when none is given",
+      FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_INJECTOR,
+      FAULT_NEEDS_STORAGE, 4, 20, "checkpoint-stall storage" },
+    { FAULT_SLOW_DATASET, "slow-dataset",
+      "the batches' file system takes ms, or factor of a step, longer for each read; for all "
+      "ranks when none is given",
+      FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_INJECTOR,
+      FAULT_NEEDS_STORAGE, 1.5, 20, "input-stall storage" },
     { FAULT_BIT_FLIP, "bit-flip",
       "one bit of a rank's parameters is turned over in memory, once, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "corruption gpu-memory" },
@@ -74,8 +84,11 @@ static const struct fault_kind fault_table[] = {
     { FAULT_STUCK_CODE, "stuck-code", "a rank's host never comes back from its own code" FIRST,
       FAULT_RANK | FAULT_STEP | FAULT_PHASE, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
     { FAULT_STUCK_STORAGE, "stuck-storage",
-      "a rank's loader reads from a filesystem that never answers" FIRST, FAULT_RANK | FAULT_STEP,
-      0, FAULT_BY_TRAINER, FAULT_NEEDS_ROOT, 1, 20, "hang storage" },
+      "the file system that a rank's batches come from answers it no more" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
+    { FAULT_STUCK_CHECKPOINT, "stuck-checkpoint",
+      "the file system that a rank's checkpoints go to answers it no more" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
     { FAULT_GPU_HANG, "gpu-hang", "a rank's device never ends what it computes" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang gpu" },
     { FAULT_FROZEN_LINK, "frozen-link",
@@ -403,8 +416,8 @@ void fault_list(FILE *out)
             fprintf(out, " when not given)");
         if (kind->needs & FAULT_NEEDS_CGROUP)
             fprintf(out, "; needs a cgroup that we may write");
-        if (kind->needs & FAULT_NEEDS_ROOT)
-            fprintf(out, "; needs root");
+        if (kind->needs & FAULT_NEEDS_STORAGE)
+            fprintf(out, "; needs root and /dev/fuse");
         if (names[0])
             fputc('\n', out);
     }

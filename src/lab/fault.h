@@ -37,6 +37,9 @@ enum fault_id {
     FAULT_STUCK_DATA,
     FAULT_STUCK_CODE,
     FAULT_STUCK_STORAGE,
+    FAULT_STUCK_CHECKPOINT,
+    FAULT_SLOW_STORAGE,
+    FAULT_SLOW_DATASET,
     FAULT_GPU_HANG,
     FAULT_FROZEN_LINK,
     FAULT_OTHER_OP,
@@ -74,9 +77,9 @@ enum fault_maker {
     FAULT_BY_INJECTOR
 };
 enum fault_need {
-    FAULT_NEEDS_CGROUP = 1,
-    FAULT_NEEDS_ROOT = 2
-}; /* a cgroup directory that we may write */
+    FAULT_NEEDS_CGROUP = 1, /* a cgroup directory that we may write */
+    FAULT_NEEDS_STORAGE = 2 /* a file system of our own (slowfs.h): root, and /dev/fuse */
+};
 
 struct fault_kind {
     enum fault_id id;

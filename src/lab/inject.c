@@ -54,9 +54,19 @@ static void inject_clean(struct inject **inject)
 
 static const struct inject_way *inject_way_of(const struct fault *fault)
 {
-    return fault->kind->id == FAULT_CPU_QUOTA    ? &inject_quota
-           : fault->kind->id == FAULT_NEIGHBOURS ? &inject_neighbours
-                                                 : NULL;
+    switch (fault->kind->id) {
+    case FAULT_CPU_QUOTA:
+        return &inject_quota;
+    case FAULT_NEIGHBOURS:
+        return &inject_neighbours;
+    case FAULT_SLOW_STORAGE:
+    case FAULT_SLOW_DATASET:
+    case FAULT_STUCK_STORAGE:
+    case FAULT_STUCK_CHECKPOINT:
+        return &inject_storage;
+    default:
+        return NULL;
+    }
 }
 
 int inject_create(const struct plan *plan, const struct inject_config *config, struct inject **ret,
@@ -77,6 +87,9 @@ int inject_create(const struct plan *plan, const struct inject_config *config, s
         fault->way = inject_way_of(&plan->fault[i]);
         fault->report.node = plan->fault[i].node;
         fault->target.hogs = plan->fault[i].count;
+        fault->target.config = &inject->config;
+        fault->target.fault = &plan->fault[i];
+        fault->target.number = i;
         fault->target.how = fault->report.how;
         fault->target.how_room = sizeof(fault->report.how);
     }
@@ -196,6 +209,23 @@ static void inject_skip(struct inject_fault *fault, const struct err *err)
     snprintf(fault->report.how, sizeof(fault->report.how), "%s", err->text);
 }
 
+static uint64_t inject_step(const struct inject *inject)
+{
+    uint64_t step = 0;
+
+    for (uint32_t i = 0; i < inject->config.world; i++)
+        step = MAX(step, inject->rank[i].step);
+    return step;
+}
+
+static void inject_struck(struct inject_fault *fault, uint64_t step)
+{
+    if (fault->report.time_ns != 0)
+        return;
+    fault->report.time_ns = fault->way->struck ? fault->way->struck(fault->made) : time_mono_ns();
+    fault->report.step = step;
+}
+
 static void inject_make(struct inject *inject, uint32_t number, const struct inject_mark *mark)
 {
     const struct fault *plan = &inject->plan->fault[number];
@@ -206,6 +236,7 @@ static void inject_make(struct inject *inject, uint32_t number, const struct inj
     struct err err = { "" };
 
     fault->target.share = MAX(used, 1e-4) / MAX(plan->factor - INJECT_TAIL, 0.5);
+    fault->target.step_ns = step_ns;
     fault->target.hogs = plan->count;
     if (!plan->count)
         fault->target.hogs =
@@ -217,10 +248,7 @@ static void inject_make(struct inject *inject, uint32_t number, const struct inj
     fault->report.state = INJECT_ACTIVE;
     inject->healthy_ns[number] = step_ns;
     inject->tuned[number] = *mark;
-    if (fault->report.time_ns == 0) {
-        fault->report.time_ns = time_mono_ns();
-        fault->report.step = mark->step;
-    }
+    inject_struck(fault, mark->step);
 }
 
 /* The strength we began with was a guess: schedulers differ. */
@@ -258,13 +286,16 @@ static void inject_tick_fault(struct inject *inject, uint32_t number, int64_t no
     struct inject_mark *first = &inject->first[number], mark;
     struct inject_target now = fault->target;
 
+    if (fault->report.state == INJECT_ACTIVE) /* also when a rank is gone by now */
+        inject_struck(fault, inject_step(inject));
     if (!inject_look(inject, plan->node, now_ns, &now, &mark))
         return;
     if (inject_moved(&fault->target, &now)) {
         if (fault->report.state == INJECT_ACTIVE) {
             fault->way->undo(fault->made, &fault->target);
             fault->made = NULL;
-            fault->report.state = INJECT_WAITING;
+            /* Faults that end an attempt are made in one only: the next shall get through. */
+            fault->report.state = fault_ends_attempt(plan) ? INJECT_OVER : INJECT_WAITING;
         }
         fault->target = now;
         *first = mark;
@@ -273,7 +304,7 @@ static void inject_tick_fault(struct inject *inject, uint32_t number, int64_t no
         *first = mark;
     if (fault->report.state == INJECT_ACTIVE && !fault_active(plan, mark.step))
         inject_undo(fault, now_ns);
-    if (fault->report.state == INJECT_ACTIVE &&
+    if (fault->report.state == INJECT_ACTIVE && fault->way->tune &&
         mark.step >= inject->tuned[number].step + INJECT_TUNE_STEPS)
         inject_tune(inject, number, &mark);
     if (fault->report.state == INJECT_WAITING && fault_active(plan, mark.step) &&

@@ -18,9 +18,14 @@
 #include "core/err.h"
 #include "lab/plan.h"
 
+struct slowfs_order;
+
 struct inject_config {
     const char *ring_dir;
     uint32_t world, nodes;
+    /* Of the file system under the job's files (slowfs.h); NULL: there is none, and this is why. */
+    struct slowfs_order *storage;
+    const char *storage_why;
 };
 
 enum inject_state {
@@ -34,7 +39,7 @@ struct inject_report {
     enum inject_state state;
     uint32_t node;
     uint64_t step;   /* at which it was made */
-    int64_t time_ns; /* monotonic; 0: not yet */
+    int64_t time_ns; /* monotonic, when it first hurt; 0: not yet */
     int64_t until_ns;
     char how[160]; /* "quota 1.5 ms in 20 ms for 4 host threads", or why it was skipped */
 };

@@ -130,4 +130,5 @@ static int neighbours_make(const struct inject_target *target, void **state, str
     return 0;
 }
 
-const struct inject_way inject_neighbours = { neighbours_make, neighbours_tune, neighbours_undo };
+const struct inject_way inject_neighbours = { neighbours_make, neighbours_tune, neighbours_undo,
+                                              NULL };

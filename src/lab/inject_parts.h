@@ -6,11 +6,16 @@
 #include <sys/types.h>
 
 #include "core/err.h"
+#include "lab/inject.h"
 
 #define INJECT_THREADS 256
 #define INJECT_HOGS 64
 
 struct inject_target { /* the host threads of one node's ranks */
+    const struct inject_config *config;
+    const struct fault *fault;
+    uint32_t number; /* of the fault, in its plan */
+    double step_ns;  /* of a healthy step */
     pid_t tid[INJECT_THREADS];
     uint32_t count;
     double share; /* of one CPU that they shall get in all */
@@ -21,14 +26,17 @@ struct inject_target { /* the host threads of one node's ranks */
 };
 
 /* Each makes its fault on these threads, makes it harder or milder as share and hogs now say, or
- * takes back all that it made.  *state is its own.
+ * takes back all that it made.  *state is its own.  tune NULL: it is as strong as it was told to be.
+ * struck: when it first hurt somebody, 0: not yet; NULL: at once.
  */
 struct inject_way {
     int (*make)(const struct inject_target *target, void **state, struct err *err);
     int (*tune)(void *state, const struct inject_target *target, struct err *err);
     void (*undo)(void *state, const struct inject_target *target);
+    int64_t (*struck)(const void *state);
 };
 extern const struct inject_way inject_quota;
 extern const struct inject_way inject_neighbours;
+extern const struct inject_way inject_storage;
 
 #endif

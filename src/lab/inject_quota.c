@@ -180,4 +180,4 @@ static int quota_make(const struct inject_target *target, void **state, struct e
     return 0;
 }
 
-const struct inject_way inject_quota = { quota_make, quota_tune, quota_undo };
+const struct inject_way inject_quota = { quota_make, quota_tune, quota_undo, NULL };

@@ -135,6 +135,8 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
     if (result == 0)
         result = trainer_setup(trainer, err);
     if (result == 0)
+        result = trainer_data_open(trainer, err);
+    if (result == 0)
         result = trainer_restore(trainer, err);
     return result;
 }
@@ -147,6 +149,7 @@ int trainer_run(const struct trainer_config *config, struct err *err)
     if (!trainer)
         return -ENOMEM;
     trainer->config = config;
+    trainer->data_fd = -1;
     /* Without a ring we train all the same: the probe then does nothing. */
     (void)lockstep_probe_open(config->rank, config->world, &trainer->probe);
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_INIT);

@@ -26,7 +26,8 @@ struct trainer_config {
     double step_ms, host_work_ms;
     uint32_t micro_batches;                        /* 0: what suits the layout */
     const char *checkpoint_dir, *plan, *stop_file; /* NULL: none */
-    int timeout_ms;                                /* for a peer that says nothing */
+    const char *data_dir; /* batches are read from there in each step; NULL: made up ahead of it */
+    int timeout_ms;       /* for a peer that says nothing */
 };
 
 /* "tp=2,pp=2,dp=2" in any order, what is left out is 1; NULL or "" is all data parallel.

@@ -78,6 +78,7 @@ struct trainer {
     struct trainer_load *load;       /* by micro-batch */
     float *next_input, *next_target; /* prefetched, by micro-batch */
     uint64_t next_step;
+    int data_fd;         /* this rank's batches; -1: they are made up */
     double work_unit_ns; /* of host work, calibrated */
     double sum[SUM_COUNT];
     double own_squares; /* of this rank's gradient, before it is everybody's */
@@ -103,7 +104,11 @@ int trainer_host_reduce(struct trainer *trainer, enum trainer_comm comm, enum gr
 
 /* trainer_step.c: one step as the host launches it. */
 int trainer_step(struct trainer *trainer, struct err *err);
-void trainer_prefetch(struct trainer *trainer, uint64_t step);
+
+/* trainer_data.c: where batches come from. */
+int trainer_data_open(struct trainer *trainer, struct err *err);
+int trainer_data_next(struct trainer *trainer, uint64_t step, struct err *err); /* sets next_* */
+bool trainer_data_ahead(const struct trainer *trainer); /* it may be asked for early */
 
 /* trainer_setup.c: finding the others, memory, times. */
 int trainer_setup(struct trainer *trainer, struct err *err);

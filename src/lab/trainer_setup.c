@@ -279,5 +279,6 @@ void trainer_teardown(struct trainer *trainer)
     free(trainer->load);
     free(trainer->next_input);
     free(trainer->next_target);
+    fd_clean(&trainer->data_fd);
     truth_close(trainer->truth);
 }

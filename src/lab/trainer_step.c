@@ -261,26 +261,20 @@ static void launch_optimizer(struct launch *launch)
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
 }
 
-void trainer_prefetch(struct trainer *trainer, uint64_t step)
-{
-    for (uint32_t micro = 0; micro < trainer->micros; micro++)
-        student_sample(trainer->config->seed, step, trainer->place.dp, micro,
-                       trainer->next_input + micro * STUDENT_CELLS,
-                       trainer->next_target + micro * STUDENT_CELLS);
-    trainer->next_step = step;
-}
-
-static void trainer_take_batch(struct trainer *trainer)
+static int trainer_take_batch(struct trainer *trainer, struct err *err)
 {
     size_t bytes = trainer->micros * STUDENT_CELLS * sizeof(float);
     double tokens = 0, squares = 0;
+    int result = 0;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_DATA);
     trainer_fault_phase(trainer, LOCKSTEP_PHASE_DATA);
     trainer_stuck_phase(trainer, LOCKSTEP_PHASE_DATA);
     trainer_host_work(trainer, SHARE_DATA);
     if (trainer->next_step != trainer->step)
-        trainer_prefetch(trainer, trainer->step);
+        result = trainer_data_next(trainer, trainer->step, err);
+    if (result < 0)
+        return result;
     for (uint32_t micro = 0; trainer->place.pp == 0 && micro < trainer->micros; micro++)
         memcpy(student_input(&trainer->student, micro), trainer->next_input + micro * STUDENT_CELLS,
                STUDENT_CELLS * sizeof(float));
@@ -294,6 +288,7 @@ static void trainer_take_batch(struct trainer *trainer)
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_TOKENS, tokens);
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LENGTH_SQUARES, squares);
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_MICRO_BATCHES, trainer->micros);
+    return 0;
 }
 
 /* Of the parameters with which the step begins, while the device is idle: on a busy machine a host that looks
@@ -316,8 +311,8 @@ static void trainer_meanwhile(struct trainer *trainer)
 
     device_await(trainer->device, &trainer->work[piece]);
     trainer_host_work(trainer, SHARE_MEANWHILE);
-    if (trainer->step + 1 < trainer->config->steps)
-        trainer_prefetch(trainer, trainer->step + 1);
+    if (trainer->step + 1 < trainer->config->steps && trainer_data_ahead(trainer))
+        (void)trainer_data_next(trainer, trainer->step + 1, NULL); /* made up: cannot fail */
 }
 
 static void trainer_read_wishes(struct trainer *trainer)
@@ -349,7 +344,9 @@ int trainer_step(struct trainer *trainer, struct err *err)
     trainer->own_squares = 0;
     student_step_begin(&trainer->student);
     trainer_read_wishes(trainer);
-    trainer_take_batch(trainer);
+    result = trainer_take_batch(trainer, err);
+    if (result < 0)
+        return result;
     trainer_tell_digest(trainer);
     launch_pipeline(&launch);
     launch_optimizer(&launch);

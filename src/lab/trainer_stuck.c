@@ -4,14 +4,9 @@
  * have told: the phase it is in, and the collective it thinks it is in.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/clean.h"
@@ -51,42 +46,6 @@ static void sleep_forever(void)
         pause();
 }
 
-/* A filesystem of which nobody answers: the kernel waits for its first word, and who reads waits with it, in
- * state D.  In a mount namespace of this thread's own, so that it goes when we do.
- */
-static bool mute_mount(const char *directory)
-{
-    int fd =
-        open("/dev/fuse", O_RDWR | O_CLOEXEC); /* ours until the end: closed, reads would fail */
-    char options[96];
-
-    snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
-    return fd >= 0 && unshare(CLONE_NEWNS) == 0 &&
-           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("lockstep", directory, "fuse.lockstep", MS_NOSUID | MS_NODEV, options) == 0;
-}
-
-static void read_mute(struct trainer *trainer, const struct fault *fault)
-{
-    char directory[PLAN_PATH + 16], path[PLAN_PATH + 32];
-    int fd;
-
-    if (fault->step != trainer->step || fault->rank != trainer->config->rank ||
-        trainer->config->attempt != 0 || !trainer->plan.truth[0])
-        return;
-    snprintf(directory, sizeof(directory), "%s.mute", trainer->plan.truth); /* removed with it */
-    mkdir(directory, 0700);
-    if (!mute_mount(directory)) {
-        fprintf(stderr, "fault stuck-storage: %s\n", strerror(errno));
-        return;
-    }
-    fault_due(trainer, FAULT_STUCK_STORAGE);
-    snprintf(path, sizeof(path), "%s/batch", directory);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* A loader that never gives a batch, code that never comes back. */
 void trainer_stuck_phase(struct trainer *trainer, enum lockstep_phase phase)
 {
@@ -95,8 +54,6 @@ void trainer_stuck_phase(struct trainer *trainer, enum lockstep_phase phase)
     if (phase == LOCKSTEP_PHASE_DATA && fault_due(trainer, FAULT_STUCK_DATA) >= 0)
         sleep_forever();
     for (uint32_t i = 0; i < trainer->plan.count; i++) {
-        if (trainer->plan.fault[i].kind->id == FAULT_STUCK_STORAGE && phase == LOCKSTEP_PHASE_DATA)
-            read_mute(trainer, &trainer->plan.fault[i]);
         if (trainer->plan.fault[i].kind->id == FAULT_STUCK_CODE &&
             trainer->plan.fault[i].phase == (int)phase && fault_due(trainer, FAULT_STUCK_CODE) >= 0)
             sleep_forever();

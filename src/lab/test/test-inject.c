@@ -102,7 +102,7 @@ static int cpus_of(pid_t pid)
 static void neighbours_come_at_their_step_and_leave(void **state)
 {
     struct job *job = *state;
-    const struct inject_config config = { job->dir, RANKS, 2 };
+    const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
     struct plan plan = { .count = 2 };
     struct inject *inject = NULL;
     struct inject_report report;
@@ -127,7 +127,7 @@ static void neighbours_come_at_their_step_and_leave(void **state)
 static void what_is_active_is_taken_back_at_the_end(void **state)
 {
     struct job *job = *state;
-    const struct inject_config config = { job->dir, RANKS, 2 };
+    const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
     struct plan plan = { .count = 1 };
     struct inject *inject = NULL;
     struct inject_report report;
@@ -157,7 +157,7 @@ static void groups_of(pid_t pid, char out[static 4096])
 static void a_quota_moves_the_node_into_a_group_and_back(void **state)
 {
     struct job *job = *state;
-    const struct inject_config config = { job->dir, RANKS, 2 };
+    const struct inject_config config = { .ring_dir = job->dir, .world = RANKS, .nodes = 2 };
     struct plan plan = { .count = 1 };
     struct inject *inject = NULL;
     struct inject_report report;
