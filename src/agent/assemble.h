@@ -78,6 +78,7 @@ int assemble_take(struct assemble *assemble, struct assembled *out);
 /* Where the rank is now: sets phase, step, ages, ops and the advanced flags, which compare with
  * the call before.  `now_ns` in the ring's clock.
  */
+unsigned assemble_phase(const struct assemble *assemble); /* the innermost open one; 0: none */
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat);
 int64_t assemble_last_ns(const struct assemble *assemble); /* time of the newest event, 0: none */
 

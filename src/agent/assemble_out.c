@@ -462,6 +462,11 @@ static void view_channels(struct assemble *assemble, struct fact_beat *beat)
     }
 }
 
+unsigned assemble_phase(const struct assemble *assemble)
+{
+    return assemble->phases ? assemble->phase[assemble->phases - 1].phase : 0;
+}
+
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat)
 {
     const struct open_op *front[BEAT_OPS_MAX];

@@ -13,6 +13,7 @@
 #include "agent/cgroup.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "wire/names.h"
 
 #define THREADS_MAX 1024 /* followed; the process's own clock counts the others' CPU time */
 #define THREAD_FILES 256 /* kept open a process */
@@ -270,6 +271,21 @@ static int64_t throttled(struct proc *proc, int64_t now_ns)
         proc->cgroup_base_ns += proc->cgroup_last_ns - now;
     proc->cgroup_last_ns = now;
     return proc->cgroup_base_ns + now;
+}
+
+bool proc_waits_for_storage(const struct proc *proc, char state)
+{
+    CLEAN(fd_clean) int fd = -1;
+    char path[64], text[128];
+
+    if (state != 'S' && state != 'D')
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/wchan", proc->pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Not for us to see, or nothing told: a plain sleep is no sign, state D nearly always is. */
+    if (fd < 0 || text_read(fd, text, sizeof(text)) < 0 || strcmp(text, "0") == 0)
+        return state == 'D';
+    return name_is_storage_wait(text);
 }
 
 char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample)

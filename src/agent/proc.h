@@ -25,6 +25,8 @@ void proc_close(struct proc *proc);
 pid_t proc_pid(const struct proc *proc); /* as we see it */
 /* State as in stat, 'X' when it is gone, '?' when it cannot be read; else *sample is set. */
 char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample);
+/* Does its first thread, in this state, wait for a file system or a disk? */
+bool proc_waits_for_storage(const struct proc *proc, char state);
 /* Once a second: threads come and go, and a process may be moved to another control group. */
 void proc_refresh(struct proc *proc);
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "lockstep/probe.h"
 
 #define BATCH 256
 #define STACK_LEAST_NS (9 * NS_PER_S)   /* without anything new: then what is it doing? */
@@ -47,6 +48,7 @@ struct watch {
     int64_t longest_ns;  /* step of late, fading: what waiting is ordinary */
     char state, told_state;
     struct sample sample;
+    struct beat_storage storage[BEAT_STORAGE_COUNT]; /* since the last beat */
     int64_t sample_at_ns, second_at_ns, beat_at_ns;
     int64_t find_at_ns, find_pause_ns; /* looking through all of /proc is not cheap */
     bool waiting;                      /* in an operation, at the last beat */
@@ -268,6 +270,21 @@ static void look_slowly(struct watch *watch, int64_t now_ns)
         tell_comm(watch, i);
 }
 
+/* In the phases in which a rank is with its files: where does it wait there? */
+static void look_at_storage(struct watch *watch)
+{
+    unsigned phase = assemble_phase(watch->assemble);
+    struct beat_storage *at = phase == LOCKSTEP_PHASE_DATA ? &watch->storage[BEAT_STORAGE_DATA]
+                              : phase == LOCKSTEP_PHASE_CHECKPOINT
+                                  ? &watch->storage[BEAT_STORAGE_CHECKPOINT]
+                                  : NULL;
+
+    if (!at || at->looks == UINT16_MAX)
+        return;
+    at->looks++;
+    at->waits += proc_waits_for_storage(watch->proc, watch->state);
+}
+
 static void look_at_process(struct watch *watch, int64_t now_ns)
 {
     struct sample sample;
@@ -287,6 +304,7 @@ static void look_at_process(struct watch *watch, int64_t now_ns)
     if (!is_gone(watch->state))
         watch->alive_ns = now_ns;
     assemble_sample(watch->assemble, &sample);
+    look_at_storage(watch);
 }
 
 /* ---- beats ---- */
@@ -327,12 +345,15 @@ static int tell_beat(struct watch *watch, int64_t now_ns, bool final)
     int result;
 
     assemble_view(watch->assemble, now_ns, &beat);
+    memcpy(beat.storage, watch->storage, sizeof(beat.storage));
     if (beat.advanced || !watch->advanced_ns)
         watch->advanced_ns = now_ns;
     watch->waiting = beat_waits(&beat);
     result = outbox_beat(watch->place->outbox, &beat);
-    if (result == 0)
+    if (result == 0) {
         watch->told_state = watch->state;
+        memset(watch->storage, 0, sizeof(watch->storage));
+    }
     return result;
 }
 

@@ -70,16 +70,9 @@ static const char *state_text(char state)
 
 static bool waits_for_storage(const struct court *court, uint32_t rank)
 {
-    static const char *const words[] = { "nfs",   "fuse",     "ext4",        "xfs",
-                                         "btrfs", "lustre",   "ceph",        "gpfs",
-                                         "folio", "page_bit", "io_schedule", "blk_" };
     const struct fact_stack *stack = hang_stack_of(court, rank);
 
-    for (size_t i = 0; stack && i < COUNT(words); i++) {
-        if (strstr(stack->channel, words[i]) || strstr(stack->kernel, words[i]))
-            return true;
-    }
-    return false;
+    return stack && (name_is_storage_wait(stack->channel) || name_is_storage_wait(stack->kernel));
 }
 
 static unsigned layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "judge/median.h"
@@ -24,6 +25,7 @@ void stall_destroy(struct stall *stall)
     if (!stall)
         return;
     stall_input_fini(&stall->input);
+    free(stall->files);
     free(stall);
 }
 
@@ -39,10 +41,50 @@ void stall_attempt(struct stall *stall)
     }
 }
 
+#define FADE 0.8f     /* a beat: about five seconds are remembered */
+#define WAITS_LEAST 2 /* seen so often: one may be chance */
+
+static void files_beat(struct court *court, const struct fact_beat *beat)
+{
+    const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
+    struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+
+    if (beat->rank >= world || (!stall->files && seen->waits == 0))
+        return;
+    if (stall->files_room < world) {
+        struct stall_files *grown = realloc(stall->files, world * sizeof(*grown));
+
+        if (!grown)
+            return;
+        memset(grown + stall->files_room, 0, (world - stall->files_room) * sizeof(*grown));
+        stall->files = grown;
+        stall->files_room = world;
+    }
+    stall->files[beat->rank].looks = FADE * stall->files[beat->rank].looks + (float)seen->looks;
+    stall->files[beat->rank].waits = FADE * stall->files[beat->rank].waits + (float)seen->waits;
+}
+
+bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen)
+{
+    const struct stall *stall = court->stall;
+
+    *seen = (struct stall_files){ 0 };
+    for (uint32_t i = 0; i < stall->files_room; i++) {
+        if (rank != MODEL_NONE && i != rank)
+            continue;
+        seen->looks += stall->files[i].looks;
+        seen->waits += stall->files[i].waits;
+    }
+    return seen->waits >= WAITS_LEAST && 2 * seen->waits >= seen->looks;
+}
+
 void stall_beat(struct court *court, const struct fact_beat *beat)
 {
-    if (beat->attempt == court->model.attempt)
-        stall_pause_beat(court->stall, beat);
+    if (beat->attempt != court->model.attempt)
+        return;
+    stall_pause_beat(court->stall, beat);
+    files_beat(court, beat);
 }
 
 int64_t stall_starved_ns(const struct rank_split *split)

@@ -248,8 +248,18 @@ static uint32_t job_waiting(const struct court *court, double least_ms)
     return count;
 }
 
-static unsigned input_layer(const struct court *court, struct verdict *draft, double faults)
+/* `rank` MODEL_NONE: of all. */
+static unsigned input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+                            double faults)
 {
+    struct stall_files seen;
+
+    if (stall_waits_for_storage(court, rank, &seen)) {
+        verdict_because(draft, "beat",
+                        "seen waiting for storage in the kernel in %.0f %% of looks at its input",
+                        (double)(100 * seen.waits / seen.looks));
+        return LAYER_STORAGE;
+    }
     if (faults < court->limits.stall_major_faults)
         return LAYER_DATA;
     verdict_because(draft, "schedstat", "%.0f major page faults a step: it reads from storage",
@@ -285,6 +295,27 @@ static void job_say_why(const struct court *court, struct verdict *draft, const 
                      stall_typical_ms(court, rule->steps, part_transfer));
 }
 
+static const char *job_cause(unsigned layer)
+{
+    return layer == LAYER_STORAGE ? "batches come late, from a slow storage"
+                                  : "batches come later than the devices need them";
+}
+
+/* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
+static void layer_settle(const struct court *court, struct entry *entry, uint32_t rank)
+{
+    struct verdict *verdict = &entry->verdict;
+
+    if (verdict->layer != LAYER_DATA)
+        return;
+    verdict->layer = (uint8_t)input_layer(court, verdict, rank, 0);
+    if (verdict->layer != LAYER_STORAGE)
+        return;
+    if (verdict->kind == VERDICT_INPUT_STALL)
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", job_cause(verdict->layer));
+    entry->changed = true;
+}
+
 static void job_accuse(struct court *court, const struct rule *rule, bool always, double cost_ms)
 {
     const struct stall_input *input = &court->stall->input;
@@ -293,11 +324,9 @@ static void job_accuse(struct court *court, const struct rule *rule, bool always
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "input");
-    draft.layer =
-        (uint8_t)input_layer(court, &draft, stall_typical_ms(court, rule->steps, part_faults));
-    snprintf(draft.cause, sizeof(draft.cause), "%s",
-             draft.layer == LAYER_STORAGE ? "batches come late, from a slow storage"
-                                          : "batches come later than the devices need them");
+    draft.layer = (uint8_t)input_layer(court, &draft, MODEL_NONE,
+                                       stall_typical_ms(court, rule->steps, part_faults));
+    snprintf(draft.cause, sizeof(draft.cause), "%s", job_cause(draft.layer));
     if (cost_ms < 0)
         draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
     if (court->history.host_view)
@@ -334,6 +363,7 @@ static void job_step(struct court *court)
         level = level_median(input, 5, &period);
         if (level < limits->input_cost_share * limits->input_stay_share * period)
             return;
+        layer_settle(court, open, MODEL_NONE);
         cost = job_cost_ms(court);
         open->seen_step = history_back(&court->history, 0)->step;
         open->step_seconds = (cost >= 0 ? cost : level_back(input, 0)->ms) / 1e3;
@@ -442,7 +472,8 @@ static void ranks_accuse(struct court *court, const struct suspects *suspects)
     for (uint32_t i = 0; i < suspects->count; i++)
         court_add_rank(court, &draft, suspects->rank[i]);
     draft.layer = (uint8_t)input_layer(
-        court, &draft, history_part_ms(&court->history, suspects->rank[0], steps, part_faults));
+        court, &draft, suspects->rank[0],
+        history_part_ms(&court->history, suspects->rank[0], steps, part_faults));
     snprintf(draft.cause, sizeof(draft.cause), "its batches come late, those of its peers do not");
     if (court->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
@@ -491,6 +522,7 @@ static void ranks_stay(struct court *court)
         }
         if (most < limit)
             continue;
+        layer_settle(court, entry, entry->verdict.rank[0]);
         cost = court_cost_ms(court, flag);
         entry->seen_step = history_back(&court->history, 0)->step;
         if (cost >= 0)

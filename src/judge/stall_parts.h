@@ -45,11 +45,19 @@ struct stall_pause {                       /* of one kind */
     uint64_t slow_since, every; /* steps between the last two */
     bool hot;                   /* the last one was a stall; its verdict: */
     char id[20];
-    uint32_t beats, beats_waiting; /* ranks seen in this phase since the last one, and in state D */
+    uint32_t looks,
+        waits; /* ranks seen in this phase since the last one, and waiting for storage */
+};
+
+struct
+    stall_files { /* of one rank: how often it was seen with its batches, fading, and waiting for them */
+    float looks, waits;
 };
 
 struct stall {
     struct stall_input input;
+    struct stall_files *files; /* by rank; NULL: nobody was seen so */
+    uint32_t files_room;
     struct stall_pause pause[STALL_PAUSES];
     bool started;         /* the attempt's first step was seen */
     double start_seconds; /* until then, of the newest attempt that came so far; 0: none did */
@@ -58,6 +66,8 @@ struct stall {
 /* Over the last n steps: the median rank's median of a part. */
 double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
 int64_t stall_starved_ns(const struct rank_split *split);
+/* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
+bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
 void stall_input_step(struct court *court); /* stall_input.c */
 void stall_pause_step(struct court *court); /* stall_pause.c */
 void stall_pause_beat(struct stall *stall, const struct fact_beat *beat);

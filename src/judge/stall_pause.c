@@ -231,16 +231,16 @@ static void say_why(const struct court *court, struct verdict *draft, const stru
     else
         verdict_because(draft, "ring", "all ranks alike: the median rank %.1f ms",
                         event->median_ms);
-    if (pause->beats_waiting)
-        verdict_because(draft, "beat", "seen in state D (waits for storage) %u of %u times",
-                        pause->beats_waiting, pause->beats);
+    if (pause->waits)
+        verdict_because(draft, "beat", "seen waiting for storage in the kernel %u of %u times",
+                        pause->waits, pause->looks);
     verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms in the last steps (median)",
                      stall_typical_ms(court, 3, stall_starved_ns));
 }
 
 static unsigned layer_of(const struct stall_pause *pause, const struct kind *kind)
 {
-    bool waits = pause->beats_waiting >= 2 && 2 * pause->beats_waiting >= pause->beats;
+    bool waits = pause->waits >= 2 && 2 * pause->waits >= pause->looks;
 
     return waits ? LAYER_STORAGE : kind->layer;
 }
@@ -355,7 +355,7 @@ static void pause_step(struct court *court, const struct kind *kind, struct stal
     pause->hot = reason != REASON_NONE;
     if (pause->slow == 0) /* the slow ones do not become usual by being many */
         pause->usual_ms[pause->usuals++ % STALL_USUAL] = event.most_ms;
-    pause->beats = pause->beats_waiting = 0;
+    pause->looks = pause->waits = 0;
 }
 
 void stall_pause_step(struct court *court)
@@ -367,9 +367,17 @@ void stall_pause_step(struct court *court)
 void stall_pause_beat(struct stall *stall, const struct fact_beat *beat)
 {
     for (int i = 0; i < STALL_PAUSES; i++) {
-        if (kinds[i].phase != beat->phase)
-            continue;
-        stall->pause[i].beats++;
-        stall->pause[i].beats_waiting += beat->state == 'D';
+        const struct beat_storage *seen =
+            kinds[i].phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
+            : kinds[i].phase == LOCKSTEP_PHASE_DATA     ? &beat->storage[BEAT_STORAGE_DATA]
+                                                        : NULL;
+
+        if (seen && seen->looks) {
+            stall->pause[i].looks += seen->looks;
+            stall->pause[i].waits += seen->waits;
+        } else if (kinds[i].phase == beat->phase) { /* an agent that does not look */
+            stall->pause[i].looks++;
+            stall->pause[i].waits += beat->state == 'D';
+        }
     }
 }

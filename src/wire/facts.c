@@ -152,10 +152,19 @@ int fact_comm_get(struct cut in, struct fact_comm *ret)
     return done(&in);
 }
 
+static bool beat_has_storage(const struct fact_beat *fact)
+{
+    bool any = false;
+
+    for (int i = 0; i < BEAT_STORAGE_COUNT; i++)
+        any |= fact->storage[i].looks != 0;
+    return any;
+}
+
 /* What was appended to beats later is written only where there is something to say. */
 static bool beat_has_more(const struct fact_beat *fact)
 {
-    bool more = fact->phases || fact->oom_kills || fact->channels;
+    bool more = fact->phases || fact->oom_kills || fact->channels || beat_has_storage(fact);
 
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
         more |=
@@ -165,7 +174,8 @@ static bool beat_has_more(const struct fact_beat *fact)
 
 static void beat_more_put(struct buf *out, const struct fact_beat *fact)
 {
-    bool queued = false;
+    bool storage = beat_has_storage(fact),
+         queued = storage; /* what comes last needs all before it */
 
     buf_put_u32(out, fact->phases);
     buf_put_u32(out, fact->oom_kills);
@@ -189,6 +199,10 @@ static void beat_more_put(struct buf *out, const struct fact_beat *fact)
         queued |= fact->op[i].queued_ns != 0;
     for (uint32_t i = 0; queued && i < fact->ops && i < BEAT_OPS_MAX; i++)
         put_i64(out, fact->op[i].queued_ns);
+    for (int i = 0; storage && i < BEAT_STORAGE_COUNT; i++) {
+        buf_put_u16(out, fact->storage[i].looks);
+        buf_put_u16(out, fact->storage[i].waits);
+    }
 }
 
 void fact_beat_put(struct buf *out, const struct fact_beat *fact)
@@ -263,6 +277,12 @@ static void beat_more_get(struct cut *in, struct fact_beat *fact)
     }
     for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
         fact->op[i].queued_ns = get_i64(in);
+    for (int i = 0; cut_left(in) && i < BEAT_STORAGE_COUNT; i++) {
+        fact->storage[i].looks = cut_get_u16(in);
+        fact->storage[i].waits = cut_get_u16(in);
+        if (fact->storage[i].waits > fact->storage[i].looks)
+            in->bad = true;
+    }
 }
 
 int fact_beat_get(struct cut in, struct fact_beat *ret)

@@ -135,6 +135,18 @@ struct beat_channel {
 };
 #define BEAT_CHANNELS_MAX 64
 
+/* How often a rank was looked at in a phase since its last beat, and how often of these it waited for a
+ * file system or a disk.
+ */
+struct beat_storage {
+    uint16_t looks, waits;
+};
+enum beat_storage_phase {
+    BEAT_STORAGE_DATA,
+    BEAT_STORAGE_CHECKPOINT,
+    BEAT_STORAGE_COUNT
+};
+
 struct fact_beat {
     uint32_t rank, attempt, ring;
     int64_t mono_ns;
@@ -152,6 +164,7 @@ struct fact_beat {
     uint32_t oom_kills; /* in the memory group of its process, since it is watched */
     uint32_t channels;  /* told only while no operation ends: they matter when nothing moves */
     struct beat_channel channel[BEAT_CHANNELS_MAX];
+    struct beat_storage storage[BEAT_STORAGE_COUNT];
 };
 
 struct fact_exit {

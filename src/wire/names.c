@@ -1,6 +1,9 @@
 /* names.c - phases and operations in words. */
 #include "wire/names.h"
 
+#include <string.h>
+
+#include "core/clean.h"
 #include "lockstep/probe.h"
 
 static const char *const phases[LOCKSTEP_PHASE_COUNT] = {
@@ -21,4 +24,23 @@ const char *name_of_phase(unsigned phase)
 const char *name_of_op(unsigned op)
 {
     return op < LOCKSTEP_OP_COUNT ? ops[op] : "operation";
+}
+
+/* Words of Linux's functions.  FUSE waits in request_wait_answer(), interruptibly, so that its clients are not in
+ * state D; NFS in rpc_wait_bit_killable().
+ */
+bool name_is_storage_wait(const char *kernel)
+{
+    static const char *const words[] = { "nfs",           "fuse",         "request_wait_answer",
+                                         "ext4",          "xfs",          "btrfs",
+                                         "lustre",        "ceph",         "gpfs",
+                                         "folio",         "page_bit",     "io_schedule",
+                                         "blk_",          "rpc_wait_bit", "jbd2",
+                                         "wait_on_buffer" };
+
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (strstr(kernel, words[i]))
+            return true;
+    }
+    return false;
 }

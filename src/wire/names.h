@@ -2,7 +2,11 @@
 #ifndef LOCKSTEP_WIRE_NAMES_H
 #define LOCKSTEP_WIRE_NAMES_H
 
+#include <stdbool.h>
+
 const char *name_of_phase(unsigned phase); /* "data"; "no phase" for 0 */
 const char *name_of_op(unsigned op);       /* "all-reduce"; "operation" when unknown */
+/* Does a wait channel, or a line of a kernel stack, belong to a file system or a block device? */
+bool name_is_storage_wait(const char *kernel);
 
 #endif

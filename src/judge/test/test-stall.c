@@ -387,6 +387,29 @@ static void ranks_seen_in_state_d_make_it_the_storages(void **state)
     bench_close(&bench);
 }
 
+/* Who waits for a batch is known after a few steps, what it waits for comes with the beats. */
+static void an_input_that_is_seen_waiting_for_storage_becomes_the_storages(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+
+    (void)state;
+    for (uint16_t waits = 2; waits <= 10; waits += 8) {
+        struct bench bench = bench_open(&config);
+        const struct fact_beat beat = { .rank = 1,
+                                        .state = 'S',
+                                        .storage = { [BEAT_STORAGE_DATA] = { 10, waits } } };
+
+        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        sleep_in_data(&bench, 0, 4, 40 * MS);
+        lab_judge_many(bench.lab, &bench.court, 6);
+        only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
+        stall_beat(&bench.court, &beat);
+        lab_judge(bench.lab, &bench.court);
+        only_verdict(&bench, VERDICT_INPUT_STALL, waits == 10 ? LAYER_STORAGE : LAYER_DATA);
+        bench_close(&bench);
+    }
+}
+
 static void an_evaluation_that_takes_far_longer_than_before_is_said(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -480,6 +503,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_alone_is_late_with_its_checkpoint_is_named),
         cmocka_unit_test(checkpoints_that_cost_a_tenth_of_the_time_are_said),
         cmocka_unit_test(ranks_seen_in_state_d_make_it_the_storages),
+        cmocka_unit_test(an_input_that_is_seen_waiting_for_storage_becomes_the_storages),
         cmocka_unit_test(an_evaluation_that_takes_far_longer_than_before_is_said),
         cmocka_unit_test(a_slow_start_is_no_fault),
         cmocka_unit_test(a_rank_that_all_others_wait_for_at_the_start_is_named),

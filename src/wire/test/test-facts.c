@@ -254,6 +254,26 @@ static void a_verdict_comes_back_whole(void **state)
     buf_fini(&bytes);
 }
 
+static void a_beat_keeps_how_often_its_rank_waited_for_storage(void **state)
+{
+    struct fact_beat beat = { .rank = 3,
+                              .state = 'S',
+                              .ops = 1,
+                              .storage = { [BEAT_STORAGE_CHECKPOINT] = { 9, 7 } } },
+                     back;
+    struct buf bytes = { 0 };
+
+    (void)state;
+    fact_beat_put(&bytes, &beat);
+    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_int_equal(back.storage[BEAT_STORAGE_DATA].looks, 0);
+    assert_int_equal(back.storage[BEAT_STORAGE_CHECKPOINT].looks, 9);
+    assert_int_equal(back.storage[BEAT_STORAGE_CHECKPOINT].waits, 7);
+    bytes.data[bytes.size - 2] = 10; /* more often than it was looked at */
+    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), -EPROTO);
+    buf_fini(&bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +284,7 @@ int main(void)
         cmocka_unit_test(merging_bounds_a_step),
         cmocka_unit_test(a_merged_step_fits_also_when_it_is_split),
         cmocka_unit_test(a_verdict_comes_back_whole),
+        cmocka_unit_test(a_beat_keeps_how_often_its_rank_waited_for_storage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
