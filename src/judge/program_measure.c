@@ -100,16 +100,18 @@ static int64_t op_duration(struct loader *loader, const struct op_form *info,
                            const struct meeting *meeting, int64_t *last_gap)
 {
     const struct item_time *time = &loader->time[info->item];
-    int64_t gap = op_gap(loader, info->item, op_ready(loader, info->item)), duration;
+    int64_t duration, gap;
 
     if (info->kind == OP_SPAN) {
-        duration = time->end_ns - time->start_ns + gap;
+        duration = time->end_ns - time->start_ns +
+                   op_gap(loader, info->item, op_ready(loader, info->item));
         loader->span_end_ns = time->end_ns;
         loader->span_item = info->item;
     } else {
         duration = comm_duration(loader, info, meeting);
         /* The one that comes last moves all: its gap belongs to the transfer of each. */
-        if (gap && loader->begin_ns + time->start_ns == meeting->last_arrival_ns) {
+        if (loader->begin_ns + time->start_ns == meeting->last_arrival_ns &&
+            (gap = op_gap(loader, info->item, op_ready(loader, info->item))) > 0) {
             *last_gap = gap;
             loader->gaps = true;
         }

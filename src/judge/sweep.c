@@ -58,6 +58,10 @@ struct sweep {
     int phases;
 };
 
+struct sums {
+    int64_t by_state[STATE_COMPUTE + 1], host_ns[LOCKSTEP_PHASE_COUNT];
+};
+
 static inline int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 {
     const struct item_time *time = &sweep->step.time[item];
@@ -72,9 +76,9 @@ static inline int64_t sweep_wait_ns(const struct sweep *sweep, uint32_t item)
 /* Takes the item at a place of the line into view at `now`: not launched yet, or launched and not
  * begun.
  */
-static inline void cursor_load(struct sweep *sweep, uint32_t line, uint32_t place, int64_t now_ns)
+static inline void cursor_load(const struct sweep *sweep, uint32_t line, uint32_t place,
+                               int64_t now_ns, struct cursor *at)
 {
-    struct cursor *at = &sweep->line[line];
     const struct item_time *time;
 
     at->place = place;
@@ -96,9 +100,9 @@ static inline void cursor_load(struct sweep *sweep, uint32_t line, uint32_t plac
 /* Passes a border of a stream's line: an item is launched, begins, goes from waiting to transfer,
  * ends.
  */
-static inline void cursor_pass(struct sweep *sweep, uint32_t line, bool host_lines)
+static inline void cursor_pass(const struct sweep *sweep, uint32_t line, bool host_lines,
+                               struct cursor *at)
 {
-    struct cursor *at = &sweep->line[line];
     const struct item_time *time = &sweep->step.time[at->item];
 
     if (at->state == STATE_NONE) {
@@ -117,18 +121,8 @@ static inline void cursor_pass(struct sweep *sweep, uint32_t line, bool host_lin
         at->state = STATE_TRANSFER;
         at->next_ns = at->end_ns;
     } else {
-        cursor_load(sweep, line, at->place + 1, at->end_ns);
+        cursor_load(sweep, line, at->place + 1, at->end_ns, at);
     }
-}
-
-/* All borders of the line at one moment: an op that ends when the next begins has several, and what lies
- * between them takes no time.
- */
-static inline void cursor_step(struct sweep *sweep, uint32_t line, int64_t now_ns, bool host_lines)
-{
-    do
-        cursor_pass(sweep, line, host_lines);
-    while (sweep->line[line].next_ns <= now_ns);
 }
 
 /* Phases nest: a border is the next begin or the innermost end, whichever comes first. */
@@ -151,7 +145,7 @@ static inline void phase_step(struct sweep *sweep, int64_t now)
     }
     if (sweep->phases < (int)COUNT(sweep->phase))
         sweep->phase[sweep->phases++] = at->item;
-    cursor_load(sweep, 0, at->place + 1, now);
+    cursor_load(sweep, 0, at->place + 1, now, at);
 }
 
 /* The next wait of the host; the newest border has been passed. */
@@ -181,53 +175,33 @@ static void pause_next(struct sweep *sweep)
     }
 }
 
-/* What the rank does now: the first of these that one of its lines does. */
-static inline enum state state_now(const struct sweep *sweep, int64_t now_ns, bool host_lines)
-{
-    bool paused = host_lines && now_ns >= sweep->pause.from_ns && now_ns < sweep->pause.to_ns;
-    enum state state = STATE_HOST;
-
-    for (uint32_t line = 1; line < sweep->step.class->lines; line++) {
-        if (!host_lines || paused || !(sweep->step.class->host_lines & 1u << line))
-            state = MAX(state, sweep->line[line].state);
-    }
-    return state;
-}
-
+/* Where a stretch of time belongs, when its busiest line is in this state. */
 static inline void account(const struct sweep *sweep, enum state state, int64_t ns,
-                           struct rank_split *split)
+                           struct sums *sums)
 {
     unsigned phase = 0;
 
-    switch (state) {
-    case STATE_COMPUTE:
-        split->compute_ns += ns;
-        break;
-    case STATE_TRANSFER:
-        split->transfer_ns += ns;
-        break;
-    case STATE_WAIT:
-        split->wait_ns += ns;
-        break;
-    case STATE_QUEUED:
-        split->queued_ns += ns;
-        break;
-    default:
+    sums->by_state[state] += ns;
+    if (state == STATE_HOST) {
         if (sweep->phases > 0)
             phase = sweep->step.class->what[sweep->phase[sweep->phases - 1]];
-        split->host_ns[phase < LOCKSTEP_PHASE_COUNT ? phase : 0] += ns;
+        sums->host_ns[phase < LOCKSTEP_PHASE_COUNT ? phase : 0] += ns;
     }
 }
 
-/* The next border of a line: which, and when. */
-static inline uint32_t next_line(const struct sweep *sweep, int64_t *next_ns)
+/* The next border of all: of which line, and when; and when the first of any other comes. */
+static inline uint32_t next_line(const struct sweep *sweep, int64_t *next_ns, int64_t *other_ns)
 {
     uint32_t line = 0;
 
     *next_ns = phase_border(sweep);
+    *other_ns = INT64_MAX;
     for (uint32_t i = 1; i < sweep->step.class->lines; i++) {
-        if (sweep->line[i].next_ns < *next_ns) {
-            *next_ns = sweep->line[i].next_ns;
+        int64_t border = sweep->line[i].next_ns;
+
+        *other_ns = MIN(*other_ns, MAX(border, *next_ns));
+        if (border < *next_ns) {
+            *next_ns = border;
             line = i;
         }
     }
@@ -240,23 +214,61 @@ static inline int64_t pause_border(const struct sweep *sweep, int64_t now_ns)
     return now_ns < sweep->pause.from_ns ? sweep->pause.from_ns : sweep->pause.to_ns;
 }
 
+/* What the lines do from now on: the first of these that one of them does, but for `except`. */
+static inline enum state state_now(const struct sweep *sweep, bool paused, uint32_t except)
+{
+    uint32_t hidden = paused ? 0 : sweep->step.class->host_lines;
+    enum state state = STATE_HOST;
+
+    for (uint32_t line = 1; line < sweep->step.class->lines; line++) {
+        if (line != except && !(hidden & 1u << line))
+            state = MAX(state, sweep->line[line].state);
+    }
+    return state;
+}
+
+/* From `now`, a border of this line, along it until something else has a border; until when it came. */
+static inline int64_t line_follow(struct sweep *sweep, uint32_t line, int64_t now, int64_t until,
+                                  bool host_lines, struct sums *sums)
+{
+    bool paused = host_lines && now >= sweep->pause.from_ns && now < sweep->pause.to_ns;
+    bool hidden = host_lines && !paused && sweep->step.class->host_lines & 1u << line;
+    enum state rest = state_now(sweep, paused, line);
+    struct cursor at = sweep->line[line];
+
+    for (;;) {
+        /* An op that ends when the next begins has several borders; between them no time passes. */
+        do
+            cursor_pass(sweep, line, host_lines, &at);
+        while (at.next_ns <= now);
+        if (at.next_ns >= until)
+            break;
+        account(sweep, hidden ? rest : MAX(rest, at.state), at.next_ns - now, sums);
+        now = at.next_ns;
+    }
+    sweep->line[line] = at;
+    return now;
+}
+
 /* Made twice, with and without lines that the host runs: most steps have none, and this is the innermost
  * loop of the controller.
  */
 static inline __attribute__((always_inline)) void sweep_lines(struct sweep *sweep, bool host_lines,
-                                                              struct rank_split *split)
+                                                              struct sums *sums)
 {
     const int64_t total = sweep->step.total_ns;
     int64_t now = 0;
 
     while (now < total) {
-        int64_t next, pause = host_lines ? pause_border(sweep, now) : INT64_MAX;
-        uint32_t line = next_line(sweep, &next);
+        int64_t next, other, pause = host_lines ? pause_border(sweep, now) : INT64_MAX;
+        uint32_t line = next_line(sweep, &next, &other);
         bool pauses = pause < next;
 
         next = MIN(pause, next);
         if (MIN(next, total) > now) {
-            account(sweep, state_now(sweep, now, host_lines), MIN(next, total) - now, split);
+            bool paused = host_lines && now >= sweep->pause.from_ns && now < sweep->pause.to_ns;
+
+            account(sweep, state_now(sweep, paused, 0), MIN(next, total) - now, sums);
             now = MIN(next, total);
         }
         if (next >= total)
@@ -268,21 +280,28 @@ static inline __attribute__((always_inline)) void sweep_lines(struct sweep *swee
         else if (line == 0)
             phase_step(sweep, next);
         else
-            cursor_step(sweep, line, next, host_lines);
+            now = line_follow(sweep, line, now, MIN(MIN(other, pause), total), host_lines, sums);
     }
 }
 
 void sweep_rank(const struct sweep_step *step, struct rank_split *split)
 {
     struct sweep sweep = { .step = *step };
+    struct sums sums = { 0 };
 
     for (uint32_t line = 0; line < step->class->lines; line++)
-        cursor_load(&sweep, line, 0, 0);
-    if (!step->class->host_lines) {
-        sweep_lines(&sweep, false, split);
-        return;
-    }
+        cursor_load(&sweep, line, 0, 0, &sweep.line[line]);
     sweep.pause = (struct pause){ .from_ns = INT64_MAX, .to_ns = INT64_MAX };
-    pause_next(&sweep);
-    sweep_lines(&sweep, true, split);
+    if (step->class->host_lines) {
+        pause_next(&sweep);
+        sweep_lines(&sweep, true, &sums);
+    } else {
+        sweep_lines(&sweep, false, &sums);
+    }
+    split->compute_ns += sums.by_state[STATE_COMPUTE];
+    split->transfer_ns += sums.by_state[STATE_TRANSFER];
+    split->wait_ns += sums.by_state[STATE_WAIT];
+    split->queued_ns += sums.by_state[STATE_QUEUED];
+    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+        split->host_ns[phase] += sums.host_ns[phase];
 }
