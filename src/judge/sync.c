@@ -329,6 +329,15 @@ static void accuse(struct court *court, double cost)
         memcpy(court->sync->id, entry->verdict.id, sizeof(court->sync->id));
 }
 
+/* Of the step, in ms: what it must cost at least to be said. */
+static double least_cost_ms(const struct court *court)
+{
+    double share =
+        court->history.host_view ? court->limits.sync_host_share : court->limits.sync_cost_share;
+
+    return share * history_period_ms(&court->history, 5);
+}
+
 static void sync_step(struct court *court)
 {
     struct sync *sync = court->sync;
@@ -354,9 +363,7 @@ static void sync_step(struct court *court)
         return;
     }
     /* The same links twice: what slows several of them is seen in all before anything is said. */
-    if (key != before ||
-        cost < court->limits.sync_cost_share * history_period_ms(&court->history, 5) ||
-        is_starved(court, cost))
+    if (key != before || cost < least_cost_ms(court) || is_starved(court, cost))
         return;
     accuse(court, cost);
 }

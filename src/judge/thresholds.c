@@ -104,6 +104,8 @@ const struct threshold thresholds_table[] = {
       "of transfer a step: of shorter ones many times as much is still nothing" },
     { "sync.cost-share", AT(sync_cost_share), 0.02, 0, 1, "share",
       "of the step that its replay must win with transfers as before: what compute hides hurts nobody" },
+    { "sync.host-share", AT(sync_host_share), 0.10, 0, 1, "share",
+      "the same where no device tells its times: hosts move the data while they compute, and when a transfer ended is known late" },
     { "sync.stay-share", AT(sync_stay_share), 0.6, 0, 1, "share",
       "of the rise: an open verdict stays while so much remains" },
     { "sync.cpu-share", AT(sync_cpu_share), 0.5, 0, 1, "share",

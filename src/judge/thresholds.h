@@ -20,7 +20,8 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double input_cost_share, input_times, input_always_share, input_host_share, input_stay_share;
     double input_cpu_share, input_long_wait, stall_major_faults;
     double checkpoint_times, checkpoint_clear_times, checkpoint_least_steps, checkpoint_cost_share;
-    double sync_times, sync_least, sync_cost_share, sync_stay_share, sync_cpu_share;
+    double sync_times, sync_least, sync_cost_share, sync_host_share, sync_stay_share,
+        sync_cpu_share;
     double eval_cost_share, startup_late, startup_most, startup_times;
     double hang_least_limit, hang_step_times, hang_late_limit, hang_warm_steps, hang_burns;
     double corrupt_frozen_updates, corrupt_nan_steps;

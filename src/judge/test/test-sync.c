@@ -243,6 +243,32 @@ static void a_restart_does_not_make_it_typical(void **state)
     bench_close(&bench);
 }
 
+/* Steps until it is said, where hosts move the data; `share`: of the step that it must cost. */
+static uint32_t host_steps(double fabric, double share)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+    uint32_t steps;
+
+    config.per_node = 2;
+    config.host_view = true;
+    bench = healthy(&config);
+    if (share > 0)
+        bench.court.limits.sync_host_share = share;
+    bench.lab->fault.fabric = fabric;
+    steps = steps_until(&bench, 30);
+    bench_close(&bench);
+    return steps;
+}
+
+static void hosts_that_move_the_data_need_more_to_be_news(void **state)
+{
+    (void)state;
+    assert_true(host_steps(3.5, 0.02) < 20);
+    assert_int_equal(host_steps(3.5, 0), UINT32_MAX);
+    assert_true(host_steps(60, 0) < 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_late_rank_does_not_make_a_transfer_long),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_networks_fault),
         cmocka_unit_test(a_restart_does_not_make_it_typical),
+        cmocka_unit_test(hosts_that_move_the_data_need_more_to_be_news),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
