@@ -194,6 +194,17 @@ static void scene_seats(struct scene *scene)
         }
         for (size_t i = 0; i < rank->ops; i++)
             seat_op(scene, r, &rank->op[i], i == scene->last[r]);
+        /* What it says of a group as a whole is as old as its watchdog's last look: ops that it records as
+         * over are over.
+         */
+        for (size_t i = 0; i < rank->statuses; i++) {
+            struct seat *seat = rank->status[i].group == DUMP_NONE
+                                    ? NULL
+                                    : seat_of(scene, rank->status[i].group, r);
+
+            if (seat && seat->completed != DUMP_UNKNOWN && seat->completed >= seat->entered)
+                seat->pending = false;
+        }
     }
 }
 

@@ -312,6 +312,98 @@ static int tell_stuck(const struct scene *scene, uint32_t group, const char *run
     return 0;
 }
 
+/* Has its device started the op of the one group while that of the other waits behind it? */
+static bool is_first_in(const struct scene *scene, uint32_t first, uint32_t second, uint32_t rank)
+{
+    const struct seat *here = scene_seat(scene, first, rank),
+                      *there = scene_seat(scene, second, rank);
+
+    return here && there && here->pending && there->pending && here->state == DUMP_STARTED &&
+           there->state == DUMP_SCHEDULED;
+}
+
+static uint32_t first_in(const struct scene *scene, uint32_t first, uint32_t second, uint32_t *one)
+{
+    const struct circle *circle = &scene->circle[first];
+    uint32_t count = 0;
+
+    for (uint32_t m = 0; m < circle->count; m++) {
+        if (!is_first_in(scene, first, second, circle->seat[m].rank))
+            continue;
+        *one = circle->seat[m].rank;
+        count++;
+    }
+    return count;
+}
+
+static void crossed_side(const struct scene *scene, struct verdict *verdict, uint32_t first,
+                         uint32_t second, uint32_t one, uint32_t count)
+{
+    char here[112], there[112];
+
+    group_text(&scene->dumps->group[first], here, sizeof(here));
+    group_text(&scene->dumps->group[second], there, sizeof(there));
+    verdict_because(verdict, "dumps",
+                    "the device%s of %u rank%s (%u%s) %s in group %s, and group %s waits behind it",
+                    count == 1 ? "" : "s", count, count == 1 ? "" : "s",
+                    scene->dumps->rank[one].rank, count == 1 ? "" : ", ...",
+                    count == 1 ? "is" : "are", here, there);
+}
+
+static void crossed_name(const struct scene *scene, struct verdict *verdict, uint32_t first,
+                         uint32_t second)
+{
+    const struct circle *circle = &scene->circle[first];
+
+    for (uint32_t m = 0; m < circle->count; m++) {
+        if (is_first_in(scene, first, second, circle->seat[m].rank))
+            verdict_rank(verdict, scene->dumps->rank[circle->seat[m].rank].rank);
+    }
+}
+
+/* Hosts have launched everything, so nobody is missing anywhere; but devices take one op after the other, and
+ * some have begun with one group, some with the other.  Returns 1 when told.
+ */
+static int tell_crossed(const struct scene *scene, uint32_t a, uint32_t b, const char *run,
+                        struct findings *findings)
+{
+    uint32_t one = 0, other = 0, first = first_in(scene, a, b, &one),
+             second = first_in(scene, b, a, &other);
+    struct verdict *verdict;
+
+    if (!first || !second)
+        return 0;
+    verdict = findings_add(findings, run, VERDICT_DESYNC, LAYER_USER_CODE);
+    if (!verdict)
+        return -ENOMEM;
+    crossed_side(scene, verdict, a, b, one, first);
+    crossed_side(scene, verdict, b, a, other, second);
+    if (first <= second)
+        crossed_name(scene, verdict, a, b);
+    if (second <= first)
+        crossed_name(scene, verdict, b, a);
+    if (first == second)
+        verdict_because(verdict, "dumps", "neither side is larger: both are named");
+    snprintf(verdict->cause, sizeof(verdict->cause), "two groups entered in opposite order");
+    verdict->confidence = first == second ? 0.8 : 0.9;
+    verdict_identify(verdict);
+    return 1;
+}
+
+#define CROSSED_GROUPS 64 /* stuck at once, that are compared with each other */
+
+static int tell_any_crossed(const struct scene *scene, const uint32_t *stuck, uint32_t count,
+                            const char *run, struct findings *findings)
+{
+    int told = 0;
+
+    for (uint32_t i = 0; i < count && told == 0; i++) {
+        for (uint32_t k = i + 1; k < count && told == 0; k++)
+            told = tell_crossed(scene, stuck[i], stuck[k], run, findings);
+    }
+    return told;
+}
+
 static bool circle_is_even(const struct circle *circle)
 {
     for (uint32_t m = 0; m < circle->count; m++) {
@@ -323,7 +415,8 @@ static bool circle_is_even(const struct circle *circle)
 
 int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings)
 {
-    uint32_t stuck = DUMP_NONE;
+    uint32_t stuck = DUMP_NONE, all[CROSSED_GROUPS], count = 0;
+    int told;
 
     findings->well = scene->states;
     for (uint32_t g = 0; g < scene->dumps->groups; g++) {
@@ -332,9 +425,15 @@ int inquest_tell_rest(const struct scene *scene, const char *run, struct finding
         if (circle->pairs || circle->furthest < 0)
             continue;
         findings->well &= circle_is_even(circle) && !circle->pending;
-        if (scene->states && circle->pending && circle_is_even(circle) &&
-            (stuck == DUMP_NONE || circle->count < scene->circle[stuck].count))
+        if (!scene->states || !circle->pending || !circle_is_even(circle))
+            continue;
+        if (count < CROSSED_GROUPS)
+            all[count++] = g;
+        if (stuck == DUMP_NONE || circle->count < scene->circle[stuck].count)
             stuck = g;
     }
+    told = tell_any_crossed(scene, all, count, run, findings);
+    if (told != 0)
+        return MIN(told, 0);
     return stuck == DUMP_NONE ? 0 : tell_stuck(scene, stuck, run, findings);
 }

@@ -225,6 +225,52 @@ static void opposite_orders_of_two_groups_are_a_desync(void **state)
     findings_fini(&found);
 }
 
+/* As NCCL's recorder leaves it: hosts go on, so all have entered both; devices do one after the other. */
+static void devices_that_began_with_different_groups_are_a_desync(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+    enters(&stage, 0, TP0, 2, DUMP_STARTED);
+    enters(&stage, 0, ALL, 2, DUMP_SCHEDULED);
+    enters(&stage, 1, ALL, 2, DUMP_STARTED);
+    enters(&stage, 1, TP0, 2, DUMP_SCHEDULED);
+    enters(&stage, 2, ALL, 2, DUMP_STARTED);
+    enters(&stage, 3, ALL, 2, DUMP_STARTED);
+    found = judge(&stage);
+    assert_int_equal(found.count, 1);
+    assert_int_equal(found.verdict[0].kind, VERDICT_DESYNC);
+    assert_int_equal(found.verdict[0].rank_count,
+                     2); /* of two that are in both, one on each side */
+    assert_int_equal(found.verdict[0].rank[0], 0);
+    assert_int_equal(found.verdict[0].rank[1], 1);
+    findings_fini(&found);
+}
+
+static void a_status_that_lags_behind_the_ops_makes_no_hang(void **state)
+{
+    struct stage stage;
+    struct findings found;
+    struct dump_status status = { .group = ALL, .enqueued = 2, .started = 1, .completed = -1 };
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    all_enter(&stage, ALL, 2, DUMP_COMPLETED);
+    for (uint32_t r = 0; r < 4; r++) {
+        stage.rank[r].status = &status;
+        stage.rank[r].statuses = 1;
+    }
+    found = judge(&stage);
+    assert_int_equal(found.count, 0);
+    assert_true(found.well);
+    findings_fini(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +282,8 @@ int main(void)
         cmocka_unit_test(a_size_that_differs_is_a_desync_of_the_minority),
         cmocka_unit_test(the_same_ops_in_another_order_are_called_so),
         cmocka_unit_test(opposite_orders_of_two_groups_are_a_desync),
+        cmocka_unit_test(devices_that_began_with_different_groups_are_a_desync),
+        cmocka_unit_test(a_status_that_lags_behind_the_ops_makes_no_hang),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
