@@ -21,6 +21,21 @@ static const struct pair {
 };
 _Static_assert(COUNT(pairs) == SCORE_PAIRS, "as the header says");
 
+static uint32_t replica(const struct score_case *at, uint32_t rank)
+{
+    return rank / at->tp % at->dp;
+}
+
+/* Far from the first, and not behind it in the same pipeline: what waits there for its input cannot go wrong. */
+static uint32_t other_replica(const struct score_case *at)
+{
+    uint32_t rank = (at->fault.rank + 1 + (at->ranks - 1) / 2) % at->ranks;
+
+    while (replica(at, rank) == replica(at, at->fault.rank))
+        rank = (rank + 1) % at->ranks;
+    return rank;
+}
+
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
 {
     const struct pair *pair = &pairs[number % COUNT(pairs)];
@@ -43,7 +58,7 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
             fault[i]->set &= ~(uint32_t)FAULT_RANK;
         fault[i]->set &= fault[i]->kind->params;
     }
-    at->also.rank = (at->fault.rank + 1 + (at->ranks - 1) / 2) % at->ranks;
+    at->also.rank = other_replica(at);
     if (pair->fault[1] == FAULT_KILL) /* the straggler has to be known by then */
         at->also.step = ONSET + 15;
 }

@@ -39,6 +39,10 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 #define SCORE_SLOWLY 4
 void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_storage.c: storage that answers late. */
+#define SCORE_STORAGE 4
+void score_storage_case(uint32_t number, struct rand *rand, struct score_case *at);
+
 /* score_torch.c: the same faults in a training by PyTorch. */
 #define SCORE_TORCH 8
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
