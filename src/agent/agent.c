@@ -205,21 +205,26 @@ static uint64_t acknowledged(const void *arg, uint64_t boot)
 }
 
 /* The new file is locked before it takes the old one's place: no other agent comes in between. */
-static int shrink_spool(struct agent *agent, struct shrink_gaps *gaps, struct err *err)
+static int64_t shrink_spool(struct agent *agent, struct err *err)
 {
+    struct shrink_settings settings = { .bytes_max = agent->spool_max / 2,
+                                        .acknowledged = acknowledged,
+                                        .arg = agent->sender };
     struct spool_writer *writer;
     char sender[80];
     struct path fresh;
+    int64_t merged;
     int result;
 
     if (snprintf(fresh.text, sizeof(fresh.text), "%s.new", agent->spool.text) >=
         (int)sizeof(fresh.text))
         return err_set(err, -ENAMETOOLONG, "%s: too long", agent->spool.text);
+    settings.any_sent = sender_sent(agent->sender, &settings.sent_boot, &settings.sent_number);
     snprintf(sender, sizeof(sender), "agent-%s", agent->node);
-    result = shrink_copy(agent->spool.text, fresh.text, agent->spool_max / 2, acknowledged,
-                         agent->sender, gaps, err);
-    if (result == 0)
-        result = spool_writer_open(fresh.text, sender, &writer, err);
+    merged = shrink_copy(agent->spool.text, fresh.text, &settings, err);
+    if (merged < 0)
+        return merged;
+    result = spool_writer_open(fresh.text, sender, &writer, err);
     if (result < 0)
         return result;
     if (rename(fresh.text, agent->spool.text) < 0) {
@@ -230,32 +235,28 @@ static int shrink_spool(struct agent *agent, struct shrink_gaps *gaps, struct er
     spool_writer_close(agent->outbox.writer);
     agent->outbox.writer = writer;
     sender_restart(agent->sender);
-    return 0;
+    return merged;
 }
 
 /* While nobody takes it the spool grows, and it lies on a disk that the job needs, too. */
 static void bound_spool(struct agent *agent, int64_t now_ns)
 {
-    struct shrink_gaps gaps = { 0 };
     struct err err = { "" };
     struct stat st;
-    int result;
+    int64_t merged;
 
     if (!agent->sender || now_ns < agent->measure_at_ns)
         return;
     agent->measure_at_ns = now_ns + NS_PER_S;
     if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
         return;
-    result = shrink_spool(agent, &gaps, &err);
-    for (size_t i = 0; i < gaps.count && result == 0; i++)
-        outbox_gap(&agent->outbox, &gaps.gap[i]);
-    if (result < 0)
+    merged = shrink_spool(agent, &err);
+    if (merged < 0)
         log_error("the spool stays as large as it is: %s", err.text);
-    else if (gaps.count)
+    else if (merged > 0)
         log_error(
-            "%s was larger than %llu bytes: the oldest steps that nobody took are told as lost",
-            agent->spool.text, (unsigned long long)agent->spool_max);
-    shrink_gaps_fini(&gaps);
+            "%s was larger than %llu bytes: the %lld oldest steps that nobody took are merged",
+            agent->spool.text, (unsigned long long)agent->spool_max, (long long)merged);
     if (stat(agent->spool.text, &st) == 0) /* what must stay may be more than half of it */
         agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
 }

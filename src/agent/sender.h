@@ -1,7 +1,7 @@
 /* sender.h - a spool on its way to the site's controller.
  *
  * Reads the spool as it grows, sends what is new in its order, one body at a time, and goes on when the
- * controller has said that it is on disk.  Nothing is kept beside the spool: after a kill of either side
+ * controller has said that it is on disk.  Nothing is kept beside the spool but up to where it was sent: after a kill of either side
  * the controller is asked up to which number it has everything, and sending goes on from there.
  * Where nobody answers it tries again, ever later, at moments that differ from agent to agent.
  */
@@ -37,6 +37,11 @@ void sender_hurry(struct sender *sender);
 void sender_restart(struct sender *sender);
 /* Up to which number of that boot the controller has everything. */
 uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot);
+
+/* The newest frame that was ever sent, in an earlier life of the process, too: with those before it it may be
+ * with the controller.  False: none was.
+ */
+bool sender_sent(const struct sender *sender, uint64_t *boot, uint64_t *number);
 
 struct sender_counts {
     uint64_t bodies, bytes, frames, failures;

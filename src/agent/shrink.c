@@ -2,24 +2,13 @@
 #include "agent/shrink.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "agent/shrink_parts.h"
 #include "core/clean.h"
 #include "core/hash.h"
-#include "core/map.h"
 #include "wire/spool.h"
-
-struct shrink {
-    uint64_t (*acknowledged)(const void *arg, uint64_t boot);
-    const void *arg;
-    struct map last;     /* ring → number of its last step */
-    uint64_t candidates; /* bytes of steps and beats that were not acknowledged */
-    uint64_t surplus;    /* of them so many must go, the oldest */
-    uint64_t last_number;
-};
 
 static void reader_clean(struct spool_reader **reader)
 {
@@ -31,150 +20,252 @@ static void writer_clean(struct spool_writer **writer)
     spool_writer_close(*writer);
 }
 
-static void shrink_clean(struct shrink *shrink)
-{
-    map_fini(&shrink->last);
-}
+/* ---- the first pass: what is there ---- */
 
-void shrink_gaps_fini(struct shrink_gaps *gaps)
-{
-    free(gaps->gap);
-    *gaps = (struct shrink_gaps){ 0 };
-}
-
-static uint64_t ring_key(uint32_t rank, uint32_t attempt, uint32_t ring)
-{
-    return hash64_u64(hash64_u64(rank, attempt), ring);
-}
-
-static bool is_acknowledged(const struct shrink *shrink, const struct frame *frame)
-{
-    return frame->number < shrink->acknowledged(shrink->arg, frame->boot);
-}
-
-/* Whether it may go at all: a step, or a beat that is not a rank's last word. */
-static bool is_candidate(const struct frame *frame, struct fact_step *step)
+/* What may go at all: steps, merged ones, and beats that are not a rank's last word. */
+static bool item_of(const struct frame *frame, struct shrink_item *ret)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    struct fact_step step;
     struct fact_beat beat;
 
-    if (frame->type == FRAME_STEP)
-        return fact_step_head_get(in, step) == 0;
-    return frame->type == FRAME_BEAT && fact_beat_get(in, &beat) == 0 && !beat.final;
+    *ret = (struct shrink_item){ .type = frame->type,
+                                 .bytes = FRAME_HEADER_BYTES + (uint32_t)frame->payload_bytes,
+                                 .block = SHRINK_NONE };
+    switch (frame->type) {
+    case FRAME_STEP:
+        if (fact_step_head_get(in, &step) < 0)
+            return false;
+        ret->rank = ret->rank_end = step.rank;
+        ret->attempt = step.attempt;
+        ret->step = step.step;
+        ret->ring = hash64_u64(hash64_u64(step.rank, step.attempt), step.ring);
+        return true;
+    case FRAME_MERGED:
+        if (fact_merged_get(in, &merged) < 0)
+            return false;
+        ret->rank = merged.rank_from;
+        ret->rank_end = merged.rank_from + (merged.ranks ? merged.ranks - 1 : 0);
+        ret->attempt = merged.attempt;
+        ret->step = merged.step_from;
+        ret->mark = merged.ranks == 0;
+        return ret->rank_end >= ret->rank;
+    case FRAME_BEAT:
+        if (fact_beat_get(in, &beat) < 0 || beat.final)
+            return false;
+        ret->ring = hash64_u64(hash64_u64(beat.rank, beat.attempt), beat.ring);
+        ret->still = !beat.advanced;
+        return true;
+    default:
+        return false;
+    }
 }
 
-static int first_pass(struct shrink *shrink, struct spool_reader *reader, struct err *err)
+static int item_add(struct shrink *shrink, const struct shrink_item *item)
 {
-    struct fact_step step;
+    if (shrink->items == shrink->room) {
+        size_t room = shrink->room ? shrink->room * 2 : 1024;
+        struct shrink_item *grown = realloc(shrink->item, room * sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        shrink->item = grown;
+        shrink->room = room;
+    }
+    shrink->item[shrink->items++] = *item;
+    return 0;
+}
+
+static int look(struct shrink *shrink, const char *path, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    const struct shrink_settings *settings = shrink->settings;
     struct frame frame;
-    int result;
+    int result = spool_reader_open(path, &reader, err);
 
-    while ((result = spool_next(reader, &frame, err)) == 1) {
-        shrink->last_number = frame.number;
-        if (!is_candidate(&frame, &step))
-            continue;
-        if (frame.type == FRAME_STEP) {
-            uint64_t *last =
-                map_put(&shrink->last, ring_key(step.rank, step.attempt, step.ring), 0);
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
+        struct shrink_item item;
 
-            if (!last)
+        shrink->frames++;
+        if (item_of(&frame, &item)) {
+            item.place = shrink->frames - 1;
+            item.acknowledged = frame.number < settings->acknowledged(settings->arg, frame.boot);
+            if (item_add(shrink, &item) < 0)
                 return err_set(err, -ENOMEM, "out of memory");
-            *last = frame.number;
         }
-        if (!is_acknowledged(shrink, &frame))
-            shrink->candidates += FRAME_HEADER_BYTES + frame.payload_bytes;
+        if (settings->any_sent && frame.boot == settings->sent_boot &&
+            frame.number == settings->sent_number)
+            shrink->sent_end = shrink->frames;
     }
     return result;
 }
 
-static int gap_add(struct shrink_gaps *gaps, const struct fact_step *step)
+/* ---- the second pass: what stays ---- */
+
+static int take_shape(struct shrink *shrink, struct cut in)
 {
-    struct fact_gap *gap = gaps->gap;
+    CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
+    struct fact_shape *grown;
+    uint64_t *at;
 
-    for (size_t i = 0; i < gaps->count; i++, gap++) {
-        if (gap->rank == step->rank && gap->attempt == step->attempt && gap->ring == step->ring &&
-            step->step == gap->step_to + 1) {
-            gap->step_to = step->step;
-            return 0;
-        }
-    }
-    if (gaps->count == gaps->room) {
-        size_t room = gaps->room ? gaps->room * 2 : 16;
-
-        gap = realloc(gaps->gap, room * sizeof(*gap));
-        if (!gap)
-            return -ENOMEM;
-        gaps->gap = gap;
-        gaps->room = room;
-    }
-    gaps->gap[gaps->count++] = (struct fact_gap){ .rank = step->rank,
-                                                  .attempt = step->attempt,
-                                                  .ring = step->ring,
-                                                  .step_from = step->step,
-                                                  .step_to = step->step };
+    if (fact_shape_get(in, &shape) < 0)
+        return 0;
+    at = map_put(&shrink->shape, shape.hash, shrink->shape_count);
+    if (!at)
+        return -ENOMEM;
+    if (*at != shrink->shape_count)
+        return 0;
+    grown = realloc(shrink->shapes, (shrink->shape_count + 1) * sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    shrink->shapes = grown;
+    shrink->shapes[shrink->shape_count++] = shape;
+    shape.item = NULL;
     return 0;
 }
 
-/* 1: it stays; 0: it goes, and if it is a step that nobody has, into the gaps; -ENOMEM. */
-static int frame_stays(struct shrink *shrink, const struct frame *frame, struct shrink_gaps *gaps)
+static void take_hello(struct shrink *shrink, struct cut in)
 {
-    struct fact_step step;
-    uint64_t bytes = FRAME_HEADER_BYTES + frame->payload_bytes;
-    const uint64_t *last = NULL;
+    struct fact_hello hello;
 
-    if (!is_candidate(frame, &step) || frame->number == shrink->last_number)
-        return 1;
-    if (frame->type == FRAME_STEP)
-        last = map_get(&shrink->last, ring_key(step.rank, step.attempt, step.ring));
-    if (last && *last == frame->number)
-        return 1;
-    if (is_acknowledged(shrink, frame))
-        return 0;
-    if (shrink->surplus == 0)
-        return 1;
-    shrink->surplus -= MIN(shrink->surplus, bytes);
-    return frame->type == FRAME_STEP ? gap_add(gaps, &step) : 0;
+    if (fact_hello_get(in, &hello) == 0)
+        shrink->clock_ns = hello.real_ns - hello.mono_ns;
 }
 
-static int second_pass(struct shrink *shrink, struct spool_reader *reader,
-                       struct spool_writer *writer, struct shrink_gaps *gaps, struct err *err)
+/* Without its shape only its duration is known, which is more than nothing. */
+static int fold_step(struct shrink *shrink, struct shrink_block *block, struct cut in)
 {
-    struct frame frame;
-    int result;
+    const uint64_t *at = map_get(&shrink->shape, fact_step_shape(in));
+    CLEAN(fact_step_fini) struct fact_step step = { 0 };
+    struct shrink_part part;
 
-    while ((result = spool_next(reader, &frame, err)) == 1) {
-        result = frame_stays(shrink, &frame, gaps);
-        if (result == 1)
-            result = spool_put_frame(writer, &frame, err);
+    if (at && fact_step_get(in, &shrink->shapes[*at], &step) == 0)
+        part.local_ns = fact_step_local_ns(&step, &shrink->shapes[*at]);
+    else if (fact_step_head_get(in, &step) == 0)
+        part.local_ns = step.duration_ns;
+    else
+        return 0;
+    part.most_ns = part.local_ns;
+    part.rank = step.rank;
+    part.told = 1;
+    shrink->merged++;
+    return shrink_fold(
+        block,
+        &(struct fact_merged){ .attempt = step.attempt,
+                               .step_from = step.step,
+                               .step_to = step.step,
+                               .duration_ns = step.duration_ns,
+                               .begin_real_ns =
+                                   shrink->clock_ns ? step.begin_ns + shrink->clock_ns : 0 },
+        &part, 1);
+}
+
+static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    int result = fact_merged_get(in, &merged);
+
+    for (uint32_t i = 0; i < merged.ranks && result == 0; i++) {
+        const struct merged_rank *rank = &merged.rank[i];
+        struct shrink_part part = { .rank = merged.rank_from + i,
+                                    .told = rank->told,
+                                    .local_ns = rank->local_ns,
+                                    .most_ns = rank->local_ns + rank->excess_ns };
+
+        if (rank->told)
+            result = shrink_fold(block, &merged, &part, 1);
+    }
+    shrink->dropped += merged.dropped;
+    return result;
+}
+
+/* In the place and with the number of the last frame that went into it. */
+static int write_block(struct shrink *shrink, struct spool_writer *writer, const struct frame *last,
+                       struct shrink_block *block, struct err *err)
+{
+    static const struct shrink_block nothing;
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = *last;
+    struct fact_merged merged = block ? block->merged : nothing.merged;
+
+    merged.dropped = shrink->dropped;
+    shrink->dropped = 0;
+    fact_merged_put(&payload, &merged);
+    if (payload.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    frame.type = FRAME_MERGED;
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    return spool_put_frame(writer, &frame, err);
+}
+
+static int copy_item(struct shrink *shrink, struct spool_writer *writer, const struct frame *frame,
+                     const struct shrink_item *item, struct err *err)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct shrink_block *block = item->block == SHRINK_NONE ? NULL : &shrink->block[item->block];
+    int result = 0;
+
+    if (item->fate == SHRINK_STAYS)
+        return spool_put_frame(writer, frame, err);
+    if (item->fate == SHRINK_KNOWN) /* the controller has it */
+        return 0;
+    if (item->type == FRAME_STEP)
+        result = fold_step(shrink, block, in);
+    else if (item->type == FRAME_MERGED)
+        result = fold_merged(shrink, block, in);
+    if (result < 0)
+        return err_set(err, result, "out of memory");
+    if (item->closes)
+        return write_block(shrink, writer, frame, block, err);
+    shrink->dropped++;
+    return 0;
+}
+
+static int copy(struct shrink *shrink, const char *path, const char *to, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    uint64_t place = 0;
+    size_t at = 0;
+    struct frame frame;
+    int result = spool_reader_open(path, &reader, err);
+
+    if (result == 0)
+        result = spool_writer_open(to, "shrink", &writer, err);
+    /* It may have grown since it was looked at. */
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
+        struct cut in = cut_of(frame.payload, frame.payload_bytes);
+
+        if (frame.type == FRAME_SHAPE)
+            result = take_shape(shrink, in);
+        else if (frame.type == FRAME_HELLO)
+            take_hello(shrink, in);
         if (result < 0)
-            return result;
+            return err_set(err, result, "out of memory");
+        if (at < shrink->items && shrink->item[at].place == place)
+            result = copy_item(shrink, writer, &frame, &shrink->item[at++], err);
+        else
+            result = spool_put_frame(writer, &frame, err);
+        place++;
     }
     return result < 0 ? result : spool_sync(writer, err);
 }
 
-int shrink_copy(const char *path, const char *to, uint64_t bytes_max,
-                uint64_t (*acknowledged)(const void *arg, uint64_t boot), const void *arg,
-                struct shrink_gaps *ret, struct err *err)
+int64_t shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
+                    struct err *err)
 {
-    CLEAN(shrink_clean) struct shrink shrink = { .acknowledged = acknowledged, .arg = arg };
-    CLEAN(reader_clean) struct spool_reader *first = NULL;
-    CLEAN(reader_clean) struct spool_reader *second = NULL;
-    CLEAN(writer_clean) struct spool_writer *writer = NULL;
-    int result = spool_reader_open(path, &first, err);
+    CLEAN(shrink_fini) struct shrink shrink = { .settings = settings };
+    int result;
 
     unlink(to); /* of a former try */
+    result = look(&shrink, path, err);
+    if (result == 0 && shrink_plan(&shrink) < 0)
+        result = err_set(err, -ENOMEM, "out of memory");
     if (result == 0)
-        result = spool_reader_open(path, &second, err);
-    if (result == 0)
-        result = spool_writer_open(to, "shrink", &writer, err);
-    if (result == 0)
-        result = first_pass(&shrink, first, err);
-    if (result < 0)
-        return result;
-    if (shrink.candidates > bytes_max)
-        shrink.surplus = shrink.candidates - bytes_max;
-    result = second_pass(&shrink, second, writer, ret, err);
+        result = copy(&shrink, path, to, err);
     if (result < 0)
         unlink(to);
-    return result;
+    return result < 0 ? result : (int64_t)shrink.merged;
 }

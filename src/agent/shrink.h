@@ -1,28 +1,36 @@
-/* shrink.h - a spool that has grown too large is written anew, without what can be missed most.
+/* shrink.h - a spool that has grown too large is written anew, with its oldest steps merged.
  *
- * Steps and beats that the controller has go first and without a word, but for a ring's last step, from
- * which the next agent goes on.  Of those it does not have, the oldest go until the rest fits, and are told as
- * gaps.  All else is evidence of verdicts (exits, notes, hellos, shapes, stacks ...) and stays.
+ * Steps and beats that the controller has go first and without a word, but for a ring's last step, from which
+ * the next agent goes on.  Of those it does not have, the oldest steps are merged until the rest fits: blocks of
+ * 64 steps, or of as many more as it takes, become one frame of what each rank worked; beats go with
+ * them.  All else is evidence of verdicts and stays: exits, notes, hellos, shapes, stacks, the last beat of a rank and
+ * those of a rank that stood still.
+ *
+ * A merged frame has the number of the last one that went into it, and says how many others went, so that
+ * numbers still tell what is lost.  What may have reached the controller unacknowledged is not merged:
+ * it would be told twice.
  */
 #ifndef LOCKSTEP_AGENT_SHRINK_H
 #define LOCKSTEP_AGENT_SHRINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
-#include "wire/facts.h"
 
-struct shrink_gaps {
-    struct fact_gap *gap; /* steps that are lost, one a ring; free with shrink_gaps_fini() */
-    size_t count, room;
+struct shrink_settings {
+    uint64_t bytes_max; /* of steps and beats that were not acknowledged */
+    /* Up to which number of that boot the controller has everything. */
+    uint64_t (*acknowledged)(const void *arg, uint64_t boot);
+    const void *arg;
+    bool any_sent; /* frames up to this one were sent at least once */
+    uint64_t sent_boot, sent_number;
 };
-void shrink_gaps_fini(struct shrink_gaps *gaps);
 
-/* Copies `path` to `to`: of what was not acknowledged at most `bytes_max`.  The last frame always stays,
- * so that numbers go on.  Returns 0, and the caller puts `to` in its place.
+/* Copies `path` to `to`, which the caller puts in its place.  The last frame always stays, so that
+ * numbers go on.  Returns how many steps are merged now that were not before, or -errno.
  */
-int shrink_copy(const char *path, const char *to, uint64_t bytes_max,
-                uint64_t (*acknowledged)(const void *arg, uint64_t boot), const void *arg,
-                struct shrink_gaps *ret, struct err *err);
+int64_t shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
+                    struct err *err);
 
 #endif

@@ -27,11 +27,6 @@ struct column {
     uint32_t worst;
 };
 
-/* Time of a step that is the rank's own: its device's spans, or without device times what it did not spend
- * inside an op with others.
- */
-int64_t column_local_ns(const struct fact_step *step, const struct fact_shape *shape);
-
 typedef int column_call(void *arg, const struct column *column); /* 0, or -errno: stop */
 
 struct log_mark { /* a place in a log, and what was counted up to it */

@@ -149,7 +149,7 @@ static int take_step(struct compact *compact, const struct frame *frame, struct 
     compact->dropped++;
     if (!at || fact_step_get(in, &compact->shapes[*at], &step) < 0 || step.rank >= COLUMN_RANKS_MAX)
         return 0;
-    return columns_step(compact->columns, &step, column_local_ns(&step, &compact->shapes[*at]),
+    return columns_step(compact->columns, &step, fact_step_local_ns(&step, &compact->shapes[*at]),
                         clock ? step.begin_ns + (int64_t)*clock : 0, &(struct log_mark){ 0 });
 }
 

@@ -155,6 +155,26 @@ static void gather_gap(struct account *account, const struct fact_gap *gap)
         account->gap_steps += gap->step_to - gap->step_from + 1;
 }
 
+/* Steps that an agent merged while nobody took them, and the numbers of frames that went with it. */
+static int gather_spared(struct gather *gather, uint64_t sender, struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    uint64_t *count = map_put(&gather->sender, sender, 0);
+
+    if (!count)
+        return -ENOMEM;
+    if (fact_merged_get(in, &merged) < 0) {
+        gather->account.malformed++;
+        return 0;
+    }
+    *count += merged.dropped;
+    for (uint32_t i = 0; i < merged.ranks; i++) {
+        gather->account.steps += merged.rank[i].told;
+        gather->account.merged_steps += merged.rank[i].told;
+    }
+    return 0;
+}
+
 static int gather_fact(struct gather *gather, const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
@@ -182,6 +202,8 @@ static int gather_fact(struct gather *gather, const struct frame *frame)
         break;
     case FRAME_STEP:
         return gather_step(gather, in);
+    case FRAME_MERGED:
+        return gather_spared(gather, frame->sender, in);
     default:
         account->beats += frame->type == FRAME_BEAT;
         account->notes += frame->type == FRAME_NOTE;

@@ -150,7 +150,7 @@ static int take_step(struct follower *follower, const struct frame *frame, struc
     follower->row.ranks = MAX(follower->row.ranks, step.rank + 1);
     state->row.step = step.step;
     state->dirty = true;
-    return columns_step(follower->columns, &step, column_local_ns(&step, &follower->shapes[*at]),
+    return columns_step(follower->columns, &step, fact_step_local_ns(&step, &follower->shapes[*at]),
                         real_of(follower, frame, step.begin_ns), &follower->frame_at);
 }
 
@@ -302,6 +302,35 @@ static int take_merged(struct follower *follower, struct cut in)
     return follower_column(follower, &column);
 }
 
+/* Steps that an agent merged: each rank's mean stands at the last of them. */
+static int take_spared(struct follower *follower, struct cut in)
+{
+    CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    int result = 0;
+
+    if (fact_merged_get(in, &merged) < 0)
+        return 0;
+    for (uint32_t i = 0; i < merged.ranks && result == 0; i++) {
+        struct fact_step step = { .rank = merged.rank_from + i,
+                                  .attempt = merged.attempt,
+                                  .step = merged.step_to,
+                                  .duration_ns = merged.duration_ns };
+        struct rank_state *state;
+
+        if (!merged.rank[i].told || step.rank < i || step.rank >= COLUMN_RANKS_MAX)
+            continue;
+        state = follower_rank(follower, step.rank);
+        if (!state)
+            return -ENOMEM;
+        follower->row.ranks = MAX(follower->row.ranks, step.rank + 1);
+        state->row.step = merged.step_to;
+        state->dirty = true;
+        result = columns_step(follower->columns, &step, merged.rank[i].local_ns,
+                              merged.begin_real_ns, &follower->frame_at);
+    }
+    return result;
+}
+
 /* The controller's own frames. */
 static int own_frame(struct follower *follower, const struct frame *frame, struct cut in)
 {
@@ -345,6 +374,8 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
         return take_shape(follower, frame, in);
     case FRAME_STEP:
         return take_step(follower, frame, in);
+    case FRAME_MERGED:
+        return take_spared(follower, in);
     case FRAME_BEAT:
         return take_beat(follower, frame, in);
     case FRAME_EXIT:

@@ -65,6 +65,7 @@ static struct json_object *counts_json(const struct account *account)
         { "restarts", account->restarts },
         { "gap_records", account->gap_records },
         { "gap_steps", account->gap_steps },
+        { "merged_steps", account->merged_steps },
         { "torn_steps", account->torn_steps },
         { "unfinished_steps", account->unfinished_steps },
         { "old_steps", account->old_steps },
@@ -152,6 +153,8 @@ static void print_unseen(const struct account *account, FILE *out)
     } lines[] = {
         { account->gap_records, "records were overwritten before they were read" },
         { account->gap_steps, "steps are missing in those gaps" },
+        { account->merged_steps,
+          "steps were merged by agents that could not reach the controller, and not judged" },
         { account->torn_steps, "steps came without some of their records" },
         { account->unfinished_steps, "steps had not ended when their rank did" },
         { account->old_steps, "steps have a number that was over: count on, never back" },

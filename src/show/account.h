@@ -42,7 +42,8 @@ struct account {
     uint64_t malformed, damaged_bytes;
     uint64_t lost_frames; /* numbers missing between the frames of a sender */
     uint64_t gap_records, gap_steps, unfinished_steps, torn_steps;
-    uint64_t old_steps;                 /* with a number that was over already */
+    uint64_t merged_steps; /* of `steps`: only known together with others, so not judged */
+    uint64_t old_steps;    /* with a number that was over already */
     uint32_t ranks, ranks_seen, unseen; /* unseen: of those expected */
     uint32_t unseen_rank[ACCOUNT_UNSEEN];
     uint32_t attempts, restarts; /* restarts: all; the array holds the first ones */

@@ -227,11 +227,11 @@ struct fact_tick {
     uint8_t flags; /* enum tick_flag */
 };
 
-/* What is left of some steps when a log is compacted. */
+/* What is left of some steps when a log is compacted, or when an agent's spool is full. */
 struct merged_rank {
     uint16_t told;     /* in so many of them */
     int64_t local_ns;  /* its own work in a step, mean */
-    int64_t excess_ns; /* beyond the median of a step, at most */
+    int64_t excess_ns; /* beyond the median of a step, at most; of an agent: beyond that mean */
 };
 struct fact_merged {
     uint32_t attempt;
@@ -240,7 +240,8 @@ struct fact_merged {
     uint64_t dropped;            /* frames that are gone since the one before */
     int64_t begin_real_ns;       /* of the first; 0: not known */
     int64_t duration_ns;         /* of the longest */
-    int64_t median_ns;           /* of the ranks' own work, mean over the steps */
+    int64_t median_ns;           /* of the ranks' own work, mean over the steps; of an agent: 0 */
+    uint32_t rank_from;          /* rank[0] is this one */
     uint32_t ranks;
     struct merged_rank *rank; /* get allocates; free with fact_merged_fini() */
 };
@@ -332,6 +333,10 @@ void fact_step_put(struct buf *out, const struct fact_step *fact, const struct f
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
 /* Without the shape: all but the times of the items.  Nothing to free. */
 int fact_step_head_get(struct cut in, struct fact_step *ret);
+/* Time of a step that is the rank's own: its device's spans, or without device times what it did not spend
+ * inside an op with others.
+ */
+int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape *shape);
 /* The hash of the shape that get will need; 0: malformed. */
 uint64_t fact_step_shape(struct cut in);
 void fact_step_fini(struct fact_step *fact);

@@ -35,7 +35,7 @@ enum frame_type {
     FRAME_LEDGER = 13,
     FRAME_STACK = 14,   /* an agent: what a rank that does not advance is doing */
     FRAME_SETTING = 16, /* the controller: a threshold was changed */
-    FRAME_MERGED = 17,  /* in a compacted log: steps of all ranks, merged */
+    FRAME_MERGED = 17,  /* steps of ranks, merged: by an agent, or by the controller in its log */
     FRAME_TYPE_COUNT
 };
 

@@ -24,6 +24,8 @@ void fact_merged_put(struct buf *out, const struct fact_merged *fact)
         buf_put_u16(out, half_from_ns(fact->rank[i].local_ns));
         buf_put_u16(out, half_from_ns(fact->rank[i].excess_ns));
     }
+    if (fact->rank_from) /* came later: readers of then ignore it */
+        buf_put_u32(out, fact->rank_from);
 }
 
 void fact_merged_fini(struct fact_merged *fact)
@@ -61,6 +63,8 @@ int fact_merged_get(struct cut in, struct fact_merged *ret)
         fact.rank[i].local_ns = half_to_ns(cut_get_u16(&in));
         fact.rank[i].excess_ns = half_to_ns(cut_get_u16(&in));
     }
+    if (cut_left(&in) >= sizeof(uint32_t))
+        fact.rank_from = cut_get_u32(&in);
     *ret = fact;
     return 0;
 }

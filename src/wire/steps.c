@@ -249,3 +249,25 @@ void fact_step_fini(struct fact_step *fact)
     fact->time = NULL;
     fact->count = 0;
 }
+
+static bool item_is_shared(const struct shape_item *item)
+{
+    return item->kind == ITEM_COLL || item->kind == ITEM_P2P;
+}
+
+int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape *shape)
+{
+    int64_t spans_ns = 0, shared_ns = 0;
+
+    for (uint32_t i = 0; i < step->count && i < shape->count; i++) {
+        int64_t length_ns = step->time[i].end_ns - step->time[i].start_ns;
+
+        if (shape->item[i].kind == ITEM_SPAN)
+            spans_ns += length_ns;
+        else if (item_is_shared(&shape->item[i]))
+            shared_ns += length_ns;
+    }
+    if (spans_ns > 0 && !(step->flags & STEP_HOST_VIEW))
+        return spans_ns;
+    return MAX(0, step->duration_ns - shared_ns);
+}

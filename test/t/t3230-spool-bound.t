@@ -1,6 +1,6 @@
 #!/bin/sh
-# A run whose controller cannot be reached: the agent's spool stays bounded, the oldest steps are told as
-# lost, nothing else is missing, and with a controller that can be reached nothing is lost at all.
+# A run whose controller cannot be reached: the agent's spool stays bounded, the oldest steps are merged and
+# nothing is missing, also when the controller goes and comes back; with one that can be reached nothing is merged.
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=60 RANKS=2 MAX=12000
@@ -41,17 +41,49 @@ is "a run without a controller" $? 0
 size=$(cat "$user"/r2/spool/agent-*.lsf | wc -c)
 [ "$size" -lt $((2 * MAX)) ]
 tap_result $? "has a spool of $size bytes"
-has "says that steps are lost" 'the oldest steps that nobody took are told as lost' "$user"/r2/agent-*.log
+has "says that steps are merged" 'oldest steps that nobody took are merged' "$user"/r2/agent-*.log
 begin
 ok "is brought later" env LOCKSTEP_STATE="$user" "$LOCKSTEP" send r2
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r2 >"$TAP/out" 2>"$TAP/err"
-steps=$(number steps) gaps=$(number gap_steps)
-[ "$gaps" -gt 0 ]
-tap_result $? "with $gaps steps told as lost"
-is "and every other one" $((steps + gaps)) $((STEPS * RANKS))
+merged=$(number merged_steps)
+[ "$merged" -gt 0 ]
+tap_result $? "with $merged of its steps merged"
+is "every step is told once" "$(number steps)" $((STEPS * RANKS))
+is "none as lost" "$(number gap_steps)" 0
+is "nor is any frame" "$(number lost_frames)" 0
 is "and all exits" "$(number exits)" $RANKS
 has "and its end" '"status": 0,' "$TAP/out"
 ok "and is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r2
+curl -s "$LOCKSTEP_CONTROL/api/v1/runs/r2/ranks" >"$TAP/out"
+has "its index has the last step of all" '"step": ?59' "$TAP/out"
+
+# The controller goes while it is being told, for much longer than the spool can hold, and comes back.
+LONG=800
+kill_control() { kill -9 $control; wait $control 2>/dev/null; }
+spooled() { [ "$(grep -c 'steps that nobody took are merged' "$user"/r3/agent-*.log)" -ge "$1" ]; }
+LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=$MAX timeout -k 5 90 "$LOCKSTEP" run -q --name r3 -n $RANKS -- \
+    "$LOCKSTEP" trainer --steps $LONG --step-ms 4 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
+run=$!
+await test -s "$site/r3/log.lsf"
+sleep 0.5
+kill_control
+await spooled 2
+tap_result $? "a spool is merged again and again while the controller is away"
+begin
+await sh -c "curl -s $LOCKSTEP_CONTROL/api/v1/runs | grep -q r3"
+sleep 0.3
+kill_control
+await spooled 3
+begin
+wait $run
+is "its run does not notice" $? 0
+ok "what is left is brought" env LOCKSTEP_STATE="$user" "$LOCKSTEP" send r3
+LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r3 >"$TAP/out" 2>"$TAP/err"
+echo "# $(number merged_steps) of $(number steps) steps merged"
+is "every step of the long one is told once" "$(number steps)" $((LONG * RANKS))
+is "and none as lost" "$(number gap_steps)" 0
+is "no frame of it is missing" "$(number lost_frames)" 0
+ok "it is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r3
 kill -TERM $control
 wait $control
 control=''

@@ -161,11 +161,11 @@ static void own_work_is_what_others_did_not_hold_up(void **state)
     struct fact_step step = { .duration_ns = 120, .count = 3, .time = time };
 
     (void)state;
-    assert_int_equal(column_local_ns(&step, &shape), 40);
+    assert_int_equal(fact_step_local_ns(&step, &shape), 40);
     step.flags = STEP_HOST_VIEW;
-    assert_int_equal(column_local_ns(&step, &shape), 70);
+    assert_int_equal(fact_step_local_ns(&step, &shape), 70);
     step.duration_ns = 10;
-    assert_int_equal(column_local_ns(&step, &shape), 0);
+    assert_int_equal(fact_step_local_ns(&step, &shape), 0);
 }
 
 int main(void)
