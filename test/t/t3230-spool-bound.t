@@ -21,7 +21,7 @@ begin()
 train() # NAME
 {
     LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=$MAX timeout -k 5 90 "$LOCKSTEP" run -q --name "$1" -n $RANKS -- \
-        "$LOCKSTEP" trainer --steps $STEPS >"$TAP/run.out" 2>"$TAP/run.err"
+        "$LOCKSTEP" trainer --steps $STEPS --step-ms 40 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err"
 }
 
 begin
