@@ -39,6 +39,10 @@ static const struct opt control_opts[] = {
       "the site's certificate in PEM; default one made on first use", NULL, false },
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
+    { "log-max", 0, OPT_U64, offsetof(struct control_settings, site.log_max), "BYTES",
+      "of a site's run that goes on: beyond it what is old in its log is merged; default "
+      "8589934592, 0: never",
+      "LOCKSTEP_LOG_MAX", false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
       NULL, false },
@@ -128,6 +132,7 @@ static int run_reindex(const struct control_settings *settings)
 static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
+                                         .site.log_max = UINT64_C(8) << 30,
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;

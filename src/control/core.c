@@ -79,6 +79,17 @@ void core_counts(const struct core *core, struct core_counts *ret)
     ret->unfit_steps = core->court.unfit_steps;
 }
 
+void core_tell(struct core *core)
+{
+    for (uint32_t i = 0; i < core->court.docket.count; i++)
+        core->court.docket.entry[i]->changed |= core->court.docket.entry[i]->open;
+}
+
+void core_ledger(const struct core *core, struct ledger *ret)
+{
+    ledger_read(core->court.book, ret);
+}
+
 const struct thresholds *core_thresholds(const struct core *core)
 {
     return &core->court.limits;

@@ -42,6 +42,8 @@ struct whole;
 typedef void core_watch(void *arg, const struct court *court, const struct whole *whole);
 void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
+void core_tell(struct core *core); /* at the next tick all open verdicts are said, changed or not */
+void core_ledger(const struct core *core, struct ledger *ret); /* as it stands */
 const struct thresholds *core_thresholds(const struct core *core);
 
 struct core_counts { /* for the log and `why --json` */

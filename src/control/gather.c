@@ -229,17 +229,40 @@ static int gather_number(struct gather *gather, const struct frame *frame)
 }
 
 /* Steps of a log that was compacted: they are still counted, and what is missing was not lost. */
-static void gather_merged(struct account *account, struct cut in)
+static void gather_merged(struct gather *gather, struct cut in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
+    struct account *account = &gather->account;
 
-    account->compacted = true;
+    account->compacted = !gather->anew;
     if (fact_merged_get(in, &merged) < 0) {
         account->malformed++;
         return;
     }
     for (uint32_t i = 0; i < merged.ranks; i++)
         account->steps += merged.rank[i].told;
+}
+
+/* What a log lacks that was compacted while its run went on. */
+static int gather_anew(struct gather *gather, struct cut in)
+{
+    CLEAN(fact_anew_fini) struct fact_anew anew = { 0 };
+
+    gather->anew = true;
+    if (fact_anew_get(in, &anew) < 0) {
+        gather->account.malformed++;
+        return 0;
+    }
+    for (uint32_t i = 0; i < anew.count; i++) {
+        uint64_t *count = map_put(&gather->sender, anew.origin[i].sender, 0);
+        uint64_t *end = map_put(&gather->sender_end, anew.origin[i].sender, 0);
+
+        if (!count || !end)
+            return -ENOMEM;
+        *count += anew.origin[i].dropped;
+        *end = MAX(*end, anew.origin[i].next);
+    }
+    return 0;
 }
 
 int gather_frame(struct gather *gather, const struct frame *frame)
@@ -260,8 +283,8 @@ int gather_frame(struct gather *gather, const struct frame *frame)
         memcpy(account->run, hello.run, sizeof(account->run));
     account->ticks += frame->type == FRAME_TICK;
     if (frame->type == FRAME_MERGED)
-        gather_merged(account, in);
-    return 0;
+        gather_merged(gather, in);
+    return frame->type == FRAME_ANEW ? gather_anew(gather, in) : 0;
 }
 
 static void gather_close_sender(struct gather *gather, uint64_t sender, uint64_t end)

@@ -36,6 +36,11 @@ const char *index_was_made_anew(const struct index *index);
  */
 int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max, struct err *err);
 void index_leave(struct index *index, const char *run);
+/* The log of a run was compacted while it was followed: what was at `old_from` and after it is at `new_from` now.  Rows
+ * stay as they are, so that whoever pages through them is not disturbed; if that cannot be they are made anew.
+ */
+int index_shift(struct index *index, const char *run_dir, uint64_t old_from, uint64_t new_from,
+                struct err *err);
 /* Forgets all that is said of a run: the next index_follow() begins at its log's first byte. */
 int index_forget(struct index *index, const char *run, struct err *err);
 

@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "core/time.h"
 
+#define FRAMES_AT_ONCE 100000
 #define RANKS_NS (5 * NS_PER_S) /* states of ranks are written so often */
 
 void follower_close(struct follower *follower)
@@ -259,4 +260,45 @@ int64_t follower_read(struct follower *follower, size_t frames_max, struct err *
         return result;
     }
     return count;
+}
+
+/* To the end of the log that was, which its reader still has open. */
+static int shift_read(struct follower *follower, struct err *err)
+{
+    int64_t count;
+
+    while ((count = follower_read(follower, FRAMES_AT_ONCE, err)) > 0)
+        ;
+    return (int)count;
+}
+
+int index_shift(struct index *index, const char *run_dir, uint64_t old_from, uint64_t new_from,
+                struct err *err)
+{
+    struct follower *follower = index->follower;
+    int64_t shift = (int64_t)(new_from - old_from);
+    char run[FACT_NAME];
+    uint64_t log_id;
+    int result = -ENOENT;
+
+    snprintf(run, sizeof(run), "%s", strrchr(run_dir, '/') + 1);
+    while (follower && strcmp(follower->run, run) != 0)
+        follower = follower->next;
+    if (follower)
+        result = shift_read(follower, err);
+    if (result == 0)
+        result = MIN(log_identify(follower->log.text, &log_id, err), 0);
+    if (result < 0)
+        return index_forget(index, run, err);
+    index_leave(index, run);
+    result = index_execute(index, err,
+                           "UPDATE run SET position = position + ?, log_bytes = log_bytes + ?,"
+                           " log_id = ? WHERE name = ? AND position >= ?",
+                           "iiiti", shift, shift, (int64_t)log_id, run, (int64_t)old_from);
+    /* A column that has waited since before that place: nothing tells where it is now. */
+    if (result < 0 || sqlite3_changes(index->db) == 0)
+        return index_forget(index, run, err);
+    return index_execute(
+        index, err, "UPDATE ledger SET at = -id WHERE run = (SELECT id FROM run WHERE name = ?)",
+        "t", run);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "control/rundir.h"
 #include "control/spools.h"
@@ -18,6 +19,8 @@ struct log_follow {
     bool was_alive; /* somebody was seen at work */
     bool told;      /* some frame was read */
     bool was_empty; /* nobody was at work on a log with nothing in it */
+    uint64_t inode; /* of the log that is read */
+    bool passing;   /* a log that took its place: what it has of the old one was told */
 };
 
 int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *err)
@@ -56,6 +59,38 @@ static void follow_said(const struct frame *frame, const struct log_follow_calls
         calls->ledger(calls->arg, &ledger);
 }
 
+static uint64_t log_inode(const struct log_follow *follow)
+{
+    struct stat st;
+
+    return stat(follow->dir.log.text, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* A log that was compacted while it grew has taken the place of the one that was read, to its end. */
+static bool follow_changes(struct log_follow *follow)
+{
+    struct spool_reader *reader;
+    uint64_t inode = log_inode(follow);
+
+    if (!inode || inode == follow->inode ||
+        spool_reader_open(follow->dir.log.text, &reader, NULL) < 0)
+        return false;
+    spool_reader_close(follow->reader);
+    follow->reader = reader;
+    follow->passing = follow->inode != 0;
+    follow->inode = inode;
+    return true;
+}
+
+static bool is_passed(const struct frame *frame)
+{
+    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+
+    return frame->type == FRAME_ANEW &&
+           fact_anew_get(cut_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+           fact.kind == ANEW_SPEAKS;
+}
+
 static void follow_frame(struct log_follow *follow, const struct frame *frame,
                          const struct log_follow_calls *calls)
 {
@@ -64,6 +99,10 @@ static void follow_frame(struct log_follow *follow, const struct frame *frame,
     struct fact_run run;
 
     follow->told = true;
+    if (follow->passing) {
+        follow->passing = !(frame->sender == follow->self && is_passed(frame));
+        return;
+    }
     if (frame->sender == follow->self) {
         if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
             follow->last = tick.flags & TICK_LAST;
@@ -100,6 +139,7 @@ int log_follow_read(struct log_follow *follow, const struct log_follow_calls *ca
     int result;
 
     if (!follow->reader) {
+        follow->inode = log_inode(follow); /* before: what takes its place now is read again */
         result = spool_reader_open(follow->dir.log.text, &follow->reader, err);
         if (result < 0 && result != -ENOENT)
             return result;
@@ -107,8 +147,10 @@ int log_follow_read(struct log_follow *follow, const struct log_follow_calls *ca
     over = follow_is_over(follow, controlled);
     if (!follow->reader)
         return !over;
-    while ((result = spool_next(follow->reader, &frame, err)) == 1)
-        follow_frame(follow, &frame, calls);
+    do {
+        while ((result = spool_next(follow->reader, &frame, err)) == 1)
+            follow_frame(follow, &frame, calls);
+    } while (result == 0 && follow_changes(follow));
     if (result < 0)
         return err_wrap(err, result, "%s", follow->dir.log.text);
     return !over && !(follow->last && !controlled);

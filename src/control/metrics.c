@@ -93,6 +93,8 @@ static void put_site(const struct site *site, struct buf *out)
     count(out, "ingest_foreign_total", "Bodies refused because they spoke of another run.",
           counts->foreign);
     count(out, "log_syncs_total", "Times a log was brought to disk.", counts->syncs);
+    count(out, "log_compactions_total", "Logs of runs that go on that were made shorter.",
+          counts->compactions);
     count(out, "log_sync_failures_total", "Times that failed.", counts->sync_failures);
     summary(out, "ingest_seconds", "From a whole body to its acknowledgement.", &counts->ingest_us,
             counts->ingest_sum_us);

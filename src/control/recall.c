@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control/spools.h"
+#include "core/clean.h"
 
 static bool said_grow(struct said *said)
 {
@@ -73,6 +74,7 @@ void recall_init(struct recall *recall, const char *run)
 void recall_fini(struct recall *recall)
 {
     said_fini(&recall->said);
+    carry_fini(&recall->carry);
     if (recall->core)
         core_destroy(recall->core);
     recall->core = NULL;
@@ -118,6 +120,19 @@ int recall_fact(struct recall *recall, const struct frame *frame, struct err *er
     return result == -ENOMEM ? result : 0;
 }
 
+/* What the core says, on its way to the log or to nobody. */
+static void recall_hear(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct recall *recall = arg;
+
+    if (recall->part == RECALL_WARM)
+        recall->said.failed |= carry_warm(&recall->carry, type, payload) < 0;
+    else if (recall->carry.active)
+        carry_tell(&recall->carry, type, payload, said_put, &recall->said);
+    else
+        said_put(&recall->said, type, payload);
+}
+
 int recall_tick(struct recall *recall, const struct fact_tick *tick)
 {
     int result = recall_begin(recall, NULL);
@@ -128,14 +143,51 @@ int recall_tick(struct recall *recall, const struct fact_tick *tick)
     recall->tick = *tick;
     recall->last = tick->flags & TICK_LAST;
     recall->ticks++;
-    core_tick(recall->core, tick, recall->last, said_put, &recall->said);
+    recall->carry.tick += recall->part == RECALL_WARM;
+    if (recall->part != RECALL_OLD)
+        core_tick(recall->core, tick, recall->last, recall_hear, recall);
+    if (recall->carry.active)
+        carry_tick(&recall->carry, tick, said_put, &recall->said);
     return recall->said.failed ? -ENOMEM : 0;
 }
 
-static void recall_said(struct recall *recall, const struct frame *frame)
+static int recall_anew(struct recall *recall, struct cut in, struct err *err)
+{
+    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    int result = fact_anew_get(in, &fact);
+
+    if (result < 0)
+        return err_set(err, result, "a mark of compaction is malformed");
+    recall_close_tick(recall);
+    switch (fact.kind) {
+    case ANEW_BEGIN:
+        recall->part = RECALL_OLD;
+        break;
+    case ANEW_WHOLE:
+        recall->part = RECALL_WARM;
+        recall->carry.whole_real_ns = recall->tick.real_ns;
+        break;
+    case ANEW_SPEAKS:
+        recall->part = RECALL_SPEAKS;
+        carry_speak(&recall->carry);
+        break;
+    default:
+        result = recall_begin(recall, err);
+        if (result == 0)
+            core_tell(recall->core);
+        recall->carry.told_tick = recall->carry.tick + 1;
+        break;
+    }
+    return result;
+}
+
+static int recall_said(struct recall *recall, const struct frame *frame)
 {
     const struct said_frame *said = said_first(&recall->said);
 
+    if (recall->part != RECALL_SPEAKS)
+        return carry_said(&recall->carry, frame->type, cut_of(frame->payload, frame->payload_bytes),
+                          recall->part == RECALL_WARM ? recall->core : NULL);
     if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
         memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
         recall->equal++;
@@ -143,6 +195,7 @@ static void recall_said(struct recall *recall, const struct frame *frame)
         recall->different++;
     if (said)
         said_drop(&recall->said);
+    return 0;
 }
 
 static void recall_hello(struct recall *recall, struct cut in)
@@ -185,8 +238,11 @@ int recall_frame(struct recall *recall, const struct frame *frame, struct err *e
         return recall_setting(recall, frame, err);
     case FRAME_VERDICT:
     case FRAME_LEDGER:
-        recall_said(recall, frame);
+        if (recall_said(recall, frame) < 0)
+            return err_set(err, -ENOMEM, "run %s: no memory to judge it", recall->run);
         return 0;
+    case FRAME_ANEW:
+        return recall_anew(recall, in, err);
     default:
         return 0;
     }

@@ -7,6 +7,9 @@
  * again: feed each frame that is not the controller's, and its SETTINGs; at a TICK call core_tick() with what it
  * says; what comes out must be the frames that follow.
  *
+ * A log that was compacted while its run went on begins with an old part and a silent one (carry.h); whoever reads it
+ * gets the core that has spoken since then.
+ *
  * What the core said and the log does not have yet stays in `said`: a controller that was killed
  * between the TICK and those frames appends them, and goes on as if it had never died.
  */
@@ -17,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "control/carry.h"
 #include "control/core.h"
 #include "core/buf.h"
 #include "core/err.h"
@@ -38,7 +42,15 @@ const struct said_frame *said_first(const struct said *said); /* NULL: none */
 void said_drop(struct said *said);
 void said_fini(struct said *said);
 
+enum recall_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
+    RECALL_SPEAKS, /* all of any other log */
+    RECALL_OLD,    /* steps are gone: the core learns facts, and no ticks */
+    RECALL_WARM,   /* the core gets everything, and nobody hears it */
+};
+
 struct recall {
+    enum recall_part part;
+    struct carry carry;
     char run[FACT_NAME];
     struct core *core; /* NULL before the first frame */
     core_watch *watch; /* of the core's steps; NULL: nobody */

@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "control/anew.h"
 #include "control/recall.h"
 #include "control/spools.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"
 
-#define TICK_AT_LEAST_NS NS_PER_S /* also when nothing comes: silence is judged too */
+#define COMPACT_AGAIN_NS (60 * NS_PER_S) /* after it went wrong */
+#define WHOLE_SHARE 8                    /* of the largest log: so much of it is left as it is */
+#define TICK_AT_LEAST_NS NS_PER_S        /* also when nothing comes: silence is judged too */
 
 struct runlog {
     struct runlog_settings settings;
@@ -26,12 +29,17 @@ struct runlog {
     bool dirty;           /* written since the last sync */
     bool facts_waiting;   /* fed since the last tick */
     bool told_malformed;
+    struct anew *anew;     /* the next log in the making; NULL: none */
+    uint64_t spoke_at;     /* bytes of the log that this core has not written */
+    uint64_t merged;       /* frames of merged steps in it */
+    int64_t compact_at_ns; /* not sooner */
 };
 
 void runlog_close(struct runlog *log)
 {
     if (!log)
         return;
+    anew_destroy(log->anew);
     recall_fini(&log->recall);
     spool_writer_close(log->writer);
     free(log);
@@ -139,6 +147,25 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
                  (unsigned long long)recall->facts, (unsigned long long)recall->ticks);
 }
 
+/* Of a log that was compacted: what came and is not in it any more. */
+static int recover_anew(struct runlog *log, const struct frame *frame,
+                        const struct spool_reader *reader)
+{
+    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    int result = 0;
+
+    log->merged += frame->type == FRAME_MERGED;
+    if (frame->type != FRAME_ANEW ||
+        fact_anew_get(cut_of(frame->payload, frame->payload_bytes), &fact) < 0)
+        return 0;
+    if (fact.kind == ANEW_SPEAKS)
+        log->spoke_at = spool_reader_offset(reader);
+    for (uint32_t i = 0; i < fact.count && result == 0; i++)
+        result = seen_set(log->settings.seen, fact.origin[i].sender, fact.origin[i].boot,
+                          fact.origin[i].next);
+    return result;
+}
+
 /* Reads the log again: the core gets what it had, and `seen` learns what need not come. */
 static int recover(struct runlog *log, struct err *err)
 {
@@ -150,6 +177,8 @@ static int recover(struct runlog *log, struct err *err)
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
         if (frame.sender != recall->self)
             result = seen_mark(log->settings.seen, &frame);
+        else
+            result = recover_anew(log, &frame, reader);
         if (result >= 0)
             result = recall_frame(recall, &frame, err);
         if (result == -EPROTO) {
@@ -355,6 +384,84 @@ int runlog_sync(struct runlog *log, struct err *err)
     log->dirty =
         result <
         0; /* what waits for it was not written again: it must not be told that all is well */
+    return result;
+}
+
+static void compact_done(struct runlog *log, struct anew_result *done, struct runlog_shift *ret)
+{
+    *ret = (struct runlog_shift){ .old_from = done->old_from,
+                                  .new_from = done->new_from,
+                                  .bytes_before = spool_writer_bytes(log->writer),
+                                  .bytes = done->bytes };
+    recall_fini(&log->recall);
+    spool_writer_close(log->writer);
+    log->recall = done->recall;
+    log->writer = done->writer;
+    log->spoke_at = done->bytes;
+    log->merged = done->merged;
+    log->dirty = false;
+}
+
+/* What verdicts cost is told when they change.  The new judges must know where the old ones stand. */
+static int compact_tell(struct runlog *log, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = { .type = FRAME_ANEW,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self };
+    int result = runlog_write_said(log, err);
+
+    fact_anew_put(&payload, &(struct fact_anew){ .kind = ANEW_TELL });
+    if (result == 0)
+        result = put_own(log, FRAME_ANEW, &payload, err);
+    if (result < 0)
+        return result;
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    return recall_frame(&log->recall, &frame, err);
+}
+
+static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    int result;
+
+    /* What must stay may be more than that: then it is done when half as much has come again. */
+    if (bytes < bytes_max || bytes - log->spoke_at < bytes_max / 2 ||
+        time_mono_ns() < log->compact_at_ns || log->recall.last)
+        return 0;
+    result = compact_tell(log, err);
+    if (result < 0)
+        return result;
+    return anew_begin(
+        &(struct anew_settings){
+            .dir = log->settings.dir,
+            .run = log->run,
+            .whole_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / WHOLE_SHARE)),
+            .merged = log->merged },
+        &log->anew, err);
+}
+
+int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
+                   struct runlog_shift *ret, struct err *err)
+{
+    struct anew_result done;
+    int result = log->anew ? 0 : compact_begin(log, bytes_max, err);
+
+    if (result == 0 && log->anew)
+        result = anew_turn(log->anew, budget_ns, err);
+    if (result == 1 && log->recall.said.count) /* the log does not take it now */
+        return 0;
+    if (result == 1)
+        result = anew_finish(log->anew, &done, err) ?: 1;
+    if (result == 0)
+        return 0;
+    if (result == 1)
+        compact_done(log, &done, ret);
+    else
+        log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
+    anew_destroy(log->anew);
+    log->anew = NULL;
     return result;
 }
 

@@ -49,6 +49,17 @@ bool runlog_is_dirty(const struct runlog *log);  /* written since the last sync 
 int runlog_sync(struct runlog *log, struct err *err);
 bool runlog_was_cut(const struct runlog *log); /* the core knows more than the log */
 
+/* Once a turn: writes the log anew, shorter, when it is larger than `bytes_max` (anew.h), for `budget_ns` each time.
+ * 1: it has just been done, `ret` says what is where now; 0: nothing to do, or not yet; -errno: it is tried again
+ * later; -ESTALE: close the log and open it again.
+ */
+struct
+    runlog_shift { /* a part of the log lies elsewhere in it now, all before is not what it was */
+    uint64_t old_from, new_from, bytes_before, bytes;
+};
+int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
+                   struct runlog_shift *ret, struct err *err);
+
 /* Changes a threshold of the judges, from the next tick on, and logs who did.  -ENOENT, -ERANGE: no such name or
  * value; -EALREADY: the books are closed.
  */

@@ -57,3 +57,10 @@ bool seen_has(const struct seen *seen, const struct frame *frame)
 {
     return frame->number < seen_next(seen, frame->sender, frame->boot);
 }
+
+int seen_set(struct seen *seen, uint64_t sender, uint64_t boot, uint64_t next)
+{
+    struct frame last = { .sender = sender, .boot = boot, .number = next - 1 };
+
+    return next ? seen_mark(seen, &last) : 0;
+}

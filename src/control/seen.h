@@ -23,7 +23,8 @@ struct seen {
 };
 
 void seen_fini(struct seen *seen);
-int seen_mark(struct seen *seen, const struct frame *frame); /* -ENOMEM */
+int seen_mark(struct seen *seen, const struct frame *frame);                    /* -ENOMEM */
+int seen_set(struct seen *seen, uint64_t sender, uint64_t boot, uint64_t next); /* -ENOMEM */
 bool seen_has(const struct seen *seen, const struct frame *frame);
 uint64_t seen_next(const struct seen *seen, uint64_t sender, uint64_t boot);
 

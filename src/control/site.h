@@ -14,10 +14,11 @@
 struct thresholds; /* judge/thresholds.h */
 
 struct site_settings {
-    const char *state;                   /* NULL: the user's state directory */
-    const char *listen;                  /* ADDRESS:PORT; off loopback TLS is on */
-    const char *key, *cert;              /* files; NULL: made on first use, in STATE/tls */
-    bool tls;                            /* also on loopback */
+    const char *state;      /* NULL: the user's state directory */
+    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
+    bool tls;               /* also on loopback */
+    uint64_t log_max; /* bytes of a run's log, beyond which what is old is merged; 0: no limit */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };
 

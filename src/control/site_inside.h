@@ -50,6 +50,7 @@ struct site_run {
 
 struct site_counts {
     uint64_t bodies, bytes, frames, doubled, malformed, foreign, syncs, sync_failures, ticks;
+    uint64_t compactions;    /* of logs */
     struct sketch ingest_us; /* from a whole body to its acknowledgement */
     struct sketch sync_us;
     uint64_t ingest_sum_us, sync_sum_us;

@@ -32,6 +32,7 @@
 #define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
 #define SYNC_NS NS_PER_S             /* when nobody waits for it */
 #define INDEX_FRAMES 1000            /* a tick */
+#define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
 #define FRESH_S 3600                 /* logs younger than this are taken up at the start */
 
 static uint64_t name_key(const char *name)
@@ -401,6 +402,29 @@ static void tell_progress(struct site_run *run)
     events_put(&run->site->events, run->dir.run, "progress", root);
 }
 
+/* Its log does not grow for ever: what is old is merged, a little at a time. */
+static void run_compact(struct site_run *run)
+{
+    struct site *site = run->site;
+    struct runlog_shift shift;
+    struct err err = { "" };
+    int result = runlog_compact(run->log, site->settings.log_max, COMPACT_NS, &shift, &err);
+
+    if (result < 0)
+        log_error("the log of run %s stays as long as it is for now: %s", run->dir.run, err.text);
+    if (result == -ENOMEM || result == -ESTALE)
+        run_read_again(run, err.text);
+    if (result != 1)
+        return;
+    site->counts.compactions++;
+    log_info("run %s: its log was compacted, from %llu to %llu bytes", run->dir.run,
+             (unsigned long long)shift.bytes_before, (unsigned long long)shift.bytes);
+    if (site->index &&
+        index_shift(site->index, run->dir.path.text, shift.old_from, shift.new_from, &err) < 0)
+        log_error("the index of run %s is made anew: %s", run->dir.run, err.text);
+    run->index_stale = true;
+}
+
 /* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
@@ -428,6 +452,8 @@ void run_turn(struct site_run *run, int64_t now_ns)
     }
     tell_progress(run);
     run_sync(run, now_ns);
+    if (run->log && run->site->settings.log_max)
+        run_compact(run);
     if (run->log && !run->waiting && !runlog_is_dirty(run->log) &&
         now_ns - run->heard_ns > (runlog_is_closed(run->log) ? CLOSED_NS : IDLE_NS))
         run_shut(run, "idle");

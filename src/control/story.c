@@ -258,7 +258,8 @@ int story_replay(const char *run_dir, struct story_replay *ret, struct err *err)
         return result;
     recall_init(&recall, dir.run);
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
-        if (frame.type == FRAME_MERGED && frame.sender == recall.self)
+        if (frame.type == FRAME_MERGED && frame.sender == recall.self &&
+            recall.part == RECALL_SPEAKS)
             return err_set(err, -ENODATA, "%s was compacted: its steps cannot be judged again",
                            dir.log.text);
         result = recall_frame(&recall, &frame, err);

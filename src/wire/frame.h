@@ -36,6 +36,7 @@ enum frame_type {
     FRAME_STACK = 14,   /* an agent: what a rank that does not advance is doing */
     FRAME_SETTING = 16, /* the controller: a threshold was changed */
     FRAME_MERGED = 17,  /* steps of ranks, merged: by an agent, or by the controller in its log */
+    FRAME_ANEW = 18, /* in a log that was compacted while its run went on: where the judges begin */
     FRAME_TYPE_COUNT
 };
 

@@ -310,6 +310,11 @@ static int writer_ready(struct spool_writer *writer, struct err *err)
     return 0;
 }
 
+uint64_t spool_writer_bytes(const struct spool_writer *writer)
+{
+    return (uint64_t)writer->size;
+}
+
 int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
                      struct err *err)
 {

@@ -24,6 +24,7 @@ int spool_writer_open(const char *path, const char *sender, struct spool_writer 
                       struct err *err);
 void spool_writer_close(struct spool_writer *writer);
 uint64_t spool_writer_number(const struct spool_writer *writer); /* of the next frame */
+uint64_t spool_writer_bytes(const struct spool_writer *writer);  /* of whole frames */
 /* One write(2) a call.  After -errno (disk full) nothing of the frame is in the file, or nothing else will be
  * written until that can be cut off.
  */

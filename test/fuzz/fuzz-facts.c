@@ -58,6 +58,7 @@ READ_WRITE_READ(struct fact_stack, fact_stack_get, fact_stack_put, nothing_fini)
 READ_WRITE_READ(struct fact_run, fact_run_get, fact_run_put, nothing_fini)
 READ_WRITE_READ(struct fact_tick, fact_tick_get, fact_tick_put, nothing_fini)
 READ_WRITE_READ(struct fact_merged, fact_merged_get, fact_merged_put, fact_merged_fini)
+READ_WRITE_READ(struct fact_anew, fact_anew_get, fact_anew_put, fact_anew_fini)
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
@@ -116,6 +117,7 @@ static void (*const tries[])(struct cut in) = {
     [FRAME_STACK] = try_fact_stack_get,
     [FRAME_MERGED] = try_fact_merged_get,
     [FRAME_SETTING] = try_fact_setting_get,
+    [FRAME_ANEW] = try_fact_anew_get,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

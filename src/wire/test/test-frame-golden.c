@@ -238,6 +238,10 @@ static struct verdict make_verdict(void)
     return verdict;
 }
 
+static struct anew_origin anew_origin[] = { { 0x1122334455667788, 0x99, 1000000, 999000 },
+                                            { 0x8877665544332211, 0x77, 3, 0 } };
+static const struct fact_anew anew = { .kind = ANEW_WHOLE, .count = 2, .origin = anew_origin };
+
 static void put_payload(struct buf *out, uint16_t type)
 {
     struct fact_shape shape = make_shape();
@@ -273,6 +277,8 @@ static void put_payload(struct buf *out, uint16_t type)
         return ledger_put(out, &ledger);
     case FRAME_MERGED:
         return fact_merged_put(out, &merged);
+    case FRAME_ANEW:
+        return fact_anew_put(out, &anew);
     case FRAME_SETTING:
         return fact_setting_put(out, &setting);
     case FRAME_STACK:
@@ -302,6 +308,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_SETTING },
     { FRAME_BEAT, FRAME_EXIT, FRAME_STACK },
     { FRAME_MERGED },
+    { FRAME_ANEW },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -373,6 +380,14 @@ static bool same_step(struct cut in, const struct fact_shape *shape)
            memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
 }
 
+static bool same_anew(struct cut in)
+{
+    CLEAN(fact_anew_fini) struct fact_anew got = { 0 };
+
+    return fact_anew_get(in, &got) == 0 && got.kind == anew.kind && got.count == anew.count &&
+           memcmp(got.origin, anew.origin, sizeof(anew_origin)) == 0;
+}
+
 static bool same_merged(struct cut in)
 {
     CLEAN(fact_merged_fini) struct fact_merged back = { 0 };
@@ -415,6 +430,8 @@ static bool same_payload(uint16_t type, struct cut in)
         SAME(verdict, struct verdict);
     case FRAME_MERGED:
         return same_merged(in);
+    case FRAME_ANEW:
+        return same_anew(in);
     case FRAME_SETTING:
         SAME(fact_setting, struct fact_setting);
     case FRAME_STACK:

@@ -1,0 +1,48 @@
+/* anew.c - the marks in a log that was compacted while its run went on. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "wire/facts.h"
+
+#define ORIGIN_BYTES 32
+
+void fact_anew_put(struct buf *out, const struct fact_anew *fact)
+{
+    buf_put_u8(out, fact->kind);
+    buf_put_u32(out, fact->count);
+    for (uint32_t i = 0; i < fact->count; i++) {
+        buf_put_u64(out, fact->origin[i].sender);
+        buf_put_u64(out, fact->origin[i].boot);
+        buf_put_u64(out, fact->origin[i].next);
+        buf_put_u64(out, fact->origin[i].dropped);
+    }
+}
+
+void fact_anew_fini(struct fact_anew *fact)
+{
+    free(fact->origin);
+    fact->origin = NULL;
+    fact->count = 0;
+}
+
+int fact_anew_get(struct cut in, struct fact_anew *ret)
+{
+    struct fact_anew fact = { .kind = cut_get_u8(&in) };
+
+    fact.count = cut_get_u32(&in);
+    if (in.bad || fact.kind < ANEW_BEGIN || fact.kind > ANEW_TELL ||
+        fact.count > cut_left(&in) / ORIGIN_BYTES)
+        return -EPROTO;
+    fact.origin = calloc(MAX(1, fact.count), sizeof(*fact.origin));
+    if (!fact.origin)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fact.count; i++) {
+        fact.origin[i].sender = cut_get_u64(&in);
+        fact.origin[i].boot = cut_get_u64(&in);
+        fact.origin[i].next = cut_get_u64(&in);
+        fact.origin[i].dropped = cut_get_u64(&in);
+    }
+    *ret = fact;
+    return 0;
+}
