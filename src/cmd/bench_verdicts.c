@@ -151,8 +151,8 @@ static void board_ledgers(struct board *board, const struct score_case *cases,
 
         if (twin >= count || !results[twin].ran || !results[i].ran)
             continue;
-        score_ledger_compare(&cases[twin], &results[twin].ledger, &results[i].ledger, &due, &found);
-        error = due > 0 ? found / due - 1 : 1; /* a fault that costs nothing is none */
+        error = score_ledger_compare(&cases[twin], &results[twin].ledger, &results[i].ledger, &due,
+                                     &found);
         fprintf(stderr, "case %u: %.2f GPU-seconds lost, %.2f in the ledger (%+.1f %%)\n", twin + 1,
                 due, found, 100 * error);
         board->ledger_due += due;

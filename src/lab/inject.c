@@ -182,15 +182,19 @@ static uint32_t inject_look(const struct inject *inject, uint32_t node, int64_t 
                             struct inject_target *target, struct inject_mark *mark)
 {
     *mark = (struct inject_mark){ .time_ns = now_ns };
-    target->count = 0;
+    target->count = target->others = 0;
     for (uint32_t i = 0; i < inject->config.world; i++) {
         const struct inject_rank *rank = &inject->rank[i];
 
         if (!rank->pid)
             return target->count = 0;
         mark->step = MAX(mark->step, rank->step);
-        if (fault_node_of_rank(i, inject->config.world, inject->config.nodes) != node ||
-            target->count == INJECT_THREADS)
+        if (fault_node_of_rank(i, inject->config.world, inject->config.nodes) != node) {
+            if (target->others < INJECT_THREADS)
+                target->other[target->others++] = (pid_t)rank->pid;
+            continue;
+        }
+        if (target->count == INJECT_THREADS)
             continue;
         target->tid[target->count++] = (pid_t)rank->pid;
         mark->cpu_ns += rank->cpu_ns;

@@ -22,7 +22,7 @@ struct neighbours {
     uint32_t hogs; /* that are always busy */
     pid_t part;    /* one that is not; 0: none */
     int cpu;
-    cpu_set_t one, before; /* the CPU; where the host threads might run */
+    cpu_set_t one, rest, before; /* the CPU; the others; where the host threads might run */
 };
 
 /* Busy for `share` of the time. */
@@ -65,6 +65,8 @@ static void neighbours_undo(void *state, const struct inject_target *target)
         hog_stop(neighbours->part);
     for (uint32_t i = 0; i < target->count; i++) /* those that are gone need no way back */
         (void)sched_setaffinity(target->tid[i], sizeof(neighbours->before), &neighbours->before);
+    for (uint32_t i = 0; i < target->others; i++)
+        (void)sched_setaffinity(target->other[i], sizeof(neighbours->before), &neighbours->before);
     free(neighbours);
 }
 
@@ -76,6 +78,7 @@ static int neighbours_cpu(struct neighbours *neighbours, struct err *err)
             continue;
         CPU_ZERO(&neighbours->one);
         CPU_SET(i, &neighbours->one);
+        CPU_XOR(&neighbours->rest, &neighbours->before, &neighbours->one);
         neighbours->cpu = i;
         return 0;
     }
@@ -120,6 +123,10 @@ static int neighbours_make(const struct inject_target *target, void **state, str
     for (uint32_t i = 0; i < target->count && result == 0; i++)
         if (sched_setaffinity(target->tid[i], sizeof(neighbours->one), &neighbours->one) < 0)
             result = err_set(err, -errno, "cannot pin thread %d: %m", (int)target->tid[i]);
+    /* The ranks of other nodes have CPUs of their own, where there are any. */
+    for (uint32_t i = 0; CPU_COUNT(&neighbours->rest) && i < target->others && result == 0; i++)
+        if (sched_setaffinity(target->other[i], sizeof(neighbours->rest), &neighbours->rest) < 0)
+            result = err_set(err, -errno, "cannot pin thread %d: %m", (int)target->other[i]);
     if (result == 0)
         result = neighbours_tune(neighbours, target, err);
     if (result < 0) {

@@ -18,6 +18,8 @@ struct inject_target { /* the host threads of one node's ranks */
     double step_ns;  /* of a healthy step */
     pid_t tid[INJECT_THREADS];
     uint32_t count;
+    pid_t other[INJECT_THREADS]; /* those of the other nodes, which have other CPUs */
+    uint32_t others;
     double share; /* of one CPU that they shall get in all */
     double
         hogs; /* how many busy processes shall share their CPU; a half: one that is so half of the time */

@@ -31,8 +31,8 @@ struct score_expect {
         buckets; /* SCORE_IN_...: where the ledger must have the lost seconds; 0: not compared */
 };
 
-/* Buckets of the ledger.  SCORE_WORK: what was injected is work itself, and productive; in the buckets is
- * what the other ranks wait for it.
+/* Buckets of the ledger.  SCORE_WORK: what was injected is work itself, and must be productive; in the other
+ * buckets is what the other ranks wait for it.
  */
 #define SCORE_IN_STRAGGLER_WAIT (1u << 0)
 #define SCORE_IN_IMBALANCE (1u << 1)
@@ -98,11 +98,12 @@ const char *score_family(const struct score_case *at); /* "healthy" where nothin
 
 /* Whether this one's ledger is held against that of a healthy twin. */
 bool score_has_ledger(const struct score_case *at);
-/* GPU-seconds by which the fault made the run longer than its twin, as far as they belong into its buckets,
- * and how many are there.
+/* GPU-seconds by which the fault made the run longer than its twin, and how many of them are in its buckets.
+ * Returns the error as a share of them; where they are work themselves, that of the productive ones against the
+ * injected if it is larger.
  */
-void score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
-                          const struct score_ledger *twin, double *due, double *found);
+double score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
+                            const struct score_ledger *twin, double *due, double *found);
 
 /* Runs one with this program's `demo`; runs are kept below `state`.  -errno only when nothing at all
  * could be started, -EINTR when somebody stopped it.

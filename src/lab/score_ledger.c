@@ -5,6 +5,7 @@
  * what is injected falls into slack and costs nobody anything; and for faults of which nobody but
  * the clock knows how many seconds they took, like scarce cpus.
  */
+#include <math.h>
 #include <string.h>
 
 #include "core/clean.h"
@@ -56,14 +57,19 @@ bool score_has_ledger(const struct score_case *at)
     return expect && expect->buckets && !at->also.kind && !at->torch;
 }
 
-void score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
-                          const struct score_ledger *twin, double *due, double *found)
+static double off_by(double found, double due)
+{
+    return due > 0 ? found / due - 1 : 1; /* a fault that costs nothing is none */
+}
+
+double score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
+                            const struct score_ledger *twin, double *due, double *found)
 {
     const struct score_expect *expect = score_expect(&at->fault);
     uint32_t buckets = expect ? expect->buckets : 0;
-    double straggler_wait = run->straggler_wait - twin->straggler_wait;
+    double straggler_wait = run->straggler_wait - twin->straggler_wait, error, worked;
 
-    *due = run->whole - twin->whole - (buckets & SCORE_WORK ? run->injected : 0);
+    *due = run->whole - twin->whole;
     *found = 0;
     if (buckets & SCORE_IN_STRAGGLER_WAIT)
         *found += straggler_wait;
@@ -78,4 +84,9 @@ void score_ledger_compare(const struct score_case *at, const struct score_ledger
         *found += run->input - twin->input;
     if (buckets & SCORE_IN_CHECKPOINT)
         *found += run->checkpoint - twin->checkpoint;
+    if (buckets & SCORE_WORK)
+        *found += run->productive - twin->productive;
+    error = off_by(*found, *due);
+    worked = off_by(run->productive - twin->productive, run->injected);
+    return buckets & SCORE_WORK && fabs(worked) > fabs(error) ? worked : error;
 }

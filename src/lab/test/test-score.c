@@ -252,17 +252,21 @@ static void lost_seconds_are_looked_for_where_they_belong(void **state)
 {
     struct score_case gpu = case_with(FAULT_GPU_SLOW), data = case_with(FAULT_UNEVEN_DATA);
     struct score_ledger twin = { .whole = 40, .straggler_wait = 1, .imbalance = 2 };
-    struct score_ledger run = { .whole = 50, .straggler_wait = 9, .imbalance = 4, .injected = 1.5 };
+    struct score_ledger run = { .whole = 50, .straggler_wait = 9, .imbalance = 4, .injected = 2 };
     double due, found;
 
     (void)state;
-    score_ledger_compare(&gpu, &run, &twin, &due, &found);
+    assert_true(score_ledger_compare(&gpu, &run, &twin, &due, &found) == 0.8 - 1);
     assert_true(due == 10 && found == 8);
-    /* The injected work is productive; noise that nobody waits for any more is not held against it. */
+    /* Noise that nobody waits for any more is not held against it. */
     run.straggler_wait = 0.5;
-    run.imbalance = 11;
-    score_ledger_compare(&data, &run, &twin, &due, &found);
-    assert_true(due == 8.5 && found == 8.5);
+    run.imbalance = 10.5;
+    run.productive = 2;
+    assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == 0);
+    assert_true(due == 10 && found == 10);
+    run.productive = 1; /* work that was not seen, though what it cost was */
+    run.imbalance = 11.5;
+    assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == -0.5);
 }
 
 int main(void)
