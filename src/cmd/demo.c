@@ -142,6 +142,8 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
 
         if (result == 0 && settings->torch)
             result = demo_torch_check(&fault, err);
+        else if (result == 0 && (fault.kind->needs & FAULT_NEEDS_TORCH))
+            return err_set(err, -ENOTSUP, "fault %s: only with --torch", fault.kind->name);
         if (result == 0)
             result = fault_resolve(&fault, &shape, i, err);
         if (result < 0)

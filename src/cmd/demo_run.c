@@ -147,6 +147,8 @@ static int run_spawn(struct demo_run *demo, struct err *err)
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (demo->config.torch) /* as the demo trainer, it has its replicas watched */
+            setenv("LOCKSTEP_REPLICAS", "1", 0);
         if (getppid() != parent || null < 0)
             _exit(127);
         dup2(null, STDIN_FILENO);

@@ -59,16 +59,24 @@ int demo_torch_find(struct demo_torch *ret, struct err *err)
 
 int demo_torch_check(const struct fault *fault, struct err *err)
 {
-    static const enum fault_id made[] = {
-        FAULT_NONE,       FAULT_GPU_SLOW,        FAULT_HOST_SLEEP, FAULT_CPU_QUOTA,
-        FAULT_NEIGHBOURS, FAULT_UNEVEN_DATA,     FAULT_SLOW_INPUT, FAULT_KILL,
-        FAULT_EXIT,       FAULT_SLOW_CHECKPOINT, FAULT_SEGFAULT,   FAULT_ABORT,
-        FAULT_EXCEPTION,
+    static const struct {
+        enum fault_id id;
+        const char *why;
+    } not_made[] = {
+        { FAULT_HEAVY_STAGE, "it trains data parallel, without stages" },
+        { FAULT_SLOW_FABRIC,
+          "its ranks share one host's loopback; there is no fabric to slow down" },
+        { FAULT_SLOW_NIC, "its ranks share one host's loopback; there is no card to slow down" },
+        { FAULT_GPU_HANG, "it trains on the CPU; stuck-code stops a rank's own work" },
+        { FAULT_COMPILE, "nothing in it is compiled" },
     };
 
-    for (size_t i = 0; i < COUNT(made); i++) {
-        if (fault->kind->id == made[i])
-            return 0;
+    for (size_t i = 0; i < COUNT(not_made); i++) {
+        if (fault->kind->id == not_made[i].id)
+            return err_set(err, -ENOTSUP, "--torch: its training cannot make '%s': %s",
+                           fault->kind->name, not_made[i].why);
     }
-    return err_set(err, -ENOTSUP, "--torch: its training cannot make '%s'", fault->kind->name);
+    if (fault->kind->id == FAULT_SLOW_CHECKPOINT && (fault->set & FAULT_RANK) && fault->rank != 0)
+        return err_set(err, -ENOTSUP, "--torch: slow-checkpoint: only rank 0 writes checkpoints");
+    return 0;
 }

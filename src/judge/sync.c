@@ -276,16 +276,20 @@ static double cost_ms(struct court *court)
     return MAX(0, (double)(program_replayed_ns(court->program) - before) / 1e6);
 }
 
-/* Where the network is a program on the host, a host without a cpu moves nothing. */
+/* Where the network is a program on the host, a host without a cpu moves nothing.  Where hosts do all of it,
+ * as gloo's threads do, any wait for a cpu may be the transfer's, and not only what is new of it.
+ */
 static bool is_starved(const struct court *court, double cost)
 {
     double starved = 0, period = history_period_ms(&court->history, 5);
+    bool all = court->history.host_view;
 
     for (uint32_t node = 0; node < court->model.nodes && node < court->history.nodes; node++) {
         struct node_typical now = history_node(&court->history, node, 5, 2);
 
-        starved =
-            MAX(starved, (now.pressure - MAX(0, court->history.typical[node].pressure)) * period);
+        double usual = all ? 0 : MAX(0, court->history.typical[node].pressure);
+
+        starved = MAX(starved, (now.pressure - usual) * period);
     }
     return starved > court->limits.sync_cpu_share * cost;
 }

@@ -83,6 +83,9 @@ static const struct fault_kind fault_table[] = {
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang data" },
     { FAULT_STUCK_CODE, "stuck-code", "a rank's host never comes back from its own code" FIRST,
       FAULT_RANK | FAULT_STEP | FAULT_PHASE, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
+    { FAULT_STUCK_GIL, "stuck-gil",
+      "a thread of a rank takes Python's interpreter lock and never gives it back" FIRST,
+      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, FAULT_NEEDS_TORCH, 1, 20, "hang user-code" },
     { FAULT_STUCK_STORAGE, "stuck-storage",
       "the file system that a rank's batches come from answers it no more" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
@@ -418,6 +421,8 @@ void fault_list(FILE *out)
             fprintf(out, "; needs a cgroup that we may write");
         if (kind->needs & FAULT_NEEDS_STORAGE)
             fprintf(out, "; needs root and /dev/fuse");
+        if (kind->needs & FAULT_NEEDS_TORCH)
+            fprintf(out, "; only with --torch");
         if (names[0])
             fputc('\n', out);
     }

@@ -55,6 +55,7 @@ enum fault_id {
     FAULT_BUSY,
     FAULT_ALL_SLOW,
     FAULT_WANDERING,
+    FAULT_STUCK_GIL,
 };
 
 enum fault_param { /* bits */
@@ -77,8 +78,9 @@ enum fault_maker {
     FAULT_BY_INJECTOR
 };
 enum fault_need {
-    FAULT_NEEDS_CGROUP = 1, /* a cgroup directory that we may write */
-    FAULT_NEEDS_STORAGE = 2 /* a file system of our own (slowfs.h): root, and /dev/fuse */
+    FAULT_NEEDS_CGROUP = 1,  /* a cgroup directory that we may write */
+    FAULT_NEEDS_STORAGE = 2, /* a file system of our own (slowfs.h): root, and /dev/fuse */
+    FAULT_NEEDS_TORCH = 4    /* only the training in Python can make it */
 };
 
 struct fault_kind {

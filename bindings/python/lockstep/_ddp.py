@@ -11,6 +11,7 @@ a RuntimeError.  Without us it is handled after backward; so we have it handled 
 import collections
 import contextlib
 import functools
+import os
 import signal
 import sys
 import threading
@@ -222,7 +223,7 @@ def _hook_buffers(package):
 
 # ---- models ----
 
-def _hook_model(kind):
+def _hook_model(kind, replicas=False):
     original_forward, original_init = kind.forward, kind.__init__
 
     @functools.wraps(original_forward)
@@ -239,12 +240,24 @@ def _hook_model(kind):
                 is_data_parallel(self.process_group)
         except Exception as error:
             complain("layout: %r" % (error,))
+        if replicas and probe.handle and os.environ.get("LOCKSTEP_REPLICAS") == "1":
+            _watch_replicas(self.module)
 
     kind.forward, kind.__init__ = forward, __init__
 
 
+def _watch_replicas(model):
+    """Parameters under DDP are equal on all its ranks; one model a process is watched, the first."""
+    from . import _replicas
+    try:
+        if not _replicas.watching():
+            _replicas.watch([one for one in model.parameters() if one.requires_grad])
+    except Exception as error:
+        complain("replicas are not watched: %r" % (error,))
+
+
 def hook_ddp(module):
-    _hook_model(module.DistributedDataParallel)
+    _hook_model(module.DistributedDataParallel, replicas=True)
     package = sys.modules["torch.distributed"]
     _hook_reducer(package)
     _hook_buffers(package)

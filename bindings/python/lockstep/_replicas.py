@@ -150,6 +150,10 @@ class Replicas:
 _watch = None
 
 
+def watching():
+    return _watch is not None
+
+
 def stop():
     global _watch
     if _watch is not None and _watch.at_end in steps.at_end:

@@ -223,6 +223,27 @@ static void hosts_without_a_cpu_are_not_the_networks_fault(void **state)
     bench_close(&bench);
 }
 
+/* Their threads move the data: whoever always waits for a cpu has transfers that are sometimes long. */
+static void where_hosts_move_the_data_any_wait_for_a_cpu_counts(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench;
+
+    (void)state;
+    config.per_node = 2;
+    config.host_view = true;
+    for (int busy = 0; busy < 2; busy++) {
+        bench = bench_open(&config);
+        for (uint32_t rank = 0; rank < 4; rank++)
+            bench.lab->fault.delay_ns[rank] = busy * 40 * MS;
+        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        bench.lab->fault.fabric = 4;
+        lab_judge_many(bench.lab, &bench.court, 30);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_SYNC_STALL), !busy);
+        bench_close(&bench);
+    }
+}
+
 static void a_restart_does_not_make_it_typical(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
@@ -282,6 +303,7 @@ int main(void)
         cmocka_unit_test(more_bytes_take_longer_and_are_no_fault),
         cmocka_unit_test(a_late_rank_does_not_make_a_transfer_long),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_networks_fault),
+        cmocka_unit_test(where_hosts_move_the_data_any_wait_for_a_cpu_counts),
         cmocka_unit_test(a_restart_does_not_make_it_typical),
         cmocka_unit_test(hosts_that_move_the_data_need_more_to_be_news),
     };

@@ -12,6 +12,8 @@ import time
 
 import torch
 
+import stuck
+
 LINE = 128
 LINEAR = 0.7  # share of the work that goes with tokens; the rest with squared lengths
 UNEVEN = 0.05  # of a sequence's length, in a run with uneven data
@@ -28,11 +30,13 @@ class Fault:
         self.ms = float(values["ms"]) if "ms" in values else None
         self.first = int(values.get("step", 0))
         self.steps = int(values.get("steps", 0))
+        self.every = int(values.get("every", 1))
         self.phase = values.get("phase", "forward")
         self.done = {"step": 0, "steps": 0, "at": 0, "ns": 0, "last": None}
 
     def active(self, step):
-        return step >= self.first and (not self.steps or step < self.first + self.steps)
+        since = step - self.first
+        return since >= 0 and (not self.steps or since < self.steps) and since % self.every == 0
 
     def add(self, step, seconds):
         done = self.done
@@ -72,12 +76,12 @@ class Sleep(torch.autograd.Function):
 
     @staticmethod
     def backward(context, gradient):
-        context.faults.host_sleep("backward")
+        context.faults.host("backward")
         return gradient, None
 
 
 class SlowFile:
-    """A file on a slow disk: takes `factor` times as long as it does."""
+    """A file on a slow disk: takes `factor` times as long as it does, or so much longer."""
 
     def __init__(self, file, owner, fault):
         self.file, self.owner, self.fault = file, owner, fault
@@ -89,7 +93,8 @@ class SlowFile:
     def flush(self):
         """torch calls it at the end."""
         self.file.flush()
-        seconds = (time.monotonic() - self.began) * (self.fault.factor - 1)
+        seconds = (time.monotonic() - self.began) * (self.fault.factor - 1) \
+            if self.fault.ms is None else self.fault.ms / 1e3
         time.sleep(seconds)
         self.fault.add(self.owner.now, seconds)
         self.owner.tell()
@@ -104,8 +109,10 @@ class Faults:
         self.slower = 1.0  # this rank's device
         self.work = 1.0  # of this rank's sequences
         self.slow = []
-        self.truth = None
+        self.made = set()  # faults that happen once and have
+        self.truth = self.directory = None
         if truth and self.all:
+            self.directory = truth + ".mute"
             self.truth = open("%s.rank-%d.attempt-%d" % (truth, rank, self.attempt), "wb", buffering=0)
             self.tell()
 
@@ -170,32 +177,90 @@ class Faults:
         time.sleep(seconds)
         fault.add(step, seconds)
 
-    def slow_input(self, step):
+    def input(self, step):
+        """The batch of this step is asked for."""
         for fault in self.ours("slow-input", step):
             self._wait(fault, step)
+        if self.due("stuck-data", step):
+            stuck.forever()
+        if self.is_due("stuck-storage", step) and stuck.can_storage():
+            self.due("stuck-storage", step)
+            stuck.storage(self.directory)
 
-    def host_sleep(self, phase):
+    def host(self, phase):
+        """The program's own code, at the beginning of this phase."""
         for fault in self.ours("host-sleep"):
             if fault.phase == phase:
                 self._wait(fault, self.now)
+        for fault in self.all:
+            if fault.kind == "stuck-code" and fault.phase == phase and self.due("stuck-code"):
+                stuck.forever()
 
     def backward(self, loss):
-        return Sleep.apply(loss, self) if self.ours("host-sleep") else loss
+        return Sleep.apply(loss, self) if self.ours("host-sleep") or self.is_due("stuck-code") else loss
 
     def slow_file(self, file):
         slow = self.ours("slow-checkpoint")
         return SlowFile(file, self, slow[0]) if slow else file
 
-    # ---- ends ----
+    # ---- once ----
 
-    def die(self, step):
-        for fault in self.all:
-            end = ENDS.get(fault.kind)
-            if not end or self.attempt or fault.rank != self.rank or fault.first != step:
-                continue
+    def _due(self, kind, step):
+        for number, fault in enumerate(self.all):
+            if fault.kind == kind and not self.attempt and fault.rank in (None, self.rank) \
+                    and fault.first == step and number not in self.made:
+                yield number, fault
+
+    def is_due(self, kind, step=None):
+        return any(True for _ in self._due(kind, self.now if step is None else step))
+
+    def due(self, kind, step=None):
+        """The fault, once, in the first attempt, in its step; it is told before it is made."""
+        step = self.now if step is None else step
+        for number, fault in self._due(kind, step):
+            self.made.add(number)
             fault.add(step, 0)
             self.tell()
-            end()
+            return fault
+        return None
+
+    def middle(self):
+        """In the middle of a step: ways to end, to stand still, to be busy."""
+        for kind, end in ENDS.items():
+            if self.due(kind):
+                end()
+        busy = self.due("busy")
+        until = time.monotonic() + (busy.ms / 1e3 if busy else 0)
+        while time.monotonic() < until:
+            pass
+
+    def pause(self, kind):
+        """Seconds of a pause that is no fault: eval, slow-start."""
+        fault = self.due(kind)
+        return fault.ms / 1e3 if fault else 0
+
+    # ---- numbers ----
+
+    def poison(self, x):
+        """What a rank computed, one number of it not a number any more."""
+        return x * torch.tensor([float("nan")] + [1.0] * (x.shape[-1] - 1)) if self.due("nan") else x
+
+    def flip(self, parameters):
+        """One bit of the parameters."""
+        fault = self.due("bit-flip")
+        if not fault:
+            return
+        chance = random.Random(self.seed * 7919 + self.all.index(fault))
+        parameter = chance.choice(parameters).detach().view(-1)
+        at = chance.randrange(parameter.numel())
+        parameter[at:at + 1].view(torch.int32).bitwise_xor_(1 << 21)
+
+    def frozen(self):
+        """The optimizer runs, and changes nothing."""
+        faults = self.ours("frozen-parameters")
+        for fault in faults:
+            fault.add(self.now, 0)
+        return bool(faults)
 
     def close(self):
         self.tell()
@@ -213,4 +278,8 @@ ENDS = {
     "segfault": lambda: ctypes.string_at(0),
     "abort": os.abort,
     "exception": _raise,
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "stuck-gil": stuck.gil,
+    "frozen-link": stuck.frozen_link,
+    "oom": stuck.memory,
 }

@@ -100,12 +100,12 @@ class Model(nn.Module):
 
     def forward(self, x):
         length = x.shape[1]
-        self.faults.host_sleep("forward")
+        self.faults.host("forward")
         mask = torch.full((length, length), float("-inf")).triu(1)
         x = self.symbols(x) + self.places(torch.arange(length))
         for block in self.blocks:
             x = block(x, mask)
-        return self.head(x)
+        return self.head(self.faults.poison(x))
 
 
 class Optimizer(torch.optim.AdamW):
@@ -114,8 +114,14 @@ class Optimizer(torch.optim.AdamW):
 
     def step(self, closure=None):
         self.device.begin()
-        self.faults.host_sleep("optimizer")
+        self.faults.host("optimizer")
+        rates = [group["lr"] for group in self.param_groups]
+        if self.faults.frozen():
+            for group in self.param_groups:
+                group["lr"] = 0.0
         loss = super().step(closure)
+        for group, rate in zip(self.param_groups, rates):
+            group["lr"] = rate
         self.device.end(self.seconds)
         return loss
 
@@ -133,7 +139,7 @@ class Text(Dataset):
     def __getitem__(self, place):
         step, number, length = place
         if number % SEQUENCES == 0:
-            self.faults.slow_input(step)
+            self.faults.input(step)
         chance = torch.Generator().manual_seed(self.seed * 1000003 + step * 4096 + number)
         choice = torch.randint(4, (length + 1,), generator=chance).tolist()
         text = [int(torch.randint(SYMBOLS, (1,), generator=chance))]
@@ -178,6 +184,47 @@ def save(path, step, model, optimizer, faults):
     os.replace(path + ".new", path)
 
 
+# ---- what ranks tell each other beside gradients ----
+
+class Shared:
+    """What rank 0 prints is of all ranks: losses by symbol over the world, tokens over a second group."""
+
+    def __init__(self, faults):
+        self.faults = faults
+        self.second = dist.new_group()
+
+    def mean(self, losses, text):
+        by_symbol = torch.zeros(2, SYMBOLS)
+        by_symbol[0].scatter_add_(0, text, losses)
+        by_symbol[1].scatter_add_(0, text, torch.ones_like(losses))
+        tokens = torch.tensor([float(text.numel())])
+        late = self.faults.due("other-order")
+        if late:
+            dist.all_reduce(tokens, group=self.second)
+        by_symbol = self._over_world(by_symbol)
+        if not late:
+            dist.all_reduce(tokens, group=self.second)
+        return float(by_symbol[0].sum() / tokens)
+
+    def _over_world(self, by_symbol):
+        if self.faults.due("other-op"):
+            dist.all_gather([torch.empty_like(by_symbol) for _ in range(dist.get_world_size())], by_symbol)
+        elif self.faults.due("other-size"):
+            dist.all_reduce(by_symbol[0])
+        else:
+            dist.all_reduce(by_symbol)
+        return by_symbol
+
+
+def evaluate(parallel, batch, seconds):
+    until = time.monotonic() + seconds
+    parallel.eval()
+    with torch.no_grad():
+        while time.monotonic() < until:
+            parallel(batch[:, :-1])
+    parallel.train()
+
+
 # ---- the loop ----
 
 def options():
@@ -191,6 +238,19 @@ def options():
     return parser.parse_args()
 
 
+def one_step(parallel, optimizer, batch, shared, faults):
+    """Mean loss over all ranks."""
+    text = batch[:, 1:].flatten()
+    logits = parallel(batch[:, :-1])
+    losses = nn.functional.cross_entropy(logits.flatten(0, 1), text, reduction="none")
+    faults.middle()
+    optimizer.zero_grad()
+    faults.backward(losses.mean()).backward()
+    mean = shared.mean(losses.detach(), text)
+    optimizer.step()
+    return mean
+
+
 def main():
     given = options()
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
@@ -198,6 +258,7 @@ def main():
     rank, world = dist.get_rank(), dist.get_world_size()
     seconds = given.step_ms / 1e3
     faults = Faults(given.plan, rank, world, given.seed, seconds)
+    time.sleep(faults.pause("slow-start"))
     device = Device(faults)
     torch.manual_seed(given.seed)
     model = Model(device, faults, seconds)
@@ -206,24 +267,25 @@ def main():
     path = given.checkpoint_dir and os.path.join(given.checkpoint_dir, "newest.pt")
     first = restore(path, model, optimizer, rank)
     parallel = DistributedDataParallel(model, bucket_cap_mb=0.1)
+    shared = Shared(faults)
     loader = DataLoader(Text(given.seed, faults),
                         batch_sampler=Batches(first, given.steps, rank, faults))
+    loss = float("nan")
     for step, batch in enumerate(loader, first):
         began = time.monotonic()
         faults.step(step)
-        logits = parallel(batch[:, :-1])
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        faults.die(step)
-        optimizer.zero_grad()
-        faults.backward(loss).backward()
-        optimizer.step()
+        faults.flip(list(model.parameters()))
+        loss = one_step(parallel, optimizer, batch, shared, faults)
         if rank == 0:
-            print("step %d loss %.6f time %.1f ms" % (step, loss.item(),
-                                                      (time.monotonic() - began) * 1e3), flush=True)
+            print("step %d loss %.6f time %.1f ms" % (step, loss, (time.monotonic() - began) * 1e3),
+                  flush=True)
+        pause = faults.pause("eval")
+        if pause:
+            evaluate(parallel, batch, pause)
         if rank == 0 and path and given.checkpoint_every and (step + 1) % given.checkpoint_every == 0:
             save(path, step + 1, model, optimizer, faults)
     if rank == 0:
-        print("done after %d steps: loss %.9g" % (given.steps, loss.item()), flush=True)
+        print("done after %d steps: loss %.9g" % (given.steps, loss), flush=True)
     dist.barrier()
     faults.close()
     dist.destroy_process_group()
