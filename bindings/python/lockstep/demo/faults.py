@@ -31,12 +31,18 @@ class Fault:
         self.first = int(values.get("step", 0))
         self.steps = int(values.get("steps", 0))
         self.every = int(values.get("every", 1))
+        self.over = int(values.get("over", 0))
         self.phase = values.get("phase", "forward")
         self.done = {"step": 0, "steps": 0, "at": 0, "ns": 0, "last": None}
 
     def active(self, step):
         since = step - self.first
         return since >= 0 and (not self.steps or since < self.steps) and since % self.every == 0
+
+    def factor_in(self, step):
+        """Less while it still grows."""
+        grown = step - self.first + 1
+        return 1 + (self.factor - 1) * grown / self.over if grown < self.over else self.factor
 
     def add(self, step, seconds):
         done = self.done
@@ -137,13 +143,22 @@ class Faults:
     def step(self, step):
         self.tell()
         self.now = step
-        self.slow = self.ours("gpu-slow")
+        self.slow = self.ours("gpu-slow") + self.ours("all-slow") + \
+            [fault for fault in self.ours("wandering-gpu") if self._wanders_here(fault)]
         self.slower = 1.0
         for fault in self.slow:
-            self.slower *= fault.factor
+            self.slower *= fault.factor_in(step)
         self.work = self._work(self._stretch(step))
         for fault in self.ours("uneven-data"):
             fault.add(step, 0.84 * self.step_seconds * (self.work - 1))
+
+    def _wanders_here(self, fault):
+        """Whose turn it is: never twice the same, and all ranks come to the same answer."""
+        chance = random.Random(self.seed * 7919 + 1)
+        at = chance.randrange(self.world)
+        for _ in range(fault.first, self.now):
+            at = (at + 1 + chance.randrange(max(self.world - 1, 1))) % self.world
+        return at == self.rank
 
     def slowed(self, seconds):
         for fault in self.slow:
