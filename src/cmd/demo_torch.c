@@ -57,7 +57,7 @@ int demo_torch_find(struct demo_torch *ret, struct err *err)
                    "install torch), or name one that has it in LOCKSTEP_PYTHON");
 }
 
-int demo_torch_check(const struct fault *fault, struct err *err)
+int demo_torch_check(struct fault *fault, struct err *err)
 {
     static const struct {
         enum fault_id id;
@@ -76,7 +76,14 @@ int demo_torch_check(const struct fault *fault, struct err *err)
             return err_set(err, -ENOTSUP, "--torch: its training cannot make '%s': %s",
                            fault->kind->name, not_made[i].why);
     }
-    if (fault->kind->id == FAULT_SLOW_CHECKPOINT && (fault->set & FAULT_RANK) && fault->rank != 0)
-        return err_set(err, -ENOTSUP, "--torch: slow-checkpoint: only rank 0 writes checkpoints");
+    if (fault->kind->id == FAULT_STUCK_CHECKPOINT && !(fault->set & FAULT_RANK)) {
+        fault->rank = 0;
+        fault->set |= FAULT_RANK;
+    }
+    if ((fault->kind->id == FAULT_SLOW_CHECKPOINT || fault->kind->id == FAULT_SLOW_STORAGE ||
+         fault->kind->id == FAULT_STUCK_CHECKPOINT) &&
+        (fault->set & FAULT_RANK) && fault->rank != 0)
+        return err_set(err, -ENOTSUP, "--torch: %s: only rank 0 writes checkpoints",
+                       fault->kind->name);
     return 0;
 }

@@ -116,9 +116,8 @@ class Faults:
         self.work = 1.0  # of this rank's sequences
         self.slow = []
         self.made = set()  # faults that happen once and have
-        self.truth = self.directory = None
+        self.truth = None
         if truth and self.all:
-            self.directory = truth + ".mute"
             self.truth = open("%s.rank-%d.attempt-%d" % (truth, rank, self.attempt), "wb", buffering=0)
             self.tell()
 
@@ -198,9 +197,6 @@ class Faults:
             self._wait(fault, step)
         if self.due("stuck-data", step):
             stuck.forever()
-        if self.is_due("stuck-storage", step) and stuck.can_storage():
-            self.due("stuck-storage", step)
-            stuck.storage(self.directory)
 
     def host(self, phase):
         """The program's own code, at the beginning of this phase."""

@@ -1,4 +1,4 @@
-"""Ways never to come back: a loader, code, storage, the interpreter's lock, a link.
+"""Ways never to come back: a loader, code, the interpreter's lock, a link, memory that is not there.
 
 Each is the thing itself, in this process, and none returns but frozen_link().
 """
@@ -10,8 +10,6 @@ import sys
 import threading
 import time
 
-CLONE_NEWNS = 0x20000
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 0x4000, 0x40000
 SO_ATTACH_FILTER = 26
 OOM_LIMIT, OOM_MOST, OOM_PREFIX = 32 << 20, 256 << 20, "lockstep-oom-"
 
@@ -26,26 +24,6 @@ def gil():
     held = threading.Thread(target=lambda: ctypes.PyDLL(None).sleep(1 << 30), daemon=True)
     held.start()
     forever()
-
-
-def storage(directory):
-    """Reads from a filesystem of which nobody answers; in a mount namespace of this thread's own.
-
-    The kernel waits for the filesystem's first word, and who reads waits with it, in state D.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)  # stays open: closed, reads would fail
-    options = b"fd=%d,rootmode=40000,user_id=0,group_id=0" % fuse
-    if libc.unshare(CLONE_NEWNS) \
-            or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) \
-            or libc.mount(b"lockstep", directory.encode(), b"fuse.lockstep", MS_NOSUID | MS_NODEV, options):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    open(os.path.join(directory, "batch"), "rb")
-
-
-def can_storage():
-    return os.geteuid() == 0 and os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 # ---- a link ----

@@ -9,8 +9,10 @@ faults.py makes the faults of the plan and writes down what it did.  Nobody else
 """
 import argparse
 import os
+import random
 import signal
 import time
+import zlib
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # ranks share the processors
 
@@ -129,18 +131,33 @@ class Optimizer(torch.optim.AdamW):
 # ---- text ----
 
 class Text(Dataset):
-    """Sequences of a language in which each symbol has four that follow it: there is much to learn."""
+    """Sequences of a language in which each symbol has four that follow it: there is much to learn.
 
-    def __init__(self, seed, faults):
+    With a directory, what a rank's batches begin from is read from a file of its own there.
+    """
+
+    BATCHES, BYTES = 16, 4096  # of that file; then they come again
+
+    def __init__(self, seed, faults, directory=None, rank=0):
         chance = torch.Generator().manual_seed(seed)
         self.follow = torch.randint(SYMBOLS, (SYMBOLS, 4), generator=chance)
-        self.seed, self.faults = seed, faults
+        self.seed, self.faults, self.file, self.begin = seed, faults, None, 0
+        if directory:
+            self.file = os.open(os.path.join(directory, "rank-%05d.batches" % rank),
+                                os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            content = random.Random(seed * 4096 + rank)
+            os.pwrite(self.file, bytes(content.getrandbits(8) for _ in range(self.BATCHES * self.BYTES)), 0)
+
+    def _read(self, step):
+        if self.file is not None:
+            self.begin = zlib.crc32(os.pread(self.file, self.BYTES, step % self.BATCHES * self.BYTES))
 
     def __getitem__(self, place):
         step, number, length = place
         if number % SEQUENCES == 0:
             self.faults.input(step)
-        chance = torch.Generator().manual_seed(self.seed * 1000003 + step * 4096 + number)
+            self._read(step)
+        chance = torch.Generator().manual_seed(self.begin + self.seed * 1000003 + step * 4096 + number)
         choice = torch.randint(4, (length + 1,), generator=chance).tolist()
         text = [int(torch.randint(SYMBOLS, (1,), generator=chance))]
         for i in range(length):
@@ -232,6 +249,7 @@ def options():
     parser.add_argument("--steps", type=int, default=140)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--step-ms", type=float, default=100)
+    parser.add_argument("--data-dir")
     parser.add_argument("--checkpoint-dir")
     parser.add_argument("--checkpoint-every", type=int, default=0)
     parser.add_argument("--plan")
@@ -264,11 +282,11 @@ def main():
     model = Model(device, faults, seconds)
     optimizer = Optimizer(model.parameters(), lr=3e-3)
     optimizer.watch(device, faults, seconds * OPTIMIZER)
-    path = given.checkpoint_dir and os.path.join(given.checkpoint_dir, "newest.pt")
+    path = given.checkpoint_dir and os.path.join(given.checkpoint_dir, "rank-00000.pt")
     first = restore(path, model, optimizer, rank)
     parallel = DistributedDataParallel(model, bucket_cap_mb=0.1)
     shared = Shared(faults)
-    loader = DataLoader(Text(given.seed, faults),
+    loader = DataLoader(Text(given.seed, faults, given.data_dir, rank),
                         batch_sampler=Batches(first, given.steps, rank, faults))
     loss = float("nan")
     for step, batch in enumerate(loader, first):
