@@ -237,7 +237,7 @@ static void where_hosts_move_the_data_any_wait_for_a_cpu_counts(void **state)
         for (uint32_t rank = 0; rank < 4; rank++)
             bench.lab->fault.delay_ns[rank] = busy * 40 * MS;
         lab_judge_many(bench.lab, &bench.court, HEALTHY);
-        bench.lab->fault.fabric = 4;
+        bench.lab->fault.fabric = 20;
         lab_judge_many(bench.lab, &bench.court, 30);
         assert_int_equal(lab_open_count(&bench.court, VERDICT_SYNC_STALL), !busy);
         bench_close(&bench);
