@@ -31,6 +31,7 @@ static const struct command *const commands[] = {
     &command_bench_control,
     &command_bench_probe,
     &command_bench_dumps,
+    &command_bench_noise,
     &command_bench_replay,
     &command_bench_verdicts,
     &command_bench_matrix,

@@ -10,6 +10,7 @@ extern const struct command command_agent;
 extern const struct command command_bench_matrix;
 extern const struct command command_bench_control;
 extern const struct command command_bench_dumps;
+extern const struct command command_bench_noise;
 extern const struct command command_bench_replay;
 extern const struct command command_completion;
 extern const struct command command_bench_verdicts;

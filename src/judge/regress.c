@@ -46,8 +46,8 @@ struct kind {
     uint64_t signature, used;
     struct sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
     uint32_t count;
-    struct sample base; /* medians; period 0: not known yet */
-    double noise_ms;
+    struct sample base;             /* medians; period 0: not known yet */
+    double noise_ms;                /* of what the median rank does */
     uint64_t base_first, base_step; /* of the steps that are the base: the first, and the last */
     struct block block[BLOCKS];
     uint32_t blocks, block_steps;
@@ -140,18 +140,20 @@ static bool is_explained(const struct court *court)
     return false;
 }
 
-/* Half of what the judge of scarce cpus needs to speak. */
+/* Half of what the judge of scarce cpus needs to speak, on more than a few nodes: of thousands some always
+ * have less than they want, and one that goes on is that judge's.
+ */
 static bool is_starved(const struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
+    uint32_t nodes = MIN(past->nodes, court->history.nodes), starved = 0;
 
-    for (uint32_t node = 0; node < MIN(past->nodes, court->history.nodes); node++) {
+    for (uint32_t node = 0; node < nodes; node++) {
         double typical = MAX(0, court->history.typical[node].pressure);
 
-        if (past->node[node].pressure - typical > court->limits.cpu_pressure_least / 2)
-            return true;
+        starved += past->node[node].pressure - typical > court->limits.cpu_pressure_least / 2;
     }
-    return false;
+    return starved > nodes / 16;
 }
 
 static int64_t part_of(const struct rank_split *split, int part)
@@ -230,13 +232,21 @@ static struct sample recent(const struct kind *kind, uint32_t skip, uint32_t ste
     return median;
 }
 
-static double recent_noise_ms(const struct kind *kind, uint32_t steps, double median)
+/* All that the median rank does but wait for others.  Among thousands of ranks somebody is always late, so
+ * steps are noisy; this is not.
+ */
+static double work_ms(const struct sample *sample)
 {
-    double value[STEPS_MAX];
+    return sample->period_ms - sample->part_ms[PART_WAIT];
+}
+
+static double recent_noise_ms(const struct kind *kind, uint32_t steps)
+{
+    double value[STEPS_MAX], sorted[STEPS_MAX];
 
     for (uint32_t i = 0; i < steps; i++)
-        value[i] = kind->sample[(kind->count - 1 - i) % STEPS_MAX].period_ms;
-    return spread_f64(value, steps, median);
+        value[i] = sorted[i] = work_ms(&kind->sample[(kind->count - 1 - i) % STEPS_MAX]);
+    return spread_f64(value, steps, median_f64(sorted, steps));
 }
 
 static void base_lower(struct kind *kind, uint32_t steps)
@@ -251,7 +261,7 @@ static void base_lower(struct kind *kind, uint32_t steps)
     kind->base = now;
     kind->base_first = now.step;
     kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
-    kind->noise_ms = recent_noise_ms(kind, steps, now.period_ms);
+    kind->noise_ms = recent_noise_ms(kind, steps);
 }
 
 /* ---- the verdict ---- */
@@ -324,22 +334,32 @@ static void accuse(struct court *court, const struct kind *kind, const struct sa
     court_find(court, &draft, &fresh);
 }
 
+/* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
+ * more waiting alone is somebody's slowness, and not all ranks'.
+ */
+static bool is_slower(const struct kind *kind, const struct sample *now, double share,
+                      double noises)
+{
+    double grown = now->period_ms - kind->base.period_ms, least = share * kind->base.period_ms;
+    double worked = work_ms(now) - work_ms(&kind->base);
+
+    return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
+}
+
 static void kind_judge(struct court *court, struct kind *kind)
 {
     uint32_t steps = (uint32_t)court->limits.regress_steps;
     struct entry *open = court_open_entry(court, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
     double least = court->limits.regress_share * (open ? court->limits.regress_stay_share : 1);
     struct sample now, half;
-    double limit;
+    double noises;
 
     if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
         return;
     now = recent(kind, 0, steps);
     half = recent(kind, 0, steps / 2);
-    limit =
-        MAX(least * kind->base.period_ms, open ? 0 : court->limits.regress_noises * kind->noise_ms);
-    if (now.period_ms - kind->base.period_ms < limit ||
-        half.period_ms - kind->base.period_ms < limit)
+    noises = open ? 0 : court->limits.regress_noises;
+    if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
         return;
     if (open) {
         open->seen_step = court->whole->step;

@@ -113,11 +113,15 @@ static bool breaks(const struct court *court, enum series series, uint32_t rank,
                    const struct rule *rule)
 {
     const struct history *history = &court->history;
-    double excess = history_excess_ms(history, series, rank, rule->steps);
-    double limit =
-        MAX(limit_at(court, rule->share) * history_typical_ms(history, rank, rule->steps),
-            limit_at(court, rule->noises) * history->noise_ms[series]);
+    const struct past_step *past = history_back(history, 0);
+    double newest = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
+    double noises = limit_at(court, rule->noises) * history->noise_ms[series], excess, limit;
 
+    if (newest <= noises / 3)
+        return false; /* as the last line would say, of almost all ranks and without their medians */
+    excess = history_excess_ms(history, series, rank, rule->steps);
+    limit =
+        MAX(limit_at(court, rule->share) * history_typical_ms(history, rank, rule->steps), noises);
     return excess > limit && history_least_ms(history, series, rank, rule->steps) > limit / 3;
 }
 

@@ -21,30 +21,55 @@ struct trend {
     double steps; /* until it costs what straggler.forming says */
 };
 
+static double value_ms(const struct court *court, enum series series, uint32_t rank, uint32_t back)
+{
+    const struct past_step *past = history_back(&court->history, back);
+
+    return (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
+}
+
 static double third_ms(const struct court *court, enum series series, uint32_t rank, uint32_t which)
 {
     double value[THIRD];
 
-    for (uint32_t i = 0; i < THIRD; i++) {
-        const struct past_step *past = history_back(&court->history, which * THIRD + i);
-
-        value[i] = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
-    }
+    for (uint32_t i = 0; i < THIRD; i++)
+        value[i] = value_ms(court, series, rank, which * THIRD + i);
     return median_f64(value, THIRD);
+}
+
+/* Share of pairs of steps of which the later one is lower: none where it only grows, half where nothing
+ * does.  It asks for no deviation, which noise with heavy tails has none of.
+ */
+static double inverted_share(const struct court *court, enum series series, uint32_t rank)
+{
+    double value[WINDOW];
+    uint32_t inverted = 0;
+
+    for (uint32_t i = 0; i < WINDOW; i++)
+        value[i] = value_ms(court, series, rank, i);
+    for (uint32_t later = 0; later < WINDOW; later++) {
+        for (uint32_t earlier = later + 1; earlier < WINDOW; earlier++)
+            inverted += value[later] < value[earlier];
+    }
+    return inverted / (WINDOW * (WINDOW - 1) / 2.0);
 }
 
 static bool trend_find(const struct court *court, enum series series, uint32_t rank,
                        struct trend *ret)
 {
     const struct history *history = &court->history;
-    double noise = MAX(history->noise_ms[series], court->limits.straggler_least_excess / 10);
-    double typical = history_typical_ms(history, rank, THIRD);
     const struct thresholds *limits = &court->limits;
-    double goal = limits->straggler_forming * history_period_ms(history, THIRD), one, two;
-    double least = limits->straggler_forming_noises * noise,
-           alike = limits->straggler_forming_alike;
+    double alike = limits->straggler_forming_alike, least, one, two;
     struct trend trend;
 
+    /* Almost all ranks end here: the newest steps of one that has grown are seldom low. */
+    least =
+        MAX(limits->straggler_least_excess,
+            limits->straggler_forming_starts * (double)history_back(history, 0)->typical_ms[rank]);
+    if (value_ms(court, series, rank, 0) < least && value_ms(court, series, rank, 1) < least)
+        return false;
+    least = limits->straggler_forming_noises *
+            MAX(history->noise_ms[series], limits->straggler_least_excess / 10);
     for (uint32_t i = 0; i < 3; i++)
         trend.third_ms[2 - i] = third_ms(court, series, rank, i);
     one = trend.third_ms[1] - trend.third_ms[0];
@@ -53,11 +78,16 @@ static bool trend_find(const struct court *court, enum series series, uint32_t r
     if (one < least || two < least || one > alike * two || two > alike * one)
         return false;
     if (trend.third_ms[2] <
-        MAX(limits->straggler_forming_starts * typical, limits->straggler_least_excess))
+        MAX(limits->straggler_forming_starts * history_typical_ms(history, rank, THIRD),
+            limits->straggler_least_excess))
         return false;
-    trend.steps = (goal - trend.third_ms[2]) / trend.ms_per_step - THIRD / 2.0;
+    trend.steps =
+        (limits->straggler_forming * history_period_ms(history, THIRD) - trend.third_ms[2]) /
+            trend.ms_per_step -
+        THIRD / 2.0;
     *ret = trend;
-    return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon;
+    return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon &&
+           inverted_share(court, series, rank) <= limits->straggler_forming_inverted;
 }
 
 static void forming_accuse(struct court *court, uint32_t rank, enum series series,

@@ -1,0 +1,269 @@
+/* bench_noise.c - how often the judges cry wolf in a large job on noisy hosts. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/paths.h"
+#include "cmd/lockstep.h"
+#include "control/story.h"
+#include "core/clean.h"
+#include "lab/noise_job.h"
+
+#define WEEK_S (7 * 86400.0)
+
+struct bench_noise_settings {
+    bool json, print;
+    uint32_t ranks;
+    uint64_t steps, seed;
+    double step_seconds, seconds, often;
+    const char *from;
+};
+
+static const struct opt bench_noise_opts[] = {
+    { "json", 0, OPT_FLAG, offsetof(struct bench_noise_settings, json), NULL, "one JSON object",
+      NULL, false },
+    { "ranks", 'n', OPT_U32, offsetof(struct bench_noise_settings, ranks), "N",
+      "of the job, a multiple of 8, default 16384", NULL, false },
+    { "steps", 0, OPT_U64, offsetof(struct bench_noise_settings, steps), "N",
+      "to judge, default those of a week", NULL, false },
+    { "step-seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, step_seconds), "S",
+      "how long a step of that job takes, default 6", NULL, false },
+    { "seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, seconds), "S",
+      "of this machine's time to take at most, default 60; 0: no limit", NULL, false },
+    { "often", 0, OPT_F64, offsetof(struct bench_noise_settings, often), "N",
+      "times as often do hosts have bursts and ranks pauses, default 1", NULL, false },
+    { "seed", 0, OPT_U64, offsetof(struct bench_noise_settings, seed), "N",
+      "where all random choices come from, default 1", NULL, false },
+    { "from", 0, OPT_TEXT, offsetof(struct bench_noise_settings, from), "RUN",
+      "take the noise from this healthy run of 8 ranks or more, not from the built-in tape", NULL,
+      false },
+    { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
+      "print the noise of --from as a table of src/lab/noise_tape.c, and nothing else", NULL,
+      false },
+    { .name = NULL },
+};
+
+static void take_step(void *arg, const struct court *court, const struct whole *whole)
+{
+    (void)whole;
+    noise_taper_step(arg, court);
+}
+
+static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
+{
+    struct noise_taper *taper;
+    struct path directory;
+    int result = paths_find(run, &directory, err);
+
+    if (result < 0)
+        return result;
+    if (noise_taper_create(&taper) < 0)
+        return err_set(err, -ENOMEM, "no memory for a tape");
+    result = story_watch(directory.text, take_step, taper, err);
+    if (result >= 0 && noise_taper_end(taper, ret) < 0)
+        result = err_set(err, -ENODATA, "%s: a tape needs 8 ranks and 74 whole steps", run);
+    noise_taper_destroy(taper);
+    return result;
+}
+
+static void show_progress(void *arg, uint64_t steps, uint64_t alarms)
+{
+    if (steps % 100 == 0)
+        fprintf(stderr, "\r%llu steps, %llu alarms", (unsigned long long)steps,
+                (unsigned long long)alarms);
+    (void)arg;
+}
+
+struct rates { /* per week */
+    double weeks, rate, upper;
+};
+
+static struct rates rates_of(const struct bench_noise_settings *settings,
+                             const struct noise_job_result *result)
+{
+    double weeks = (double)result->steps * settings->step_seconds / WEEK_S;
+
+    if (weeks <= 0)
+        return (struct rates){ 0, 0, INFINITY };
+    return (struct rates){ weeks, (double)result->alarms / weeks,
+                           noise_upper_95(result->alarms) / weeks };
+}
+
+static struct json_object *tail_json(const struct noise_tail *tail)
+{
+    struct json_object *object = json_object_new_object();
+
+    json_object_object_add(object, "from", json_object_new_double(tail->from));
+    json_object_object_add(object, "index", json_object_new_double(tail->index));
+    return object;
+}
+
+static void print_json(const struct bench_noise_settings *settings,
+                       const struct noise_job_result *result)
+{
+    struct json_object *root = json_object_new_object(), *alarms = json_object_new_array();
+    struct json_object *tails = json_object_new_object(), *faults = json_object_new_array();
+    struct rates rates = rates_of(settings, result);
+
+    json_object_object_add(root, "ranks", json_object_new_int64(settings->ranks));
+    json_object_object_add(root, "steps", json_object_new_int64((int64_t)result->steps));
+    json_object_object_add(root, "step_seconds", json_object_new_double(settings->step_seconds));
+    json_object_object_add(root, "often", json_object_new_double(settings->often));
+    json_object_object_add(root, "weeks", json_object_new_double(rates.weeks));
+    json_object_object_add(root, "alarms", json_object_new_int64((int64_t)result->alarms));
+    json_object_object_add(root, "alarms_per_week", json_object_new_double(rates.rate));
+    json_object_object_add(root, "alarms_per_week_upper_95", json_object_new_double(rates.upper));
+    json_object_object_add(root, "unfit_steps", json_object_new_int64((int64_t)result->unfit));
+    json_object_object_add(root, "judge_ms", json_object_new_double(result->judge_ms));
+    json_object_object_add(tails, "compute", tail_json(&result->compute));
+    json_object_object_add(tails, "host", tail_json(&result->host));
+    json_object_object_add(tails, "transfer", tail_json(&result->transfer));
+    json_object_object_add(root, "tails", tails);
+    for (uint64_t i = 0; i < MIN(result->alarms, NOISE_ALARMS_KEPT); i++)
+        json_object_array_add(alarms, json_object_new_string(result->alarm[i].text));
+    json_object_object_add(root, "said", alarms);
+    for (uint32_t i = 0; i < result->faults; i++) {
+        const struct noise_fault *fault = &result->fault[i];
+        struct json_object *object = json_object_new_object();
+
+        json_object_object_add(object, "fault", json_object_new_string(fault->name));
+        json_object_object_add(object, "found", json_object_new_boolean(fault->found));
+        json_object_object_add(object, "must", json_object_new_boolean(fault->must));
+        json_object_object_add(object, "steps", json_object_new_int64((int64_t)fault->steps));
+        json_object_object_add(object, "wrong", json_object_new_int64(fault->wrong));
+        json_object_array_add(faults, object);
+    }
+    json_object_object_add(root, "faults", faults);
+    puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+    json_object_put(root);
+}
+
+static void print_text(const struct bench_noise_settings *settings,
+                       const struct noise_job_result *result)
+{
+    struct rates rates = rates_of(settings, result);
+
+    printf("%u ranks, %llu steps of %g s judged: %.3f weeks, %.3g rank-steps, %.1f ms of cpu to "
+           "judge one\n",
+           settings->ranks, (unsigned long long)result->steps, settings->step_seconds, rates.weeks,
+           (double)result->steps * settings->ranks, result->judge_ms);
+    printf("tails: compute above %.2f %% of its work with index %.2f, host above %.2f %% of a step "
+           "with %.2f, transfer above %.1f %% with %.2f\n",
+           100 * result->compute.from, result->compute.index, 100 * result->host.from,
+           result->host.index, 100 * result->transfer.from, result->transfer.index);
+    printf("%llu false alarms: %.2f a week, with 95 %% certainty at most %.2f; %llu steps did not "
+           "fit\n",
+           (unsigned long long)result->alarms, rates.rate, rates.upper,
+           (unsigned long long)result->unfit);
+    for (uint64_t i = 0; i < MIN(result->alarms, NOISE_ALARMS_KEPT); i++)
+        printf("  step %llu: %s\n", (unsigned long long)result->alarm[i].step,
+               result->alarm[i].text);
+    printf("faults in the same noise:\n");
+    for (uint32_t i = 0; i < result->faults; i++) {
+        const struct noise_fault *fault = &result->fault[i];
+
+        if (fault->found)
+            printf("  %-32s named after %llu steps, %u other verdicts\n", fault->name,
+                   (unsigned long long)fault->steps, fault->wrong);
+        else
+            printf("  %-32s not named%s, %u other verdicts\n", fault->name,
+                   fault->must ? "" : ": in each step some other rank costs more", fault->wrong);
+    }
+}
+
+static bool is_good(const struct bench_noise_settings *settings,
+                    const struct noise_job_result *result)
+{
+    bool good = rates_of(settings, result).rate <= 1;
+
+    for (uint32_t i = 0; i < result->faults; i++)
+        good =
+            good && (result->fault[i].found || !result->fault[i].must) && !result->fault[i].wrong;
+    return good;
+}
+
+static int noise_measure(const struct bench_noise_settings *settings, const struct noise_tape *tape)
+{
+    struct noise_job_settings job = { .ranks = settings->ranks,
+                                      .steps = settings->steps,
+                                      .seed = settings->seed,
+                                      .step_s = settings->step_seconds,
+                                      .seconds = settings->seconds,
+                                      .often = settings->often,
+                                      .with_faults = true,
+                                      .tape = tape };
+    CLEAN(free_clean) struct noise_job_result *result = calloc(1, sizeof(*result));
+    struct err err = { "" };
+
+    if (!result)
+        return 3;
+    if (isatty(STDERR_FILENO))
+        job.progress = show_progress;
+    if (noise_job_run(&job, result, &err) < 0) {
+        log_error("%s", err.text);
+        return 3;
+    }
+    if (job.progress)
+        fputc('\r', stderr);
+    if (settings->json)
+        print_json(settings, result);
+    else
+        print_text(settings, result);
+    return is_good(settings, result) ? 0 : 1;
+}
+
+static int bench_noise_run(int argc, char **argv)
+{
+    struct bench_noise_settings settings = {
+        .ranks = 16384, .seed = 1, .step_seconds = 6, .often = 1, .seconds = 60
+    };
+    int first = opt_parse(&command_bench_noise, argc, argv, &settings);
+    CLEAN(free_clean) struct noise_tape *tape = NULL;
+    struct err err = { "" };
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    if (settings.ranks < 2 * NOISE_RANKS || settings.ranks % NOISE_RANKS ||
+        settings.ranks > MODEL_RANKS_MAX || !(settings.step_seconds > 0) ||
+        !(settings.often >= 0) || (settings.print && !settings.from)) {
+        log_error(settings.print && !settings.from
+                      ? "--print-tape needs --from RUN"
+                      : "--ranks is a multiple of 8 from 16 to 262144, --step-seconds above 0");
+        return 2;
+    }
+    if (!settings.steps)
+        settings.steps = (uint64_t)(WEEK_S / settings.step_seconds);
+    if (settings.from) {
+        tape = calloc(1, sizeof(*tape));
+        if (!tape || tape_read(settings.from, tape, &err) < 0) {
+            log_error("%s", err.text);
+            return 3;
+        }
+    }
+    if (settings.print) {
+        noise_tape_print(tape, stdout);
+        return 0;
+    }
+    return noise_measure(&settings, tape ? tape : &noise_tape_recorded);
+}
+
+const struct command command_bench_noise = {
+    .name = "bench noise",
+    .operands = "",
+    .summary = "false alarms in a large job on noisy hosts, and faults found in that noise",
+    .details = "Judges steps of a made-up job whose hosts play recorded noise with heavy tails,\n"
+               "bursts and pauses, and counts what is said though nothing is wrong; then makes\n"
+               "faults in the same noise.  Exits 1 when there is more than one alarm a week, or a\n"
+               "fault is missed.",
+    .opt = bench_noise_opts,
+    .run = bench_noise_run,
+};
