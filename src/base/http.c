@@ -1,9 +1,10 @@
 /* http.c - libmicrohttpd in our loop.
  *
  * A handler that does not answer at once leaves its connection suspended; the answer resumes it.
- * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request would
- * stay for days: we keep the time at which each connection began to owe us a whole request and hang up on
- * those that take too long, sooner when connections run short.
+ * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request, or takes its
+ * answer byte by byte, would stay for days: we keep the time since when each connection owes us something
+ * (its headers, its body, that it takes the answer) and hang up on those that take too long.  When
+ * connections run short, those without a request go sooner; who was admitted with one may end it.
  */
 #include "base/http.h"
 
@@ -29,13 +30,16 @@
 #define FILES_FOR_US 256u /* logs, sockets of our own */
 #define IDLE_S 60u
 #define HURRY_NS (2 * NS_PER_S) /* a connection without a request, when they run short */
+#define FULL_NS NS_PER_S        /* the same when there is no place left */
+#define SWEEP_NS NS_PER_S
+#define SWEEP_FULL_NS (200 * NS_PER_MS)
 #define HEADERS_MAX 8
 
 struct connection {
     struct connection *next, **back;
     int fd;
-    int64_t owes_ns;                /* a whole request, since then; INT64_MAX: it is our turn */
-    struct http_exchange *exchange; /* NULL: none now */
+    int64_t owes_ns;                /* something, since then; INT64_MAX: it is our turn */
+    struct http_exchange *exchange; /* NULL: no headers yet */
 };
 
 struct http {
@@ -43,7 +47,7 @@ struct http {
     struct http_settings settings;
     struct MHD_Daemon *daemon;
     int epoll_fd;
-    unsigned port, connections_max;
+    unsigned port, connections_max, address_max; /* address_max: of one address; 0: any number */
     struct loop_timer run, sweep;
     struct connection *connections;
     struct http_counts counts;
@@ -286,8 +290,10 @@ static struct http_exchange *exchange_create(struct http *http, struct MHD_Conne
     exchange->http = http;
     exchange->connection = connection;
     exchange->owner_connection = info ? info->socket_context : NULL;
-    if (exchange->owner_connection)
+    if (exchange->owner_connection) {
         exchange->owner_connection->exchange = exchange;
+        exchange->owner_connection->owes_ns = time_mono_ns(); /* the body */
+    }
     snprintf(exchange->method, sizeof(exchange->method), "%s", method);
     snprintf(exchange->path, sizeof(exchange->path), "%s", path);
     http->counts.requests++;
@@ -327,6 +333,8 @@ static enum MHD_Result exchange_queue(struct http_exchange *exchange)
     if (!exchange->response)
         return MHD_NO; /* no memory: hang up */
     exchange->queued = true;
+    if (exchange->owner_connection && !exchange->pending_max)
+        exchange->owner_connection->owes_ns = time_mono_ns(); /* that it takes the answer */
     return MHD_queue_response(exchange->connection, exchange->status, exchange->response);
 }
 
@@ -398,6 +406,16 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 
 /* ---- connections ---- */
 
+static bool http_is_short(const struct http *http)
+{
+    return http->counts.connections > http->connections_max / 4 * 3;
+}
+
+static bool http_is_full(const struct http *http)
+{
+    return http->counts.connections + http->connections_max / 16 >= http->connections_max;
+}
+
 static void connection_begin(struct http *http, struct MHD_Connection *connection, void **context)
 {
     const union MHD_ConnectionInfo *info =
@@ -432,25 +450,38 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
     *one->back = one->next;
     if (one->next)
         one->next->back = one->back;
+    if (http_is_short(http))
+        http_poke(http); /* libmicrohttpd looks only when run whether there is place again */
     http->counts.connections--;
     free(one);
     *context = NULL;
 }
 
+/* How long a connection may owe us what it owes now. */
+static int64_t patience_ns(const struct http *http, const struct connection *one)
+{
+    if (one->exchange || !http_is_short(http))
+        return http->settings.request_ns;
+    return MIN(http_is_full(http) ? FULL_NS : HURRY_NS, http->settings.request_ns);
+}
+
 static void on_sweep(void *arg, int64_t now_ns)
 {
     struct http *http = arg;
-    bool short_of = http->counts.connections > http->connections_max / 4 * 3;
-    int64_t limit_ns = short_of ? HURRY_NS : http->settings.request_ns;
 
     for (struct connection *one = http->connections; one; one = one->next) {
-        if (one->owes_ns != INT64_MAX && now_ns - one->owes_ns > limit_ns && one->fd >= 0) {
+        if (one->owes_ns != INT64_MAX && now_ns - one->owes_ns > patience_ns(http, one) &&
+            one->fd >= 0) {
             shutdown(one->fd, SHUT_RDWR);
             one->fd = -1; /* libmicrohttpd closes it when it sees the end */
             http->counts.refused_slow++;
         }
     }
-    loop_timer_set(http->loop, &http->sweep, now_ns + NS_PER_S);
+    if (http_is_short(http))
+        http_poke(http);
+    loop_timer_set(
+        http->loop, &http->sweep,
+        now_ns + MIN(http_is_full(http) ? SWEEP_FULL_NS : SWEEP_NS, http->settings.request_ns));
 }
 
 /* ---- the daemon ---- */
@@ -507,8 +538,9 @@ static struct MHD_Daemon *daemon_start(struct http *http, int fd)
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, http, MHD_OPTION_CONNECTION_LIMIT, http->connections_max,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        IDLE_S, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, http->address_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_ARRAY, options,
+        MHD_OPTION_END);
 }
 
 static void http_clean(struct http **http)
@@ -531,6 +563,9 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
     http->run = (struct loop_timer){ .fn = on_run, .arg = http };
     http->sweep = (struct loop_timer){ .fn = on_sweep, .arg = http };
     http->connections_max = connections_allowed(settings->connections_max);
+    /* No host takes all places from the others; on loopback there is only one. */
+    if (!http_address_is_loopback(settings->listen, NULL))
+        http->address_max = MAX(1, http->connections_max / 2);
     fd = socket_open(settings->listen, &http->port, err);
     if (fd < 0)
         return fd;
@@ -589,4 +624,7 @@ unsigned http_port(const struct http *http)
 void http_counts(const struct http *http, struct http_counts *ret)
 {
     *ret = http->counts;
+    ret->connections_max = http->connections_max;
+    ret->address_max = http->address_max;
+    ret->short_of = http_is_short(http);
 }

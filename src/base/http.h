@@ -28,7 +28,8 @@ struct http_settings {
     const char *key_pem, *cert_pem; /* NULL: no TLS */
     size_t body_max;                /* more is answered 413 */
     unsigned connections_max;       /* 0: as many as files are allowed */
-    int64_t request_ns;             /* a request must be whole after this */
+    /* For each of: the headers, the body, taking the answer. */
+    int64_t request_ns;
     /* When only the headers are there.  False: it has been answered, the body need not come. */
     bool (*admit)(void *arg, struct http_exchange *exchange);
     void (*handle)(void *arg, struct http_exchange *exchange);
@@ -44,7 +45,9 @@ bool http_address_is_loopback(const char *listen,
 
 struct http_counts {
     uint64_t requests, refused_large, refused_slow;
-    uint64_t connections; /* now */
+    uint64_t connections;                  /* now */
+    unsigned connections_max, address_max; /* of one address; 0: any number */
+    bool short_of; /* so many are taken that those without a request are closed soon */
 };
 void http_counts(const struct http *http, struct http_counts *ret);
 

@@ -79,10 +79,12 @@ static void put_site(const struct site *site, struct buf *out)
     gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
     gauge(out, "log_writable", "1 when facts can be written, else 0.", !site->trouble.text[0]);
     count(out, "http_requests_total", "Requests that came.", http.requests);
-    count(out, "http_slow_total", "Connections closed because no whole request came in time.",
+    count(out, "http_slow_total",
+          "Connections closed because a request came, or an answer was taken, too slowly.",
           http.refused_slow);
     count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
     gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
+    gauge(out, "http_connections_max", "Connections that there is room for.", http.connections_max);
     count(out, "tokens_refused_total", "Requests with a token that is not known.",
           site->gate.refused);
     count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);

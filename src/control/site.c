@@ -21,6 +21,7 @@
 #define INGEST_BURST (2048.0 * (1 << 20))
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define BEAT_EVERY 150 /* ticks */
+#define CROWD_AGAIN_NS (60 * NS_PER_S)
 
 static void site_fini(struct site *site)
 {
@@ -66,6 +67,7 @@ static int site_announce(struct site *site, struct err *err)
     bool loopback = http_address_is_loopback(site->settings.listen, NULL);
     char url[320], line[400];
     const char *colon = strrchr(site->settings.listen, ':');
+    struct http_counts http;
     struct path path;
     FILE *file;
     int result = path_join(&path, site->state.text, "control.url", err);
@@ -81,7 +83,11 @@ static int site_announce(struct site *site, struct err *err)
     file = fopen(path.text, "we");
     if (!file || fprintf(file, "%s\n", url) < 0 || fclose(file) != 0)
         return err_set(err, -errno, "%s: %m", path.text);
-    log_info("listening on %s; runs in %s", url, site->state.text);
+    http_counts(site->http, &http);
+    log_info("listening on %s, for at most %u connections; runs in %s", url, http.connections_max,
+             site->state.text);
+    if (http.address_max)
+        log_info("at most %u connections come from one address", http.address_max);
     if (site->tls.cert_pem)
         log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
                  site->tls.fingerprint, site->tls.pin);
@@ -129,6 +135,21 @@ static void index_try(struct site *site, int64_t now_ns)
         log_info("the index is made anew: %s", index_was_made_anew(site->index));
 }
 
+/* Real work goes on meanwhile, but somebody should know, and see why new ones have to wait. */
+static void crowd_tell(struct site *site, int64_t now_ns)
+{
+    struct http_counts http;
+
+    http_counts(site->http, &http);
+    if (!http.short_of || now_ns < site->crowd_at_ns)
+        return;
+    site->crowd_at_ns = now_ns + CROWD_AGAIN_NS;
+    log_error("%llu connections, at most %u: those without a request are closed after 2 s, %llu so "
+              "far; a larger limit of open files (LimitNOFILE, ulimit -n) makes more room",
+              (unsigned long long)http.connections, http.connections_max,
+              (unsigned long long)http.refused_slow);
+}
+
 static void on_tick(void *arg, int64_t now_ns)
 {
     struct site *site = arg;
@@ -138,6 +159,7 @@ static void on_tick(void *arg, int64_t now_ns)
         run_turn(site->run[i], now_ns);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
         events_beat(&site->events);
+    crowd_tell(site, now_ns);
     notify_alive(&site->notify, now_ns);
     loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
 }

@@ -74,7 +74,8 @@ struct site {
     struct map run_by_name;
     struct loop_timer tick, sync;
     int64_t began_real_ns;
-    struct err trouble; /* "": the logs can be written */
+    int64_t crowd_at_ns; /* when to say again that connections run short */
+    struct err trouble;  /* "": the logs can be written */
     int64_t trouble_ns;
     struct site_counts counts;
 };
