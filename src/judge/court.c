@@ -69,6 +69,7 @@ void court_fini(struct court *court)
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
 {
     if (attempt > court->model.attempt) {
+        crash_restarted(court, attempt);
         court->exits = court->notes = 0;
         court->crash_told = false;
         history_reset(&court->history);

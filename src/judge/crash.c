@@ -289,6 +289,21 @@ static bool is_ending(unsigned kind)
     return kind == VERDICT_CRASH || kind == VERDICT_HANG || kind == VERDICT_DESYNC;
 }
 
+void crash_restarted(struct court *court, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (!is_ending(verdict->kind) || !entry->open || entry->attempt >= attempt)
+            continue;
+        snprintf(verdict->plan, sizeof(verdict->plan), "all ranks started again as attempt %u",
+                 attempt);
+        snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
+        entry->changed = true;
+    }
+}
+
 void crash_recovered(struct court *court, const struct past_step *past)
 {
     double cost = ledger_crash_seconds(court->book);
@@ -303,6 +318,10 @@ void crash_recovered(struct court *court, const struct past_step *past)
         entry->cost_seconds += cost / court->model.world; /* of all its crashes */
         entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
         entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
+        snprintf(entry->verdict.plan, sizeof(entry->verdict.plan),
+                 "all ranks started again as attempt %u, training since step %llu",
+                 court->model.attempt, (unsigned long long)past->step);
+        snprintf(entry->verdict.plan_state, sizeof(entry->verdict.plan_state), "done");
         entry->open = false;
         entry->changed = true;
     }

@@ -17,6 +17,8 @@ void crash_judge(struct court *court, int64_t now_ns, bool over);
  * machine even after the next attempt began: then the verdict says it from now on.
  */
 void crash_beat(struct court *court, const struct fact_beat *fact);
+/* A new attempt begins: that is what was done about what ended the one before. */
+void crash_restarted(struct court *court, uint32_t attempt);
 /* The first step of a new attempt closes the crash that ended the one before. */
 void crash_recovered(struct court *court, const struct past_step *past);
 

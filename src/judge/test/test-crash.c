@@ -235,8 +235,12 @@ static void a_restart_closes_it_with_its_cost(void **state)
     verdict = crash_of(&bench);
     for (int i = 0; i < 4; i++)
         lost += 4 * (double)(bench.lab->rank[0].duration_ns + bench.lab->config.tail_ns) / 1e9;
+    assert_string_equal(verdict->plan, "");
     restart(&bench, 6); /* steps 6 to 9 are lost */
+    assert_string_equal(verdict->plan_state, "acting");
     lab_judge_many(bench.lab, &bench.court, 2);
+    assert_string_equal(verdict->plan_state, "done");
+    assert_non_null(strstr(verdict->plan, "as attempt 1, training since step 6"));
     assert_int_equal(lab_open_count(&bench.court, 0), 0);
     assert_true(verdict->until_real_ns > 0);
     assert_true(verdict->gpu_seconds > 0.95 * (lost + 4 * 2));

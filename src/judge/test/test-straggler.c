@@ -283,9 +283,51 @@ static void two_at_once_are_both_named_and_share_the_cost(void **state)
     try_two(&config, 0, 0.4, 6, 0.4);
 }
 
+static void one_that_survives_a_restart_is_the_same_and_stays_open(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 30);
+    bench.lab->fault.stretch[3] = 0.3;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    lab_restart(bench.lab, 40, 1000000000);
+    court_attempt(&bench.court, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.court);
+    for (int i = 0; i < 40; i++) {
+        lab_judge(bench.lab, &bench.court);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    }
+    assert_int_equal(bench.court.docket.count, 1);
+    bench_close(&bench);
+}
+
+static void one_that_a_restart_from_the_beginning_healed_is_over(void **state)
+{
+    struct lab_config config = layout(1, 1, 8);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 200);
+    bench.lab->fault.stretch[3] = 0.3;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    bench.lab->fault.stretch[3] = 0;
+    lab_restart(bench.lab, 0, 1000000000);
+    court_attempt(&bench.court, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.court);
+    lab_judge_many(bench.lab, &bench.court, 40); /* and not only when step 219 comes again */
+    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_survives_a_restart_is_the_same_and_stays_open),
+        cmocka_unit_test(one_that_a_restart_from_the_beginning_healed_is_over),
         cmocka_unit_test(twice_as_slow_is_named_within_five_steps),
         cmocka_unit_test(a_quarter_slower_is_named_within_five_steps),
         cmocka_unit_test(a_tenth_slower_is_named_within_twenty_steps),
