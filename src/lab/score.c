@@ -42,6 +42,7 @@ static const struct score_expect expects[] = {
     { FAULT_STOP, 0, "hang", "hang", "unknown", SCORE_RANK, 0 },
     { FAULT_STUCK_DATA, 0, "hang", "hang", "data", SCORE_RANK, 0 },
     { FAULT_STUCK_CODE, 0, "hang", "hang", "user-code", SCORE_RANK, 0 },
+    { FAULT_STUCK_GIL, 0, "hang", "hang", "user-code", SCORE_RANK, 0 },
     { FAULT_STUCK_STORAGE, 0, "hang", "hang", "storage", SCORE_RANK, 0 },
     { FAULT_STUCK_CHECKPOINT, 0, "hang", "hang", "storage", SCORE_RANK, 0 },
     { FAULT_GPU_HANG, 0, "hang", "hang", "gpu", SCORE_RANK, 0 },

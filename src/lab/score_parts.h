@@ -44,7 +44,7 @@ void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at
 void score_storage_case(uint32_t number, struct rand *rand, struct score_case *at);
 
 /* score_torch.c: the same faults in a training by PyTorch. */
-#define SCORE_TORCH 8
+#define SCORE_TORCH 18
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
 
 /* Runs `lockstep demo --json` for the case, and stops it when it goes on far too long.  *answer is the caller's to
