@@ -281,7 +281,6 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
                    seconds);
         account_step(book, rank, split, seconds, kept);
     }
-    scarce_learn(&book->typical, kept);
     scarce_rebook(&book->typical, court, past->step, book->step, book->total.gpu_seconds);
     book->total.steps++;
     book->total.unfit_steps = court->unfit_steps;

@@ -13,14 +13,13 @@ struct step_account { /* of all ranks together */
 };
 
 /* ledger_scarce.c */
-struct scarce_typical { /* a step of this attempt before anything went wrong */
-    uint32_t steps;     /* seen so far */
+struct scarce_typical { /* a step before cpus became scarce */
+    uint64_t before;    /* the step since which they are; 0: none yet */
     double seconds[LEDGER_BUCKETS];
 };
 
-void scarce_learn(struct scarce_typical *typical, const struct step_account *fresh);
 /* Books the steps anew that scarce cpus have made longer, from where the open verdicts say that it began. */
-void scarce_rebook(const struct scarce_typical *typical, const struct court *court, uint64_t newest,
+void scarce_rebook(struct scarce_typical *typical, const struct court *court, uint64_t newest,
                    struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS]);
 
 #endif

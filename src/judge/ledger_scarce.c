@@ -7,20 +7,41 @@
  */
 #include "core/clean.h"
 #include "judge/ledger_parts.h"
+#include "judge/median.h"
 
-#define WARM_UP_STEPS 2
-#define TYPICAL_STEPS 8
+#define TYPICAL_STEPS 16 /* before the first scarce one: their medians are what is typical */
+#define TYPICAL_LEAST 4
 
 /* Where a late host may show.  Checkpoints, evaluations and start-up are none of its making. */
 static const enum ledger_bucket touched[] = { LEDGER_PRODUCTIVE, LEDGER_IMBALANCE, LEDGER_TRANSFER,
                                               LEDGER_INPUT, LEDGER_UNATTRIBUTED };
 
-void scarce_learn(struct scarce_typical *typical, const struct step_account *fresh)
+/* False: too few steps are known from before. */
+static bool typical_learn(struct scarce_typical *typical, uint64_t since,
+                          const struct step_account step[KEPT_STEPS])
 {
-    if (typical->steps++ < WARM_UP_STEPS || typical->steps > WARM_UP_STEPS + TYPICAL_STEPS)
-        return;
-    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++)
-        typical->seconds[bucket] += fresh->seconds[bucket] / TYPICAL_STEPS;
+    const struct step_account *known[TYPICAL_STEPS];
+    uint32_t count = 0;
+
+    if (typical->before == since)
+        return since > 0;
+    for (uint64_t at = since; at-- > 0 && since - at <= TYPICAL_STEPS;) {
+        const struct step_account *account = &step[at % KEPT_STEPS];
+
+        if (account->step == at + 1 && !account->scarce)
+            known[count++] = account;
+    }
+    if (count < TYPICAL_LEAST)
+        return false;
+    for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
+        double value[TYPICAL_STEPS];
+
+        for (uint32_t i = 0; i < count; i++)
+            value[i] = known[i]->seconds[bucket];
+        typical->seconds[bucket] = median_f64(value, count);
+    }
+    typical->before = since;
+    return true;
 }
 
 static void account_rebook(const struct scarce_typical *typical, struct step_account *account,
@@ -61,12 +82,12 @@ static uint64_t scarce_since(const struct court *court)
     return since;
 }
 
-void scarce_rebook(const struct scarce_typical *typical, const struct court *court, uint64_t newest,
+void scarce_rebook(struct scarce_typical *typical, const struct court *court, uint64_t newest,
                    struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS])
 {
     uint64_t since = scarce_since(court);
 
-    if (typical->steps < WARM_UP_STEPS + TYPICAL_STEPS || since > newest)
+    if (since > newest || !typical_learn(typical, since, step))
         return;
     for (uint64_t at = newest + 1; at-- > since && newest - at < HISTORY_STEPS;) {
         struct step_account *account = &step[at % KEPT_STEPS];

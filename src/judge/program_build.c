@@ -134,8 +134,8 @@ static int stream_add(struct builder *builder, uint32_t item)
         count += span_wants(builder, item, wanted + count);
     else
         count += comm_wants(builder, item, wanted + count);
-    if (class->kind[item] == ITEM_P2P && class->what[item] == LOCKSTEP_OP_SEND)
-        op.role = REPLAY_GIVES; /* sends are taken to be buffered */
+    if (class->kind[item] == ITEM_P2P) /* sends are taken to be buffered */
+        op.role = class->what[item] == LOCKSTEP_OP_SEND ? REPLAY_GIVES : REPLAY_WAITS;
     result = deps_fold(builder, wanted, count, op.dep);
     if (result < 0)
         return result;
