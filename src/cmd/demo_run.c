@@ -84,6 +84,8 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     word_add(words, "--steps=%llu", (unsigned long long)config->steps);
     word_add(words, "--seed=%llu", (unsigned long long)config->seed);
     word_add(words, "--step-ms=%g", config->step_ms);
+    if (demo->net.nodes)
+        word_add(words, "--net-dir=%s/net", demo->scratch);
     if (demo->storage.order)
         word_add(words, "--data-dir=%s/storage/" SLOWFS_DATA, demo->scratch);
     if (config->checkpoint_every) {
@@ -95,15 +97,19 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
     return 0;
 }
 
-/* Without it the job goes on all the same, and the fault is skipped with the reason. */
-static void storage_make(struct demo_run *demo)
+/* A file system and networks of the job's own, where faults need them.  Without, the job goes on all the same, and the fault is skipped with the reason. */
+static void surroundings_make(struct demo_run *demo)
 {
     char backing[PATH_MAX + 16], at[PATH_MAX + 16];
-    bool wanted = false;
+    uint32_t needs = 0;
 
     for (uint32_t i = 0; i < demo->plan.count; i++)
-        wanted |= (demo->plan.fault[i].kind->needs & FAULT_NEEDS_STORAGE) != 0;
-    if (!wanted)
+        needs |= demo->plan.fault[i].kind->needs;
+    if (needs & FAULT_NEEDS_NET) {
+        snprintf(at, sizeof(at), "%s/net", demo->scratch);
+        net_begin(demo->config.nodes, at, &demo->net, &demo->net_why);
+    }
+    if (!(needs & FAULT_NEEDS_STORAGE))
         return;
     snprintf(backing, sizeof(backing), "%s/backing", demo->scratch);
     snprintf(at, sizeof(at), "%s/storage", demo->scratch);
@@ -169,7 +175,7 @@ int demo_run_begin(struct demo_run *demo, struct err *err)
         result = scratch_make(demo, err);
     }
     if (result == 0)
-        storage_make(demo);
+        surroundings_make(demo);
     return result < 0 ? result : run_spawn(demo, err);
 }
 
@@ -188,6 +194,8 @@ static void inject_start(struct demo_run *demo)
             .nodes = demo->config.nodes,
             .storage = demo->storage.order,
             .storage_why = demo->storage_why.text,
+            .net = demo->net.nodes ? &demo->net : NULL,
+            .net_why = demo->net_why.text,
         };
 
         inject_create(&demo->plan, &config, &demo->inject, NULL);
@@ -228,6 +236,7 @@ void demo_run_fini(struct demo_run *demo)
         demo->pid = 0;
     }
     slowfs_end(&demo->storage);
+    net_end(&demo->net);
     oom_sweep();
     if (demo->scratch[0])
         tree_remove(demo->scratch);

@@ -9,6 +9,7 @@
 #include "cmd/demo_torch.h"
 #include "core/err.h"
 #include "lab/inject.h"
+#include "lab/net.h"
 #include "lab/plan.h"
 #include "lab/slowfs.h"
 
@@ -28,7 +29,9 @@ struct demo_run {
     char scratch[PATH_MAX]; /* plan, truth and checkpoints: nothing that a judge reads */
     char run_dir[PATH_MAX];
     struct inject *inject;
-    struct slowfs storage;  /* under the job's files, where a fault needs that */
+    struct slowfs storage; /* under the job's files, where a fault needs that */
+    struct net net;        /* of the nodes, likewise */
+    struct err net_why;
     struct err storage_why; /* there is none */
     int pid, status;        /* of `lockstep run`; pid 0: it has ended */
 };

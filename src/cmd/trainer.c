@@ -13,7 +13,7 @@
 
 struct settings {
     uint64_t steps, seed, checkpoint_every;
-    const char *layout, *checkpoint_dir, *data_dir, *plan, *stop_file;
+    const char *layout, *checkpoint_dir, *data_dir, *net_dir, *plan, *stop_file;
     double step_ms, host_work_ms;
     uint32_t micro_batches;
     int64_t timeout_ns;
@@ -36,6 +36,7 @@ static const struct opt trainer_opts[] = {
     { "checkpoint-every", 0, OPT_U64, AT(checkpoint_every), "N", "steps between checkpoints", NULL,
       false },
     { "data-dir", 0, OPT_TEXT, AT(data_dir), "DIR", "where batches are read from", NULL, false },
+    { "net-dir", 0, OPT_TEXT, AT(net_dir), "DIR", "where the networks of nodes are", NULL, false },
     { "plan", 0, OPT_TEXT, AT(plan), "FILE", "the faults to make", NULL, false },
     { "stop-file", 0, OPT_TEXT, AT(stop_file), "FILE", "stop in order once this exists", NULL,
       false },
@@ -130,6 +131,7 @@ static int trainer_main(int argc, char **argv)
         .checkpoint_every = settings.checkpoint_every,
         .checkpoint_dir = settings.checkpoint_dir,
         .data_dir = settings.data_dir,
+        .net_dir = settings.net_dir,
         .step_ms = settings.step_ms,
         .host_work_ms = settings.host_work_ms,
         .micro_batches = settings.micro_batches,

@@ -333,6 +333,36 @@ static void accuse(struct court *court, double cost)
         memcpy(court->sync->id, entry->verdict.id, sizeof(court->sync->id));
 }
 
+#define SETTLES 4 /* looks in a row that show the same node */
+
+/* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
+ * nobody gets its node when that has been plain for some steps; it stays the same verdict.
+ */
+static void settle(struct court *court, struct entry *open, double cost)
+{
+    struct sync *sync = court->sync;
+    struct verdict *verdict = &open->verdict, draft;
+    struct sync_place place;
+
+    if (verdict->layer == LAYER_NIC || sync_where(court, &place) < 0)
+        return;
+    sync->settles =
+        place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
+    sync->settles_on = place.node;
+    if (sync->settles < SETTLES)
+        return;
+    sync_draft(court, &place, MAX(cost, 0), &draft);
+    memcpy(draft.id, verdict->id, sizeof(draft.id));
+    memcpy(draft.run, verdict->run, sizeof(draft.run));
+    draft.since_step = verdict->since_step;
+    draft.since_real_ns = verdict->since_real_ns;
+    draft.decided_step = verdict->decided_step;
+    draft.decided_real_ns = verdict->decided_real_ns;
+    draft.gpu_seconds = verdict->gpu_seconds;
+    *verdict = draft;
+    open->changed = true;
+}
+
 /* Of the step, in ms: what it must cost at least to be said. */
 static double least_cost_ms(const struct court *court)
 {
@@ -364,6 +394,7 @@ static void sync_step(struct court *court)
         open->seen_step = court->whole->step;
         if (cost >= 0)
             open->step_seconds = cost / 1e3;
+        settle(court, open, cost);
         return;
     }
     /* The same links twice: what slows several of them is seen in all before anything is said. */

@@ -24,9 +24,10 @@ struct sync {
     struct sync_link *link;
     uint32_t links, room;
     struct map by_key;
-    struct map past;   /* of attempts before: by name and bytes, what was typical, ns */
-    uint64_t slow_key; /* of the links that were slow in the step before */
-    char id[20];       /* of the open verdict */
+    struct map past;              /* of attempts before: by name and bytes, what was typical, ns */
+    uint64_t slow_key;            /* of the links that were slow in the step before */
+    char id[20];                  /* of the open verdict */
+    uint32_t settles, settles_on; /* so often in a row one node was all that fits: this one */
 };
 
 struct sync_place {                /* where the slow links are */

@@ -75,22 +75,48 @@ static void place_sound(const struct court *court, uint32_t nodes, const uint8_t
         candidate[node] = candidate[node] && !mark[node];
 }
 
+#define CLEAR 0.5 /* of the worst excess */
+
+static double excess_ms(const struct sync_link *link)
+{
+    return sync_link_ms(link, 5) - link->base_ms;
+}
+
+/* A slow link also makes those uneven that carry what comes over it: one that is far less slow than the worst
+ * says neither that it touches the culprit nor that it does not.
+ */
+static double clear_ms(const struct court *court)
+{
+    const struct sync *sync = court->sync;
+    double worst = 0;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        if (sync->link[i].slow && sync_link_is_active(&sync->link[i], court->whole->step))
+            worst = MAX(worst, excess_ms(&sync->link[i]));
+    }
+    return CLEAR * worst;
+}
+
 int sync_where(const struct court *court, struct sync_place *ret)
 {
     const struct sync *sync = court->sync;
     uint32_t nodes = court->model.nodes, left = 0;
     CLEAN(free_clean) uint8_t *mark = calloc(2 * (size_t)nodes + 1, 1);
     uint8_t *candidate = mark ? mark + nodes : NULL;
+    double clear;
 
     *ret = (struct sync_place){ .node = MODEL_NONE, .comm = MODEL_NONE };
     if (!mark)
         return -ENOMEM;
     memset(candidate, 1, nodes);
+    clear = clear_ms(court);
     for (int sound = 0; sound < 2; sound++) {
         for (uint32_t i = 0; i < sync->links; i++) {
             const struct sync_link *link = &sync->link[i];
 
             if (!sync_link_is_active(link, court->whole->step) || link->slow == (sound != 0))
+                continue;
+            if (link->slow && excess_ms(link) < clear)
                 continue;
             if (sound && is_peer(court, link))
                 place_sound(court, link_nodes(court, link, mark), mark, candidate, ret);

@@ -77,6 +77,13 @@ static const struct fault_kind fault_table[] = {
     { FAULT_SLOW_NIC, "slow-nic",
       "transfers to and from a node take factor times as long; needs --nodes of 2 or more",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall nic" },
+    { FAULT_SLOW_LINK, "slow-link",
+      "a node's link carries so little that a step takes factor times as long; needs --nodes of 2 "
+      "or more",
+      FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_NET, 3, 20,
+      "sync-stall nic" },
+    { FAULT_LINK_DOWN, "link-down", "a node's link is cut; needs --nodes of 2 or more" FIRST,
+      FAULT_NODE | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_NET, 1, 20, "hang fabric" },
     { FAULT_STOP, "stop", "a rank is stopped (SIGSTOP) in the middle of a step" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang" },
     { FAULT_STUCK_DATA, "stuck-data", "a rank never gets its next batch" FIRST,
@@ -119,6 +126,9 @@ static const struct fault_kind fault_table[] = {
       FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_SLOW_START, "slow-start", "no fault: start-up takes ms longer; on all ranks, or one",
       FAULT_RANK | FAULT_MS, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
+    { FAULT_LONG_SEQUENCES, "long-sequences",
+      "no fault: the sequences of all ranks are longer for some steps: factor times the work",
+      FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 20, NULL },
     { FAULT_BUSY, "busy", "no fault: a rank's host computes for ms in one step",
       FAULT_RANK | FAULT_MS | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, NULL },
 };
@@ -339,7 +349,8 @@ int fault_resolve(struct fault *fault, const struct fault_shape *shape, uint32_t
         result = fault_draw(fault, FAULT_STAGE, &fault->stage, MAX(shape->stages, 1u), &rand,
                             "stage", err);
     if (result == 0 && shape->nodes < 2 &&
-        (fault->kind->id == FAULT_SLOW_FABRIC || fault->kind->id == FAULT_SLOW_NIC))
+        (fault->kind->id == FAULT_SLOW_FABRIC || fault->kind->id == FAULT_SLOW_NIC ||
+         fault->kind->needs & FAULT_NEEDS_NET))
         return err_set(err, -EINVAL, "fault %s: needs 2 nodes or more", fault->kind->name);
     if (result == 0 && fault->kind->id == FAULT_HEAVY_STAGE && shape->stages < 2)
         return err_set(err, -EINVAL, "fault heavy-stage: needs a layout with pp of 2 or more");
@@ -419,6 +430,8 @@ void fault_list(FILE *out)
             fprintf(out, " when not given)");
         if (kind->needs & FAULT_NEEDS_CGROUP)
             fprintf(out, "; needs a cgroup that we may write");
+        if (kind->needs & FAULT_NEEDS_NET)
+            fprintf(out, "; needs root and iproute2");
         if (kind->needs & FAULT_NEEDS_STORAGE)
             fprintf(out, "; needs root and /dev/fuse");
         if (kind->needs & FAULT_NEEDS_TORCH)

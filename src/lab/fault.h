@@ -40,6 +40,9 @@ enum fault_id {
     FAULT_STUCK_CHECKPOINT,
     FAULT_SLOW_STORAGE,
     FAULT_SLOW_DATASET,
+    FAULT_SLOW_LINK,
+    FAULT_LINK_DOWN,
+    FAULT_LONG_SEQUENCES,
     FAULT_GPU_HANG,
     FAULT_FROZEN_LINK,
     FAULT_OTHER_OP,
@@ -80,7 +83,8 @@ enum fault_maker {
 enum fault_need {
     FAULT_NEEDS_CGROUP = 1,  /* a cgroup directory that we may write */
     FAULT_NEEDS_STORAGE = 2, /* a file system of our own (slowfs.h): root, and /dev/fuse */
-    FAULT_NEEDS_TORCH = 4    /* only the training in Python can make it */
+    FAULT_NEEDS_TORCH = 4,   /* only the training in Python can make it */
+    FAULT_NEEDS_NET = 8      /* networks of our own (net.h): root, and iproute2 */
 };
 
 struct fault_kind {

@@ -64,6 +64,9 @@ static const struct inject_way *inject_way_of(const struct fault *fault)
     case FAULT_STUCK_STORAGE:
     case FAULT_STUCK_CHECKPOINT:
         return &inject_storage;
+    case FAULT_SLOW_LINK:
+    case FAULT_LINK_DOWN:
+        return &inject_net;
     default:
         return NULL;
     }
@@ -241,6 +244,7 @@ static void inject_make(struct inject *inject, uint32_t number, const struct inj
 
     fault->target.share = MAX(used, 1e-4) / MAX(plan->factor - INJECT_TAIL, 0.5);
     fault->target.step_ns = step_ns;
+    fault->target.step = mark->step;
     fault->target.hogs = plan->count;
     if (!plan->count)
         fault->target.hogs =

@@ -18,6 +18,7 @@
 #include "core/err.h"
 #include "lab/plan.h"
 
+struct net;
 struct slowfs_order;
 
 struct inject_config {
@@ -26,6 +27,8 @@ struct inject_config {
     /* Of the file system under the job's files (slowfs.h); NULL: there is none, and this is why. */
     struct slowfs_order *storage;
     const char *storage_why;
+    const struct net *net; /* the nodes' own (net.h); NULL likewise */
+    const char *net_why;
 };
 
 enum inject_state {

@@ -16,6 +16,7 @@ struct inject_target { /* the host threads of one node's ranks */
     const struct fault *fault;
     uint32_t number; /* of the fault, in its plan */
     double step_ns;  /* of a healthy step */
+    uint64_t step;   /* that the job is in */
     pid_t tid[INJECT_THREADS];
     uint32_t count;
     pid_t other[INJECT_THREADS]; /* those of the other nodes, which have other CPUs */
@@ -40,5 +41,6 @@ struct inject_way {
 extern const struct inject_way inject_quota;
 extern const struct inject_way inject_neighbours;
 extern const struct inject_way inject_storage;
+extern const struct inject_way inject_net;
 
 #endif

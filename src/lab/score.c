@@ -58,6 +58,8 @@ static const struct score_expect expects[] = {
       SCORE_IN_TRANSFER | SCORE_IN_IMBALANCE },
     { FAULT_SLOW_NIC, 0, "fabric", "sync-stall", "nic", SCORE_NODE,
       SCORE_IN_TRANSFER | SCORE_IN_IMBALANCE },
+    { FAULT_SLOW_LINK, 0, "fabric", "sync-stall", "nic", SCORE_NODE, 0 },
+    { FAULT_LINK_DOWN, 0, "hang", "hang", "fabric", SCORE_NOBODY, 0 },
     { FAULT_SLOW_STORAGE, FAULT_RANK, "checkpoint", "checkpoint-stall", "storage", SCORE_RANK, 0 },
     { FAULT_SLOW_STORAGE, 0, "checkpoint", "checkpoint-stall", "storage", SCORE_NOBODY, 0 },
     { FAULT_SLOW_CHECKPOINT, FAULT_RANK, "checkpoint", "checkpoint-stall", "checkpoint", SCORE_RANK,
@@ -161,6 +163,7 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t
         return stages > 1;
     case FAULT_UNEVEN_DATA:
         return stages == 1;
+    case FAULT_SLOW_LINK:
     case FAULT_SLOW_NIC: /* a stage a node: else every communicator touches every node */
         return stages == 4;
     case FAULT_OTHER_ORDER:

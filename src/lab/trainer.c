@@ -9,6 +9,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "lab/net.h"
 #include "lab/trainer_parts.h"
 
 #define TELL_EVERY_NS NS_PER_S
@@ -128,6 +129,10 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
     const struct trainer_config *config = trainer->config;
     int result = config->plan ? plan_read(config->plan, &trainer->plan, err) : 0;
 
+    if (result == 0 && config->net_dir)
+        result =
+            net_enter(config->net_dir,
+                      fault_node_of_rank(config->rank, config->world, trainer->plan.nodes), err);
     if (result == 0)
         result = truth_open(&trainer->plan, config->rank, config->attempt, &trainer->truth, err);
     if (result == 0)

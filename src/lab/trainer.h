@@ -26,6 +26,7 @@ struct trainer_config {
     double step_ms, host_work_ms;
     uint32_t micro_batches;                        /* 0: what suits the layout */
     const char *checkpoint_dir, *plan, *stop_file; /* NULL: none */
+    const char *net_dir;  /* networks of the nodes (net.h); NULL: that which we are in */
     const char *data_dir; /* batches are read from there in each step; NULL: made up ahead of it */
     int timeout_ms;       /* for a peer that says nothing */
 };

@@ -37,12 +37,16 @@ static double fault_stretch(double factor)
 }
 
 /* The same on all ranks of a replica: they work on the same sequences. */
-static void fault_lengths(struct trainer *trainer, const struct fault *uneven)
+static void fault_lengths(struct trainer *trainer, const struct fault *uneven,
+                          const struct fault *longer)
 {
     uint64_t seed = hash64_u64(hash64_u64(trainer->config->seed, 0x6c656e67), trainer->step);
     struct rand turn = { seed }, rand = { hash64_u64(seed, trainer->place.dp + 1u) };
     bool heavy = uneven && rand_below(&turn, trainer->place.dp_size) == trainer->place.dp;
     double stretch = heavy ? fault_stretch(uneven->factor) : 1;
+
+    if (longer)
+        stretch *= fault_stretch(longer->factor);
 
     for (uint32_t micro = 0; micro < trainer->micros; micro++) {
         struct trainer_load *load = &trainer->load[micro];
@@ -110,18 +114,29 @@ static void fault_flip(struct trainer *trainer)
     }
 }
 
+static const struct fault *fault_now(const struct trainer *trainer, enum fault_id id)
+{
+    const struct fault *found = NULL;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        if (trainer->plan.fault[i].kind->id == id &&
+            fault_active(&trainer->plan.fault[i], trainer->step))
+            found = &trainer->plan.fault[i];
+    }
+    return found;
+}
+
 void trainer_fault_step(struct trainer *trainer)
 {
-    const struct fault *uneven = NULL;
+    const struct fault *uneven = fault_now(trainer, FAULT_UNEVEN_DATA);
+    const struct fault *longer = fault_now(trainer, FAULT_LONG_SEQUENCES);
     double load = 0;
 
     trainer->slow = 1;
     fault_flip(trainer);
-    for (uint32_t i = 0; i < trainer->plan.count; i++)
-        if (trainer->plan.fault[i].kind->id == FAULT_UNEVEN_DATA &&
-            fault_active(&trainer->plan.fault[i], trainer->step))
-            uneven = &trainer->plan.fault[i];
-    fault_lengths(trainer, uneven);
+    fault_lengths(trainer, uneven, longer);
+    if (longer)
+        truth_add(trainer->truth, (uint32_t)(longer - trainer->plan.fault), trainer->step, 0);
     for (uint32_t micro = 0; micro < trainer->micros; micro++)
         load += trainer->load[micro].work / trainer->micros;
     if (uneven)

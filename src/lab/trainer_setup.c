@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "core/time.h"
 #include "lab/meet.h"
+#include "lab/net.h"
 #include "lab/trainer_parts.h"
 
 /* Shares of a step, for operations that cost a network's time. */
@@ -222,7 +223,7 @@ static int setup_network(struct trainer *trainer, struct err *err)
     CLEAN(setup_meet_clean) struct meet *meet = NULL;
     struct meet_config meeting = { .rank = config->rank,
                                    .world = config->world,
-                                   .addr = config->master_addr,
+                                   .addr = config->net_dir ? NET_MASTER : config->master_addr,
                                    .port = config->master_port,
                                    .job = setup_comm_id(trainer, config->master_port),
                                    .timeout_ms = config->timeout_ms };
