@@ -26,6 +26,7 @@ void stall_destroy(struct stall *stall)
         return;
     stall_input_fini(&stall->input);
     free(stall->files);
+    free(stall->birth);
     free(stall);
 }
 
@@ -34,6 +35,7 @@ void stall_attempt(struct stall *stall)
     stall->input.count =
         0; /* what was typical, and what is usual below, stays: it is the same job */
     stall->started = false;
+    stall_start_attempt(stall);
     for (int i = 0; i < STALL_PAUSES; i++) {
         stall->pause[i].count = 0;
         stall->pause[i].slow = 0;
@@ -85,6 +87,7 @@ void stall_beat(struct court *court, const struct fact_beat *beat)
         return;
     stall_pause_beat(court->stall, beat);
     files_beat(court, beat);
+    stall_start_beat(court, beat);
 }
 
 int64_t stall_starved_ns(const struct rank_split *split)

@@ -3,6 +3,7 @@
 #define LOCKSTEP_JUDGE_STALL_PARTS_H
 
 #include "judge/stall.h"
+#include "lockstep/probe.h"
 
 #define STALL_STEPS HISTORY_STEPS
 
@@ -54,8 +55,16 @@ struct
     float looks, waits;
 };
 
+struct stall_birth { /* of one rank, before its first step: what it was seen doing, by phase */
+    int64_t beat_ns; /* of its newest beat, on its node's clock; 0: none in this attempt */
+    float seconds[LOCKSTEP_PHASE_COUNT];
+    float storage; /* of these, waiting for a file system or a disk */
+};
+
 struct stall {
     struct stall_input input;
+    struct stall_birth *birth; /* by rank; NULL: no beat came before the first step */
+    uint32_t births;
     struct stall_files *files; /* by rank; NULL: nobody was seen so */
     uint32_t files_room;
     struct stall_pause pause[STALL_PAUSES];
@@ -72,6 +81,8 @@ void stall_input_step(struct court *court); /* stall_input.c */
 void stall_pause_step(struct court *court); /* stall_pause.c */
 void stall_pause_beat(struct stall *stall, const struct fact_beat *beat);
 void stall_start_step(struct court *court); /* stall_start.c */
+void stall_start_beat(struct court *court, const struct fact_beat *beat);
+void stall_start_attempt(struct stall *stall);
 void stall_input_fini(struct stall_input *input);
 
 #endif

@@ -6,11 +6,115 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "judge/ledger.h"
 #include "judge/median.h"
 #include "judge/stall_parts.h"
+#include "wire/names.h"
+
+#define BEAT_MOST_NS                                                                               \
+    INT64_C(5000000000)  /* a gap between beats says nothing of what was done in it */
+#define SHARE_LEAST 0.5f /* of what a rank was late: less than that is not the reason */
+
+void stall_start_attempt(struct stall *stall)
+{
+    if (stall->birth)
+        memset(stall->birth, 0, stall->births * sizeof(*stall->birth));
+}
+
+/* What a rank does until its first step comes only with its beats: once a second, the innermost phase. */
+void stall_start_beat(struct court *court, const struct fact_beat *beat)
+{
+    struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+    const struct beat_storage *seen =
+        beat->phase == LOCKSTEP_PHASE_DATA         ? &beat->storage[BEAT_STORAGE_DATA]
+        : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
+                                                   : NULL;
+    struct stall_birth *birth;
+    float took;
+
+    if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
+        beat->phase >= LOCKSTEP_PHASE_COUNT)
+        return;
+    if (stall->births < world) {
+        struct stall_birth *grown = realloc(stall->birth, world * sizeof(*grown));
+
+        if (!grown)
+            return;
+        memset(grown + stall->births, 0, (world - stall->births) * sizeof(*grown));
+        stall->birth = grown;
+        stall->births = world;
+    }
+    birth = &stall->birth[beat->rank];
+    took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, BEAT_MOST_NS) / 1e9f
+                          : (float)MIN(beat->phase_age_ns, BEAT_MOST_NS) / 1e9f;
+    birth->beat_ns = beat->mono_ns;
+    if (took <= 0)
+        return;
+    birth->seconds[beat->phase] += took;
+    if (seen && seen->looks)
+        birth->storage += took * (float)seen->waits / (float)seen->looks;
+}
+
+struct reason {
+    unsigned phase;
+    double seconds, storage;
+};
+
+/* The phase that took longest, but for meeting the others: that is waiting for them.  False: not seen, or less
+ * than what is to be explained.
+ */
+static bool reason_of(const struct court *court, uint32_t rank, double late, struct reason *ret)
+{
+    const struct stall *stall = court->stall;
+
+    *ret = (struct reason){ 0 };
+    for (unsigned phase = 0; rank < stall->births && phase < LOCKSTEP_PHASE_COUNT; phase++) {
+        if (phase == LOCKSTEP_PHASE_COMM_INIT ||
+            (double)stall->birth[rank].seconds[phase] <= ret->seconds)
+            continue;
+        ret->phase = phase;
+        ret->seconds = (double)stall->birth[rank].seconds[phase];
+        ret->storage = (double)stall->birth[rank].storage;
+    }
+    return ret->seconds > 0 && ret->seconds >= (double)SHARE_LEAST * late;
+}
+
+static unsigned reason_layer(const struct reason *reason)
+{
+    bool files = reason->phase == LOCKSTEP_PHASE_DATA || reason->phase == LOCKSTEP_PHASE_CHECKPOINT;
+
+    if (files && 2 * reason->storage > reason->seconds)
+        return LAYER_STORAGE;
+    switch (reason->phase) {
+    case LOCKSTEP_PHASE_DATA:
+        return LAYER_DATA;
+    case LOCKSTEP_PHASE_CHECKPOINT:
+        return LAYER_CHECKPOINT;
+    case LOCKSTEP_PHASE_COMPILE:
+        return LAYER_FRAMEWORK;
+    case LOCKSTEP_PHASE_INIT: /* all that a program does before it trains: whose it is cannot be told */
+        return LAYER_UNKNOWN;
+    default:
+        return LAYER_USER_CODE;
+    }
+}
+
+static void say_reason(const struct court *court, struct verdict *draft, uint32_t rank, double late)
+{
+    struct reason reason;
+
+    if (!reason_of(court, rank, late, &reason))
+        return;
+    draft->layer = (uint8_t)reason_layer(&reason);
+    verdict_because(draft, "beat", "rank %u was in %s for %.1f s of that%s", rank,
+                    name_of_phase(reason.phase), reason.seconds,
+                    draft->layer == LAYER_STORAGE ? ", most of it waiting for storage in the kernel"
+                                                  : "");
+}
 
 struct start { /* seconds from the attempt's begin to a rank's first step */
     double median, most;
@@ -63,6 +167,7 @@ static void late_accuse(struct court *court, const struct start *start)
     verdict_because(&draft, "ring",
                     "rank %u began its first step %.1f s after the attempt, the median rank %.1f s",
                     start->last, start->most, start->median);
+    say_reason(court, &draft, start->last, late);
     verdict_rule_out(&draft, LAYER_FABRIC, "the others had met and waited for it");
     court_find(court, &draft, &fresh);
 }
@@ -90,6 +195,7 @@ static void long_accuse(struct court *court, const struct start *start, double u
         verdict_because(&draft, "ring", "in the attempt before it took %.1f s", usual);
     else
         verdict_because(&draft, "ring", "the limit is %.0f s", court->limits.startup_most);
+    say_reason(court, &draft, start->last, start->median - usual);
     court_find(court, &draft, &fresh);
 }
 

@@ -125,7 +125,7 @@ static const struct fault_kind fault_table[] = {
     { FAULT_COMPILE, "compile", "no fault: something is compiled for ms; on all ranks, or one",
       FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_SLOW_START, "slow-start", "no fault: start-up takes ms longer; on all ranks, or one",
-      FAULT_RANK | FAULT_MS, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
+      FAULT_RANK | FAULT_MS | FAULT_PHASE, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
     { FAULT_LONG_SEQUENCES, "long-sequences",
       "no fault: the sequences of all ranks are longer for some steps: factor times the work",
       FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 20, NULL },
@@ -168,6 +168,9 @@ static const struct fault_phase {
     { "forward", LOCKSTEP_PHASE_FORWARD },
     { "backward", LOCKSTEP_PHASE_BACKWARD },
     { "optimizer", LOCKSTEP_PHASE_OPTIMIZER },
+    { "init", LOCKSTEP_PHASE_INIT }, /* these of a start only */
+    { "data", LOCKSTEP_PHASE_DATA },
+    { "checkpoint", LOCKSTEP_PHASE_CHECKPOINT },
 };
 
 const struct fault_kind *fault_kinds(size_t *count)
@@ -189,15 +192,16 @@ static int fault_kind_find(const char *name, size_t size, const struct fault_kin
                    (int)MIN(size, 40u), name);
 }
 
-static int fault_phase_parse(const char *text, int *ret, struct err *err)
+static int fault_phase_parse(const char *text, bool start, int *ret, struct err *err)
 {
     for (size_t i = 0; i < COUNT(fault_phases); i++) {
-        if (strcmp(fault_phases[i].name, text) == 0) {
+        if (strcmp(fault_phases[i].name, text) == 0 && (i > 2) == start) {
             *ret = fault_phases[i].phase;
             return 0;
         }
     }
-    return err_set(err, -EINVAL, "phase is forward, backward or optimizer, not '%s'", text);
+    return err_set(err, -EINVAL, "phase is %s, not '%s'",
+                   start ? "init, data or checkpoint" : "forward, backward or optimizer", text);
 }
 
 static int fault_number(const struct fault_field *field, const char *text, double *ret,
@@ -229,7 +233,7 @@ static int fault_field_set(struct fault *fault, const struct fault_field *field,
     int result;
 
     if (field->type == TYPE_PHASE)
-        result = fault_phase_parse(text, &fault->phase, err);
+        result = fault_phase_parse(text, fault->kind->id == FAULT_SLOW_START, &fault->phase, err);
     else
         result = fault_number(field, text, &value, err);
     if (result < 0)

@@ -136,13 +136,21 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
     if (result == 0)
         result = truth_open(&trainer->plan, config->rank, config->attempt, &trainer->truth, err);
     if (result == 0)
-        trainer_stuck_pause(trainer, FAULT_SLOW_START);
+        trainer_stuck_start(trainer, LOCKSTEP_PHASE_INIT);
     if (result == 0)
         result = trainer_setup(trainer, err);
-    if (result == 0)
+    if (result == 0) {
+        lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_DATA);
+        trainer_stuck_start(trainer, LOCKSTEP_PHASE_DATA);
         result = trainer_data_open(trainer, err);
-    if (result == 0)
+        lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_DATA);
+    }
+    if (result == 0) {
+        lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
+        trainer_stuck_start(trainer, LOCKSTEP_PHASE_CHECKPOINT);
         result = trainer_restore(trainer, err);
+        lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
+    }
     return result;
 }
 

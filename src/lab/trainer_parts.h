@@ -131,7 +131,8 @@ void trainer_fault_die(struct trainer *trainer, uint32_t launched);
 /* trainer_stuck.c: faults after which nothing moves, and pauses that are none. */
 void trainer_stuck_phase(struct trainer *trainer, enum lockstep_phase phase);
 void trainer_stuck_host(struct trainer *trainer, uint32_t launched); /* in the middle of a step */
-void trainer_stuck_pause(struct trainer *trainer, enum fault_id id); /* start-up, evaluation */
+void trainer_stuck_pause(struct trainer *trainer, enum fault_id id); /* evaluation */
+void trainer_stuck_start(struct trainer *trainer, enum lockstep_phase phase);
 /* What this rank's reduction is told to be, and whether it ever ends. */
 bool trainer_stuck_reduce(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op *op,
                           uint64_t *bytes);

@@ -79,6 +79,18 @@ void trainer_stuck_pause(struct trainer *trainer, enum fault_id id)
         lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_EVAL);
 }
 
+/* A start that is slow, in one of its phases. */
+void trainer_stuck_start(struct trainer *trainer, enum lockstep_phase phase)
+{
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        int wanted = fault->set & FAULT_PHASE ? fault->phase : LOCKSTEP_PHASE_INIT;
+
+        if (fault->kind->id == FAULT_SLOW_START && wanted == (int)phase)
+            trainer_stuck_pause(trainer, FAULT_SLOW_START);
+    }
+}
+
 static void fail_loudly(struct trainer *trainer)
 {
     static const char text[] = "RuntimeError: the loss of this batch is not a number";

@@ -426,7 +426,7 @@ static void an_evaluation_that_takes_far_longer_than_before_is_said(void **state
 /* ---- start-up ---- */
 
 /* The first step of an attempt that began `seconds` before it. */
-static struct bench start_after(double seconds, double late)
+static struct bench start_doing(double seconds, double late, unsigned phase, uint16_t waits)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = { .lab = lab_create(&config) };
@@ -436,8 +436,23 @@ static struct bench start_after(double seconds, double late)
         bench.lab->rank[rank].begin_ns = (int64_t)(1e9 * (1 + seconds + (rank == 3 ? late : 0)));
     ledger_run(bench.court.book, 4, NS_PER_S);
     lab_introduce(bench.lab, &bench.court);
+    for (int i = 0; i < (int)late; i++) { /* once a second, as agents tell */
+        struct fact_beat beat = { .rank = 3,
+                                  .state = 'S',
+                                  .step = UINT64_MAX,
+                                  .mono_ns = (int64_t)(1e9 * (1 + seconds + i)),
+                                  .phase = (uint8_t)phase };
+
+        beat.storage[phase == LOCKSTEP_PHASE_CHECKPOINT] = (struct beat_storage){ 10, waits };
+        stall_beat(&bench.court, &beat);
+    }
     lab_judge(bench.lab, &bench.court);
     return bench;
+}
+
+static struct bench start_after(double seconds, double late)
+{
+    return start_doing(seconds, late, LOCKSTEP_PHASE_COMM_INIT, 0);
 }
 
 static void a_slow_start_is_no_fault(void **state)
@@ -469,6 +484,30 @@ static void a_rank_that_all_others_wait_for_at_the_start_is_named(void **state)
     assert_int_equal(lab_open_count(&bench.court, 0), 0);
     assert_true(entry->verdict.gpu_seconds > 4 * 85 && entry->verdict.gpu_seconds < 4 * 95);
     bench_close(&bench);
+}
+
+static void what_a_late_rank_did_until_its_first_step_is_its_layer(void **state)
+{
+    static const struct {
+        unsigned phase, layer;
+        uint16_t waits;
+    } cases[] = { { LOCKSTEP_PHASE_DATA, LAYER_DATA, 0 },
+                  { LOCKSTEP_PHASE_DATA, LAYER_STORAGE, 9 },
+                  { LOCKSTEP_PHASE_CHECKPOINT, LAYER_CHECKPOINT, 2 },
+                  { LOCKSTEP_PHASE_COMPILE, LAYER_FRAMEWORK, 0 },
+                  { 0, LAYER_USER_CODE, 0 },
+                  { LOCKSTEP_PHASE_COMM_INIT, LAYER_UNKNOWN, 0 },
+                  { LOCKSTEP_PHASE_INIT, LAYER_UNKNOWN, 0 } };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench bench = start_doing(100, 90, cases[i].phase, cases[i].waits);
+        const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+
+        assert_non_null(entry);
+        assert_int_equal(entry->verdict.layer, cases[i].layer);
+        bench_close(&bench);
+    }
 }
 
 static void a_start_that_takes_longer_than_anyone_plans_is_said(void **state)
@@ -507,6 +546,7 @@ int main(void)
         cmocka_unit_test(an_evaluation_that_takes_far_longer_than_before_is_said),
         cmocka_unit_test(a_slow_start_is_no_fault),
         cmocka_unit_test(a_rank_that_all_others_wait_for_at_the_start_is_named),
+        cmocka_unit_test(what_a_late_rank_did_until_its_first_step_is_its_layer),
         cmocka_unit_test(a_start_that_takes_longer_than_anyone_plans_is_said),
     };
 
