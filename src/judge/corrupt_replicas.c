@@ -4,6 +4,11 @@
  * part in the same step is compared.  Who holds the same parameters is told by the layout: same place
  * in tensor, pipeline and expert groups.  Without a layout ranks of one class are taken for replicas once
  * they have been equal: sharded optimizers make digests that never are.
+ *
+ * One look is enough.  A digest is one record of the ring, so it is never half old; it is taken on the stream
+ * on which the optimizer runs, and told at most eight steps later, while a part's turn comes every sixteen
+ * steps or less often: two digests of a part in one step are of the same step.  A second look would
+ * miss what heals by itself, as parameters do that an owner hands out anew in each step.
  */
 #include <stdio.h>
 #include <stdlib.h>
