@@ -1,6 +1,7 @@
 """The callbacks for trainers, called in the order in which Lightning and Hugging Face's Trainer do.
 
 Neither is a Debian package; where one is installed its own base class is used, here a plain one.
+test/gpu/trainers_check.py runs the packages themselves, where they are.
 """
 from ring import rings
 from tap import equal, main, python, test
@@ -68,6 +69,31 @@ def a_global_step_of_transformers_is_a_step(place):
     equal(ring.steps(), [7, 8, 9])
     equal(ring.phases(8), ["optimizer"])
     equal([loss for _, loss in ring.metrics("loss")], [2.0, 2.0, 2.0])
+
+
+@test
+def given_and_found_it_speaks_once(place):
+    twice = LIGHTNING.replace("callback = Callback()", """
+class Both:
+    def __init__(self):
+        self.all = [Callback(), Callback()]
+    def __getattr__(self, name):
+        return lambda *args: [getattr(one, name)(*args) for one in self.all]
+callback = Both()""")
+    assert twice != LIGHTNING
+    ring = heard(place, twice)
+    equal(ring.steps(), [100, 101, 102])
+    equal(ring.metrics("loss"), [(100, 0.5), (101, 0.5), (102, 0.5)])
+
+
+@test
+def a_batch_fetched_before_the_first_step_begins_none(place):
+    """The hooks begin steps at a fetch unless a trainer says its own; it must have said so by then."""
+    ring = heard(place, LIGHTNING.replace("for batch in range(6):", """
+from lockstep._loop import loop
+loop._front(fetch=True)
+for batch in range(6):"""))
+    equal(ring.steps(), [100, 101, 102])
 
 
 @test

@@ -16,12 +16,23 @@ def attached():
 
 
 class Trainer:
+    """One of them speaks at a time: a callback may be given by hand and be found by an entry point, too."""
+
+    speaker = None
+
     def __init__(self, replicas):
         self.replicas = replicas
         self.open = None  # the phase that we have begun
 
+    def silent(self):
+        return Trainer.speaker is not None and Trainer.speaker is not self
+
     def train_begin(self, model):
+        if self.silent():
+            return
+        Trainer.speaker = self
         probe.open()
+        steps.by_hand = True  # from here on: the first batch is fetched before the trainer's first step
         if self.replicas and model is not None:
             from . import _replicas
             try:
@@ -30,10 +41,14 @@ class Trainer:
                 complain("replicas are not watched: %r" % (error,))
 
     def step_begin(self, number):
+        if self.silent():
+            return
         steps.by_hand = True
         steps.begin(int(number))
 
     def step_end(self, loss=None):
+        if self.silent():
+            return
         self.phase(None)
         if loss is not None and getattr(getattr(loss, "device", None), "type", "cpu") == "cpu":
             try:
@@ -44,7 +59,7 @@ class Trainer:
 
     def phase(self, name):
         """Ends our open phase and begins this one; None: none."""
-        if attached():
+        if attached() or self.silent():
             return
         if self.open:
             probe.phase_end(self.open)
@@ -53,7 +68,10 @@ class Trainer:
             probe.phase_begin(self.open)
 
     def train_end(self):
+        if self.silent():
+            return
         self.phase(None)
+        Trainer.speaker = None
         if steps.by_hand:
             steps.end()
         if self.replicas:

@@ -41,6 +41,8 @@ class Callback(_base()):
         self._trainer.step_end()
 
     def on_log(self, args, state, control, logs=None, **kwargs):
+        if self._trainer.silent():
+            return
         for name, metric in (("loss", "loss"), ("grad_norm", "grad_norm")):
             value = (logs or {}).get(name)
             if isinstance(value, (int, float)):
