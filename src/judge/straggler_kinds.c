@@ -99,7 +99,8 @@ static bool hits_gather(const struct court *court, uint32_t window, struct hits 
                 return false;
         }
     }
-    qsort(ret->list, ret->count, sizeof(*ret->list), hit_compare);
+    if (ret->count) /* else there is no list either */
+        qsort(ret->list, ret->count, sizeof(*ret->list), hit_compare);
     return true;
 }
 
