@@ -35,6 +35,10 @@ uint32_t score_series_faults(uint32_t which);
 #define SCORE_PAIRS 7
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_link.c: links that are slow or cut. */
+#define SCORE_LINK 2
+void score_link_case(uint32_t number, struct rand *rand, struct score_case *at);
+
 /* score_slowly.c: what takes many steps to be sure of. */
 #define SCORE_SLOWLY 4
 void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at);

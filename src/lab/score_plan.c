@@ -24,6 +24,7 @@ static const struct group {
     { "corruption", 27, 9, NULL },
     { "slowly", 3 * SCORE_SLOWLY, 0, score_slowly_case },
     { "storage", 3 * SCORE_STORAGE, 0, score_storage_case },
+    { "link", 3 * SCORE_LINK, 0, score_link_case },
     { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
 };

@@ -27,8 +27,9 @@ static const struct series {
       { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT } },
     { "desync", 2, { FAULT_OTHER_OP, FAULT_OTHER_SIZE } },
     { "traps",
-      5,
-      { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY } },
+      6,
+      { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY,
+        FAULT_LONG_SEQUENCES } },
 };
 
 static const struct series *series_of(const char *family)
@@ -89,6 +90,11 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
         fault->step--;
         fault->steps = 1;
         fault->set |= FAULT_STEPS;
+    }
+    if (id == FAULT_LONG_SEQUENCES) {
+        fault->factor = 1.5;
+        fault->steps = 8;
+        fault->set |= FAULT_FACTOR | FAULT_STEPS;
     }
     if (fault->kind->all_params & FAULT_RANK && round % 2 == 0)
         fault->set &= ~(uint32_t)FAULT_RANK; /* all of them */
