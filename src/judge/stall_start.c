@@ -24,6 +24,16 @@ void stall_start_attempt(struct stall *stall)
         memset(stall->birth, 0, stall->births * sizeof(*stall->birth));
 }
 
+/* It meets the others, or is in an operation with them: that is their time, not its own. */
+static bool birth_waits(const struct fact_beat *beat)
+{
+    bool waits = beat->phase == LOCKSTEP_PHASE_COMM_INIT;
+
+    for (uint32_t i = 0; i < beat->ops; i++)
+        waits |= beat->op[i].started;
+    return waits;
+}
+
 /* What a rank does until its first step comes only with its beats: once a second, the innermost phase. */
 void stall_start_beat(struct court *court, const struct fact_beat *beat)
 {
@@ -52,7 +62,7 @@ void stall_start_beat(struct court *court, const struct fact_beat *beat)
     took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, BEAT_MOST_NS) / 1e9f
                           : (float)MIN(beat->phase_age_ns, BEAT_MOST_NS) / 1e9f;
     birth->beat_ns = beat->mono_ns;
-    if (took <= 0)
+    if (took <= 0 || birth_waits(beat))
         return;
     birth->seconds[beat->phase] += took;
     if (seen && seen->looks)
@@ -172,6 +182,67 @@ static void late_accuse(struct court *court, const struct start *start)
     court_find(court, &draft, &fresh);
 }
 
+/* Seconds of its own that a rank was seen to need. */
+static double birth_seconds(const struct stall_birth *birth)
+{
+    double sum = 0;
+
+    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+        sum += (double)birth->seconds[phase];
+    return sum;
+}
+
+static bool births_read(const struct court *court, struct start *ret)
+{
+    const struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+    CLEAN(free_clean) double *value = malloc((world + 1) * sizeof(*value));
+
+    *ret = (struct start){ 0 };
+    if (!value || stall->births < world || world < 2)
+        return false;
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (!stall->birth[rank].beat_ns)
+            return false; /* one that was not seen may be the one */
+        value[rank] = birth_seconds(&stall->birth[rank]);
+        if (value[rank] > ret->most) {
+            ret->most = value[rank];
+            ret->last = rank;
+        }
+    }
+    ret->median = median_f64(value, world);
+    return true;
+}
+
+/* Ranks that meet before their first step begin it together: who was waited for shows in what each did of its
+ * own until then.
+ */
+static void births_accuse(struct court *court, const struct start *start)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
+                             .layer = LAYER_UNKNOWN,
+                             .confidence = 0.75 };
+    double late = start->most - start->median;
+    bool fresh;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (birth_seconds(&court->stall->birth[rank]) > start->median + late / 2)
+            court_add_rank(court, &draft, rank);
+    }
+    snprintf(draft.cause, sizeof(draft.cause), "all others wait for it to start");
+    draft.since_step = past->step;
+    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.seconds_per_step = late;
+    verdict_because(
+        &draft, "beat",
+        "rank %u was seen busy with its own start for %.1f s, the median rank for %.1f s; "
+        "the others had come and waited",
+        start->last, start->most, start->median);
+    say_reason(court, &draft, start->last, late);
+    court_find(court, &draft, &fresh);
+}
+
 static void long_accuse(struct court *court, const struct start *start, double usual)
 {
     const struct past_step *past = history_back(&court->history, 0);
@@ -204,7 +275,7 @@ void stall_start_step(struct court *court)
     const struct thresholds *limits = &court->limits;
     struct stall *stall = court->stall;
     double before = stall->start_seconds;
-    struct start start;
+    struct start start, births;
 
     if (stall->started)
         return;
@@ -214,6 +285,8 @@ void stall_start_step(struct court *court)
     stall->start_seconds = start.median;
     if (start.most - start.median > limits->startup_late)
         late_accuse(court, &start);
+    else if (births_read(court, &births) && births.most - births.median > limits->startup_late)
+        births_accuse(court, &births);
     else if (start.median > limits->startup_most)
         long_accuse(court, &start, 0);
     else if (before > 0 && start.median > limits->startup_times * before &&

@@ -510,6 +510,40 @@ static void what_a_late_rank_did_until_its_first_step_is_its_layer(void **state)
     }
 }
 
+static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = { .lab = lab_create(&config) };
+    const struct entry *entry;
+
+    (void)state;
+    assert_int_equal(court_init(&bench.court, "test"), 0);
+    for (uint32_t rank = 0; rank < 4; rank++)
+        bench.lab->rank[rank].begin_ns = 101 * NS_PER_S;
+    ledger_run(bench.court.book, 4, NS_PER_S);
+    lab_introduce(bench.lab, &bench.court);
+    for (int i = 0; i < 95; i++) {
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            struct fact_beat beat = { .rank = rank,
+                                      .state = 'S',
+                                      .step = UINT64_MAX,
+                                      .mono_ns = (i + 2) * NS_PER_S,
+                                      .phase = LOCKSTEP_PHASE_CHECKPOINT,
+                                      .ops = rank != 2 && i > 2,
+                                      .op = { { .started = true } } };
+
+            stall_beat(&bench.court, &beat);
+        }
+    }
+    lab_judge(bench.lab, &bench.court);
+    entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+    assert_non_null(entry);
+    assert_int_equal(entry->verdict.rank_count, 1);
+    assert_int_equal(entry->verdict.rank[0], 2);
+    assert_int_equal(entry->verdict.layer, LAYER_CHECKPOINT);
+    bench_close(&bench);
+}
+
 static void a_start_that_takes_longer_than_anyone_plans_is_said(void **state)
 {
     struct bench bench = start_after(1200, 5);
@@ -547,6 +581,7 @@ int main(void)
         cmocka_unit_test(a_slow_start_is_no_fault),
         cmocka_unit_test(a_rank_that_all_others_wait_for_at_the_start_is_named),
         cmocka_unit_test(what_a_late_rank_did_until_its_first_step_is_its_layer),
+        cmocka_unit_test(who_was_waited_for_before_a_common_first_step_is_named),
         cmocka_unit_test(a_start_that_takes_longer_than_anyone_plans_is_said),
     };
 
