@@ -57,7 +57,7 @@ struct sender {
     struct boot *boot;
     size_t boots;
     int64_t pause_ns, say_at_ns, trouble_ns;
-    char trouble[200];
+    char trouble[400];
     struct sender_counts counts;
 };
 

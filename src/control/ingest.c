@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "control/reply.h"
 #include "control/spools.h"
 #include "core/clean.h"
@@ -178,6 +179,10 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     if (ingest_read(&run->seen, run->dir.run, body->data, body->size, &ingest, &err) < 0) {
         site->counts.malformed += ingest.status == 400;
         site->counts.foreign += ingest.status == 403;
+        if (ingest.status == 426 && !run->version_told) { /* once: they try again and again */
+            log_error("run %s: facts are refused: %s", run->dir.run, err.text);
+            run->version_told = true;
+        }
         reply_error(exchange, ingest.status, "%s", err.text);
         return;
     }
@@ -192,6 +197,7 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
         return;
     }
     run->heard_ns = time_mono_ns();
+    run->version_told = run->version_told && !ingest.count;
     count_in(site, &ingest, body->size);
     answer_make(run, &ingest, http_query(exchange, "sender"), &answer);
     run_wait(run, exchange, &answer);

@@ -45,6 +45,7 @@ struct site_run {
     int64_t heard_ns;                     /* the newest fact, by our clock */
     int64_t synced_ns;
     bool index_stale;
+    bool version_told; /* somebody speaks another version, and we said so */
     struct waiter *waiting;
 };
 

@@ -1,6 +1,6 @@
 /* frames.c - bodies of numbered frames, what of them is in a log, and the power cut in between.
  *
- *   frames make FIRST COUNT   notes with these numbers, to stdout
+ *   frames make FIRST COUNT [VERSION]   notes with these numbers, to stdout
  *   frames numbers LOG        the numbers that are in a log, in its order; "damaged N" at the end
  *   frames cut DIR            the file system loses power: nothing that is not on its disk gets there
  */
@@ -24,18 +24,16 @@
 #define SHUTDOWN _IOR('X', 125, uint32_t)
 #define SHUTDOWN_NOLOGFLUSH UINT32_C(2)
 
-static int make(uint64_t first, uint64_t count)
+static int make(uint64_t first, uint64_t count, uint16_t version)
 {
     CLEAN(buf_fini) struct buf out = { 0 };
 
     for (uint64_t number = first; number < first + count; number++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
         struct fact_note note = { .step = number };
-        struct frame frame = { .type = FRAME_NOTE,
-                               .version = FRAME_VERSION,
-                               .sender = SENDER,
-                               .boot = BOOT,
-                               .number = number };
+        struct frame frame = {
+            .type = FRAME_NOTE, .version = version, .sender = SENDER, .boot = BOOT, .number = number
+        };
 
         snprintf(note.text, sizeof(note.text), "note %" PRIu64, number);
         fact_note_put(&payload, &note);
@@ -79,12 +77,13 @@ static int cut(const char *path)
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "make") == 0)
-        return make(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
+    if ((argc == 4 || argc == 5) && strcmp(argv[1], "make") == 0)
+        return make(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
+                    argc == 5 ? (uint16_t)strtoul(argv[4], NULL, 10) : FRAME_VERSION);
     if (argc == 3 && strcmp(argv[1], "numbers") == 0)
         return numbers(argv[2]);
     if (argc == 3 && strcmp(argv[1], "cut") == 0)
         return cut(argv[2]);
-    fprintf(stderr, "usage: frames make FIRST COUNT | numbers LOG | cut DIR\n");
+    fprintf(stderr, "usage: frames make FIRST COUNT [VERSION] | numbers LOG | cut DIR\n");
     return 2;
 }
