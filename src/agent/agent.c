@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ struct entry { /* a file of the ring directory */
 struct agent {
     struct runinfo run;
     struct path rings;
+    int rings_fd; /* locked: who looks for runs without an agent sees that this has one */
     char node[64];
     struct resume resume;
     struct outbox outbox;
@@ -184,6 +186,11 @@ static void scan(struct agent *agent, int64_t now_ns)
 
     if (stat(agent->rings.text, &st) < 0)
         return;
+    if (agent->rings_fd < 0) {
+        agent->rings_fd = open(agent->rings.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (agent->rings_fd >= 0)
+            flock(agent->rings_fd, LOCK_SH | LOCK_NB);
+    }
     if (now_ns < agent->scan_at_ns && st.st_mtim.tv_sec == agent->scanned_mtime.tv_sec &&
         st.st_mtim.tv_nsec == agent->scanned_mtime.tv_nsec)
         return;
@@ -369,6 +376,7 @@ void agent_close(struct agent *agent)
     sender_destroy(agent->sender);
     client_close(agent->client);
     loop_destroy(agent->loop);
+    fd_clean(&agent->rings_fd);
     free(agent);
 }
 
@@ -487,6 +495,7 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
 
     if (!agent)
         return err_set(err, -ENOMEM, "out of memory");
+    agent->rings_fd = -1;
     agent->split = nodesplit_create();
     if (!agent->split)
         return err_set(err, -ENOMEM, "out of memory");

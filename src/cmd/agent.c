@@ -1,40 +1,79 @@
 /* agent.c - `lockstep agent`: watches the ranks of one node. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/node.h"
 #include "base/log.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
 
+struct agent_options {
+    struct agent_settings agent;
+    struct node_settings every;
+    bool every_run;
+};
+
 static const struct opt agent_opts[] = {
-    { "run-dir", 0, OPT_TEXT, offsetof(struct agent_settings, run_dir), "DIR",
+    { "run-dir", 0, OPT_TEXT, offsetof(struct agent_options, agent.run_dir), "DIR",
       "the run's directory, with its run.json; the spool goes there", NULL, false },
-    { "node", 0, OPT_TEXT, offsetof(struct agent_settings, node), "NAME",
+    { "node", 0, OPT_TEXT, offsetof(struct agent_options, agent.node), "NAME",
       "the node this agent speaks for", "LOCKSTEP_NODE", false },
-    { "rings", 0, OPT_TEXT, offsetof(struct agent_settings, rings), "DIR",
+    { "rings", 0, OPT_TEXT, offsetof(struct agent_options, agent.rings), "DIR",
       "where the rings are, if not where run.json says", NULL, false },
-    { "tick", 0, OPT_DURATION, offsetof(struct agent_settings, tick_ns), "TIME",
+    { "tick", 0, OPT_DURATION, offsetof(struct agent_options, agent.tick_ns), "TIME",
       "how often rings are read (50ms)", NULL, false },
-    { "control", 0, OPT_TEXT, offsetof(struct agent_settings, control.url), "URL",
+    { "control", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.url), "URL",
       "the site's controller, to which the spool is sent", "LOCKSTEP_CONTROL", false },
-    { "control-ca", 0, OPT_TEXT, offsetof(struct agent_settings, control.ca_file), "FILE",
+    { "control-ca", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.ca_file), "FILE",
       "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
-    { "control-pin", 0, OPT_TEXT, offsetof(struct agent_settings, control.pin), "PIN",
+    { "control-pin", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.pin), "PIN",
       "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
       false },
-    { "spool-max", 0, OPT_U64, offsetof(struct agent_settings, spool_max), "BYTES",
+    { "spool-max", 0, OPT_U64, offsetof(struct agent_options, agent.spool_max), "BYTES",
       "a spool that is sent is shrunk beyond that, default 268435456", "LOCKSTEP_SPOOL_MAX",
+      false },
+    { "every-run", 0, OPT_FLAG, offsetof(struct agent_options, every_run), NULL,
+      "be the node's daemon: serve every user's runs that have no agent of their own", NULL,
+      false },
+    { "every-root", 0, OPT_TEXT, offsetof(struct agent_options, every.root), "DIR",
+      "with --every-run: where users have their rings, as DIR/lockstep-UID/RUN; default /dev/shm",
+      NULL, false },
+    { "state", 0, OPT_TEXT, offsetof(struct agent_options, every.state), "DIR",
+      "with --every-run: where spools and tokens are, default /var/lib/lockstep-agent", NULL,
       false },
     { .name = NULL },
 };
 
+static int every_run(struct agent_options *options)
+{
+    struct err err = { "" };
+
+    if (!options->agent.control.url || options->agent.run_dir || options->agent.rings) {
+        log_error(options->agent.control.url
+                      ? "--every-run goes with neither --run-dir nor --rings"
+                      : "--every-run needs a controller: set LOCKSTEP_CONTROL");
+        return 2;
+    }
+    options->every.node = options->agent.node;
+    setenv("LOCKSTEP_CONTROL", options->agent.control.url, 1); /* for its children */
+    if (node_run(&options->every, &err) == 0)
+        return 0;
+    log_error("%s", err.text);
+    return 3;
+}
+
 static int agent_main(int argc, char **argv)
 {
-    struct agent_settings settings = { .tick_ns = 50 * NS_PER_MS,
-                                       .control.timeout_ns = 30 * NS_PER_S,
-                                       .spool_max = 256u << 20 };
-    int first = opt_parse(&command_agent, argc, argv, &settings);
+    struct agent_options options = { .agent.tick_ns = 50 * NS_PER_MS,
+                                     .agent.control.timeout_ns = 30 * NS_PER_S,
+                                     .agent.spool_max = 256u << 20,
+                                     .every.state = "/var/lib/lockstep-agent" };
+    int first = opt_parse(&command_agent, argc, argv, &options);
+    char host[64] = "";
     struct agent *agent;
     struct err err = { 0 };
     int result;
@@ -45,11 +84,16 @@ static int agent_main(int argc, char **argv)
         log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
-    if (!settings.run_dir || !settings.node) {
-        log_error("%s is needed", settings.run_dir ? "--node NAME" : "--run-dir DIR");
+    if (options.every_run) {
+        if (!options.agent.node && gethostname(host, sizeof(host) - 1) == 0)
+            options.agent.node = host;
+        return every_run(&options);
+    }
+    if (!options.agent.run_dir || !options.agent.node) {
+        log_error("%s is needed", options.agent.run_dir ? "--node NAME" : "--run-dir DIR");
         return 2;
     }
-    result = agent_open(&settings, &agent, &err);
+    result = agent_open(&options.agent, &agent, &err);
     if (result < 0) {
         log_error("%s", err.text);
         return result == -EINVAL || result == -ENOENT ? 2 : 3;

@@ -2,7 +2,7 @@
 # The units: what systemd thinks of them, and what it hears from the controller.
 . "$SOURCE/test/t/tap.sh"
 
-for unit in lockstep-control.service lockstep-agent@.service lockstep-tidy.service; do
+for unit in lockstep-control.service lockstep-agent.service lockstep-agent@.service lockstep-tidy.service; do
     sed "s|^ExecStart=[^ ]*|ExecStart=$LOCKSTEP|" "$BUILD/dist/$unit" >"$TAP/$unit"
     words=$(sed -n 's/^ExecStart=[^ ]* //p' "$TAP/$unit")
     ok "$unit begins a command that there is" "$LOCKSTEP" help "${words%% *}"
