@@ -286,3 +286,15 @@ void fleet_step(struct fleet *fleet, uint32_t node, uint64_t step, int64_t begin
         put_frame(out, FRAME_BEAT, sender, boot, (*number)++, &payload);
     }
 }
+
+void fleet_beats(uint32_t node, uint64_t step, int64_t now_ns, uint64_t boot, uint64_t *number,
+                 struct buf *out)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+
+    for (uint32_t place = 0; place < FLEET_NODE_RANKS; place++) {
+        payload.size = 0;
+        put_beat(node * FLEET_NODE_RANKS + place, step, now_ns, &payload);
+        put_frame(out, FRAME_BEAT, node_sender(node), boot, (*number)++, &payload);
+    }
+}

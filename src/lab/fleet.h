@@ -41,5 +41,8 @@ void fleet_hello(const struct fleet *fleet, uint32_t node, const char *run, uint
 /* A step of the node's ranks, and a beat of each.  The first step of all began at `begin_ns`. */
 void fleet_step(struct fleet *fleet, uint32_t node, uint64_t step, int64_t begin_ns, uint64_t boot,
                 uint64_t *number, struct buf *out);
+/* A beat of each of the node's ranks, in the middle of a step. */
+void fleet_beats(uint32_t node, uint64_t step, int64_t now_ns, uint64_t boot, uint64_t *number,
+                 struct buf *out);
 
 #endif

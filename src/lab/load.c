@@ -19,8 +19,8 @@
 #include "core/time.h"
 #include "lab/fleet.h"
 
-#define STEP_NS NS_PER_S
-#define SPREAD_NS (500 * NS_PER_MS) /* when in a second an agent's turn is: its own phase */
+#define BEAT_NS NS_PER_S
+#define SPREAD 0.5 /* when in a step an agent's turn is: its own phase, so far from the begin */
 #define PATIENCE_NS (60 * NS_PER_S)
 
 struct node {
@@ -28,6 +28,8 @@ struct node {
     int fd;
     uint32_t index;
     uint64_t number, step; /* of the next frame; the next step */
+    uint64_t beats;        /* since the newest step */
+    bool greeted;          /* its hello and shapes are acknowledged */
     struct buf waiting;    /* frames that have gathered */
     struct buf out;        /* a request on its way */
     size_t sent;
@@ -128,6 +130,9 @@ static void node_answered(struct node *node, unsigned status)
                (uint64_t)(time_mono_ns() - node->asked_ns) / 1000);
     if (status != 200)
         atomic_fetch_add(&shared->failed, 1);
+    if (!node->greeted)
+        atomic_fetch_add(&shared->greeted, 1);
+    node->greeted = true;
     node->asked_ns = 0;
     if (node->waiting.size)
         node_post(node);
@@ -180,13 +185,21 @@ static void node_ready(void *arg, int fd, uint32_t events)
 static void node_turn(struct node *node, int64_t now_ns)
 {
     struct load *load = node->load;
-    int64_t begin_ns = atomic_load(&load->settings->shared->begin_ns);
+    int64_t begin_ns = atomic_load(&load->settings->shared->begin_ns), due_ns;
 
-    while (node->step < load->settings->steps &&
-           now_ns >= begin_ns + (int64_t)(node->step + 1) * STEP_NS + node->phase_ns) {
-        fleet_step(&load->fleet, node->index, node->step, begin_ns, load->boot, &node->number,
-                   &node->waiting);
-        node->step++;
+    while (node->step < load->settings->steps) {
+        due_ns = begin_ns + (int64_t)(node->step + 1) * load->settings->step_ns + node->phase_ns;
+        if (now_ns >= due_ns) { /* with a beat of its own */
+            fleet_step(&load->fleet, node->index, node->step++, begin_ns, load->boot, &node->number,
+                       &node->waiting);
+            node->beats = 0;
+            continue;
+        }
+        due_ns += (int64_t)(node->beats + 1) * BEAT_NS - load->settings->step_ns;
+        if (now_ns < due_ns)
+            break;
+        fleet_beats(node->index, node->step, due_ns, load->boot, &node->number, &node->waiting);
+        node->beats++;
     }
     if (node->waiting.size && !node->asked_ns)
         node_post(node);
@@ -213,13 +226,12 @@ static int node_open(struct load *load, uint32_t i)
     node->fd = connect_to(load->settings->port);
     if (node->fd < 0)
         return node->fd;
-    node->phase_ns = (int64_t)(rand_unit(&load->rand) * (double)SPREAD_NS);
+    node->phase_ns = (int64_t)(rand_unit(&load->rand) * SPREAD * (double)load->settings->step_ns);
     fleet_hello(&load->fleet, node->index, load->settings->run, load->boot, &node->number,
                 &node->waiting);
     if (node->index == 0)
         fleet_launch(&load->fleet, load->settings->run, load->boot, &node->waiting);
     node_post(node);
-    atomic_fetch_add(&load->settings->shared->connected, 1);
     return 0;
 }
 
@@ -231,7 +243,8 @@ int load_agents(const struct load_settings *settings, struct err *err)
     raise_files();
     load.rand.state = settings->first + 1;
     if (result == 0)
-        result = fleet_init(&load.fleet, settings->nodes, settings->ops, STEP_NS * 7 / 10);
+        result =
+            fleet_init(&load.fleet, settings->nodes, settings->ops, settings->step_ns * 7 / 10);
     load.fleet.slow_rank = settings->slow_rank;
     load.fleet.slow_from = settings->slow_from;
     load.node = calloc(settings->count, sizeof(*load.node));
