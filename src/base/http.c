@@ -29,8 +29,9 @@
 #define CONNECTIONS_MAX 20000u
 #define FILES_FOR_US 256u /* logs, sockets of our own */
 #define IDLE_S 60u
-#define HURRY_NS (2 * NS_PER_S) /* a connection without a request, when they run short */
-#define FULL_NS NS_PER_S        /* the same when there is no place left */
+#define HURRY_NS (2 * NS_PER_S)  /* a connection without a request, when they run short */
+#define FULL_NS NS_PER_S         /* the same when there is no place left */
+#define KNOWN_NS (10 * NS_PER_S) /* then also one that has made requests before */
 #define SWEEP_NS NS_PER_S
 #define SWEEP_FULL_NS (200 * NS_PER_MS)
 #define HEADERS_MAX 8
@@ -40,6 +41,7 @@ struct connection {
     int fd;
     int64_t owes_ns;                /* something, since then; INT64_MAX: it is our turn */
     struct http_exchange *exchange; /* NULL: no headers yet */
+    bool known;                     /* it has made a request before, and was admitted */
 };
 
 struct http {
@@ -367,8 +369,10 @@ static enum MHD_Result exchange_begin(struct http_exchange *exchange)
 
 static enum MHD_Result exchange_hand_over(struct http_exchange *exchange)
 {
-    if (exchange->owner_connection)
+    if (exchange->owner_connection) {
         exchange->owner_connection->owes_ns = INT64_MAX;
+        exchange->owner_connection->known = true;
+    }
     if (!exchange->handed) {
         exchange->handed = true;
         exchange->http->settings.handle(exchange->http->settings.arg, exchange);
@@ -457,12 +461,18 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
     *context = NULL;
 }
 
-/* How long a connection may owe us what it owes now. */
+/* How long a connection may owe us what it owes now.  An agent that waits for something to tell is not
+ * what makes them run short, unless there is no place left at all.
+ */
 static int64_t patience_ns(const struct http *http, const struct connection *one)
 {
+    int64_t most_ns = http->settings.request_ns;
+
     if (one->exchange || !http_is_short(http))
-        return http->settings.request_ns;
-    return MIN(http_is_full(http) ? FULL_NS : HURRY_NS, http->settings.request_ns);
+        return most_ns;
+    if (one->known)
+        return http_is_full(http) ? MIN(KNOWN_NS, most_ns) : most_ns;
+    return MIN(http_is_full(http) ? FULL_NS : HURRY_NS, most_ns);
 }
 
 static void on_sweep(void *arg, int64_t now_ns)

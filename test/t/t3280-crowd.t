@@ -94,7 +94,7 @@ fi
 begin 300
 has "it says how many there is room for" 'for at most 44 connections' "$TAP/control.err"
 gather idle 400
-await grep -q 'connections, at most 44: those without a request are closed' "$TAP/control.err"
+await grep -q 'connections, at most 44: those that made no request are closed' "$TAP/control.err"
 tap_result $? "it says that connections run short, and what can be done"
 is "a reader gets its turn" "$(status "$url/api/v1/runs")" 200
 train r2
