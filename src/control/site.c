@@ -144,10 +144,11 @@ static void crowd_tell(struct site *site, int64_t now_ns)
     if (!http.short_of || now_ns < site->crowd_at_ns)
         return;
     site->crowd_at_ns = now_ns + CROWD_AGAIN_NS;
-    log_error("%llu connections, at most %u: those that made no request are closed after 2 s, %llu so "
-              "far; a larger limit of open files (LimitNOFILE, ulimit -n) makes more room",
-              (unsigned long long)http.connections, http.connections_max,
-              (unsigned long long)http.refused_slow);
+    log_error(
+        "%llu connections, at most %u: those that made no request are closed after 2 s, %llu so "
+        "far; a larger limit of open files (LimitNOFILE, ulimit -n) makes more room",
+        (unsigned long long)http.connections, http.connections_max,
+        (unsigned long long)http.refused_slow);
 }
 
 static void on_tick(void *arg, int64_t now_ns)
