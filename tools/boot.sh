@@ -1,6 +1,6 @@
 # boot.sh - starts the system in $root under its own systemd, for the scripts that source it; no container program needed.
 #
-# systemd is process 1 of namespaces of its own, with a part of the machine's cgroup2 tree.  That may be the only tree,
+# systemd is process 1 of namespaces of its own (the network, too: only its loopback), with a part of the machine's cgroup2 tree.  That may be the only tree,
 # or beside those of version 1.  Set before: root.  Then: boot_why_not says why it cannot be, or nothing; boot; booted
 # COMMAND...; boot_end.
 boot_tree=
@@ -16,7 +16,7 @@ boot_why_not()
         echo "no cgroup2 tree is mounted here"
     elif ! mkdir "$boot_tree/lockstep-boot.$$" 2>/dev/null; then
         echo "no group can be made in $boot_tree"
-    elif ! unshare --mount --uts --ipc --pid --cgroup --fork true 2>/dev/null; then
+    elif ! unshare --mount --uts --ipc --pid --cgroup --net --fork true 2>/dev/null; then
         rmdir "$boot_tree/lockstep-boot.$$"
         echo "no namespaces can be made here"
     else
@@ -31,21 +31,21 @@ boot()
     mkdir "$boot_group"
     # shellcheck disable=SC2016 # for the inner shell
     setsid sh -c 'echo $$ >"$2/cgroup.procs"
-        exec unshare --mount --uts --ipc --pid --cgroup --fork --kill-child sh -c '\''
+        exec unshare --mount --uts --ipc --pid --cgroup --net --fork --kill-child sh -c '\''
             set -e
-            cd "$1"
             mount --make-rprivate /
+            mount --rbind "$1" "$1" # units with namespaces of their own need a root that is a mount
+            cd "$1"
             mount -t proc proc proc
             mount --bind proc/sys proc/sys # the kernel is not theirs to set
             mount -o remount,bind,ro proc/sys
-            mount -o remount,bind,ro sys
             mount -t cgroup2 cgroup2 sys/fs/cgroup
             mount -t tmpfs -o mode=755 run run
             mkdir run/lock
             mount -t tmpfs -o mode=1777 tmp tmp
             hostname lockbox
             exec chroot . /usr/bin/env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd \
-                systemd.unified_cgroup_hierarchy=1 --log-target=console
+                systemd.unified_cgroup_hierarchy=1
         '\'' sh "$1"' sh "$root" "$boot_group" >"$scratch/boot.log" 2>&1 &
     boot_outer=$!
     boot_left=300
@@ -66,7 +66,7 @@ booted() # COMMAND...: inside
         boot_pid=$(ps -o pid= --ppid "$boot_outer" 2>/dev/null | tr -d ' ')
         [ -n "$boot_pid" ] || return 1
     fi
-    nsenter -t "$boot_pid" --mount --uts --ipc --pid --cgroup --root --wd /usr/bin/env -i HOME=/root \
+    nsenter -t "$boot_pid" --mount --uts --ipc --pid --cgroup --net --root --wd /usr/bin/env -i HOME=/root \
         PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
 }
 
