@@ -242,6 +242,7 @@ static void account_step(struct ledger_book *book, uint32_t rank, const struct r
         book->total.gpu_seconds[bucket] += share * seconds[bucket];
         kept->seconds[bucket] += share * seconds[bucket];
     }
+    kept->evaluated += share * (double)split->host_ns[LOCKSTEP_PHASE_EVAL] / 1e9;
     book->until_ns[rank] = end;
 }
 

@@ -10,6 +10,8 @@ struct step_account { /* of all ranks together */
     uint64_t step;    /* number + 1; 0: an empty place */
     bool scarce;      /* it has been booked anew */
     double seconds[LEDGER_BUCKETS];
+    double
+        evaluated; /* of the productive ones: a pause that is wanted, in some steps and not in others */
 };
 
 /* ledger_scarce.c */

@@ -16,6 +16,12 @@
 static const enum ledger_bucket touched[] = { LEDGER_PRODUCTIVE, LEDGER_IMBALANCE, LEDGER_TRANSFER,
                                               LEDGER_INPUT, LEDGER_UNATTRIBUTED };
 
+/* What a step has in a bucket that a late host may have made more. */
+static double may_be_late(const struct step_account *account, enum ledger_bucket bucket)
+{
+    return account->seconds[bucket] - (bucket == LEDGER_PRODUCTIVE ? account->evaluated : 0);
+}
+
 /* False: too few steps are known from before. */
 static bool typical_learn(struct scarce_typical *typical, uint64_t since,
                           const struct step_account step[KEPT_STEPS])
@@ -37,7 +43,7 @@ static bool typical_learn(struct scarce_typical *typical, uint64_t since,
         double value[TYPICAL_STEPS];
 
         for (uint32_t i = 0; i < count; i++)
-            value[i] = known[i]->seconds[bucket];
+            value[i] = may_be_late(known[i], (enum ledger_bucket)bucket);
         typical->seconds[bucket] = median_f64(value, count);
     }
     typical->before = since;
@@ -51,13 +57,13 @@ static void account_rebook(const struct scarce_typical *typical, struct step_acc
     double moved = 0;
 
     for (size_t i = 0; i < COUNT(touched); i++)
-        lost += account->seconds[touched[i]] - typical->seconds[touched[i]];
+        lost += may_be_late(account, touched[i]) - typical->seconds[touched[i]];
     account->scarce = true;
     if (lost <= 0)
         return;
     for (size_t i = 0; i < COUNT(touched); i++) {
         enum ledger_bucket bucket = touched[i];
-        double more = account->seconds[bucket] - typical->seconds[bucket];
+        double more = may_be_late(account, bucket) - typical->seconds[bucket];
 
         account->seconds[bucket] -= more;
         total[bucket] -= more;

@@ -2,40 +2,20 @@
 # A file system of our own under the job's files: slow for checkpoints, slow for batches, silent to one rank.
 # Needs root and /dev/fuse.
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/demo.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "mounting needs root"
 [ -c /dev/fuse ] || skip_all "no /dev/fuse here"
 unshare -m true 2>"$TAP/err" || skip_all "no mount namespaces here: $(head -1 "$TAP/err")"
 
-said() # KIND LAYER RANKS: whether a verdict says that
-{
-    python3 -c '
-import json, sys
-for verdict in json.load(open(sys.argv[1]))["verdicts"]:
-    print(verdict["kind"], verdict["layer"], verdict["ranks"], verdict["cause"])
-    if [verdict["kind"], verdict["layer"], json.dumps(verdict["ranks"])] == sys.argv[2:5]:
-        sys.exit(0 if verdict["because"] else 1)
-sys.exit(1)' "$TAP/answer" "$1" "$2" "$3" >"$TAP/out" 2>&1
-    tap_result $? "says $1, $2, ranks $3"
-}
-
-demo() # NAME OPTION...: $TAP/answer is its JSON; the log says the same again
-{
-    demo_name=$1
-    shift
-    ok "$demo_name" timeout -k 5 100 "$LOCKSTEP" demo --json --name "$demo_name" --ranks 4 --step-ms 60 "$@"
-    cp "$TAP/out" "$TAP/answer"
-    ok "... and its log says it again" "$LOCKSTEP" why --replay "$demo_name"
-}
-
-demo checkpoints --steps 40 --checkpoint-every 6 --fault slow-storage:ms=150,step=20
-said checkpoint-stall storage "[]"
-demo batches --steps 70 --fault slow-dataset:ms=40,step=20
-said input-stall storage "[]"
-demo loader --steps 70 --fault slow-dataset:ms=40,step=20,rank=1
-said straggler storage "[1]"
-demo silent --steps 30 --fault stuck-storage:rank=2,step=15
-said hang storage "[2]"
+demo checkpoints --step-ms 60 --steps 40 --checkpoint-every 6 --fault slow-storage:ms=150,step=20
+said checkpoint-stall storage ranks "[]"
+demo batches --step-ms 60 --steps 70 --fault slow-dataset:ms=40,step=20
+said input-stall storage ranks "[]"
+demo loader --step-ms 60 --steps 70 --fault slow-dataset:ms=40,step=20,rank=1
+said straggler storage ranks "[1]"
+demo silent --step-ms 60 --steps 30 --fault stuck-storage:rank=2,step=15
+said hang storage ranks "[2]"
 
 # Nothing is left of it when the demo has no time to clean up.
 TMPDIR=$TAP "$LOCKSTEP" demo --json --name killed --ranks 2 --steps 1000 --fault stuck-storage:rank=1,step=15 \

@@ -1,37 +1,17 @@
 #!/bin/sh
 # Nodes with networks of their own, and a link that becomes slow or is cut.  Needs root and iproute2.
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/demo.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "network namespaces need root"
 command -v ip >/dev/null && command -v tc >/dev/null || skip_all "no ip or tc here (iproute2)"
 unshare -n true 2>"$TAP/err" || skip_all "no network namespaces here: $(head -1 "$TAP/err")"
 
-said() # KIND LAYER NODES: whether a verdict says that
-{
-    python3 -c '
-import json, sys
-for verdict in json.load(open(sys.argv[1]))["verdicts"]:
-    print(verdict["kind"], verdict["layer"], verdict["nodes"], verdict["cause"])
-    if [verdict["kind"], verdict["layer"], json.dumps(verdict["nodes"])] == sys.argv[2:5]:
-        sys.exit(0 if verdict["because"] else 1)
-sys.exit(1)' "$TAP/answer" "$1" "$2" "$3" >"$TAP/out" 2>&1
-    tap_result $? "says $1, $2, nodes $3"
-}
-
-demo() # NAME OPTION...: $TAP/answer is its JSON; the log says the same again
-{
-    demo_name=$1
-    shift
-    ok "$demo_name" timeout -k 5 100 "$LOCKSTEP" demo --json --name "$demo_name" --ranks 4 "$@"
-    cp "$TAP/out" "$TAP/answer"
-    ok "... and its log says it again" "$LOCKSTEP" why --replay "$demo_name"
-}
-
 exits 2 "one node has no link" "$LOCKSTEP" demo --fault slow-link
 has "that is said" "needs 2 nodes or more" "$TAP/err"
 before=$(find /run/netns -type f 2>/dev/null | sort)
 demo slow --nodes 4 --layout pp=4 --steps 60 --step-ms 100 --host-work-ms 1 --fault slow-link:node=2,step=20
-said sync-stall nic '["n2"]'
+said sync-stall nic nodes '["n2"]'
 demo cut --nodes 2 --steps 30 --step-ms 60 --fault link-down:node=1,step=15
 
 # Nothing is left of it when the demo has no time to clean up: a namespace without a name is there as long as a

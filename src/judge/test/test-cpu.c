@@ -1,4 +1,6 @@
 /* test-cpu.c - a node whose ranks get no cpu. */
+#include <math.h>
+
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)
@@ -113,10 +115,43 @@ static void a_slow_device_beside_a_starved_node_is_still_named(void **state)
     bench_close(&bench);
 }
 
+static double bucket(const struct bench *bench, enum ledger_bucket at)
+{
+    struct ledger ledger;
+
+    ledger_read(bench->court.book, &ledger);
+    return ledger.gpu_seconds[at];
+}
+
+/* Of a starved step all that it is longer is lost; of an evaluation in it nothing is. */
+static void what_scarce_cpus_cost_is_straggler_wait(void **state)
+{
+    const double eval_s = 8 * 2 * 0.3;
+
+    (void)state;
+    for (int evaluates = 0; evaluates < 2; evaluates++) {
+        struct bench bench = eight_on_two_nodes();
+        double productive = bucket(&bench, LEDGER_PRODUCTIVE), step = productive / 14;
+        double waited = bucket(&bench, LEDGER_STRAGGLER_WAIT);
+
+        starve(&bench, true, false, 12);
+        bench.lab->fault.eval_ns = evaluates ? 300 * MS : 0;
+        starve(&bench, true, false, 2);
+        bench.lab->fault.eval_ns = 0;
+        starve(&bench, true, false, 2);
+        productive = bucket(&bench, LEDGER_PRODUCTIVE) - productive - 16 * step;
+        waited = bucket(&bench, LEDGER_STRAGGLER_WAIT) - waited;
+        assert_true(fabs(productive - (evaluates ? eval_s : 0)) < 0.1 * eval_s);
+        assert_true(fabs(waited - 16 * 8 * 0.022) < 0.05 * 16 * 8 * 0.022);
+        bench_close(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_starved_node_is_named_as_a_whole),
+        cmocka_unit_test(what_scarce_cpus_cost_is_straggler_wait),
         cmocka_unit_test(starvation_that_makes_no_step_longer_is_nothing),
         cmocka_unit_test(longer_steps_without_starvation_are_not_the_cpus),
         cmocka_unit_test(it_closes_when_the_cpus_come_back),

@@ -1,0 +1,23 @@
+# demo.sh - a demo and what its verdicts say; after tap.sh.
+
+demo() # NAME OPTION...: with 4 ranks; $TAP/answer is its JSON, and its log says the same again
+{
+    demo_name=$1
+    shift
+    ok "$demo_name" timeout -k 5 100 "$LOCKSTEP" demo --json --name "$demo_name" --ranks 4 "$@"
+    cp "$TAP/out" "$TAP/answer"
+    ok "... and its log says it again" "$LOCKSTEP" why --replay "$demo_name"
+}
+
+said() # KIND LAYER ranks|nodes LIST: whether a verdict of the last demo says that, with evidence
+{
+    python3 -c '
+import json, sys
+answer, kind, layer, who, expected = sys.argv[1:]
+for verdict in json.load(open(answer))["verdicts"]:
+    print(verdict["kind"], verdict["layer"], verdict[who], verdict["cause"])
+    if [verdict["kind"], verdict["layer"], json.dumps(verdict[who])] == [kind, layer, expected]:
+        sys.exit(0 if verdict["because"] else 1)
+sys.exit(1)' "$TAP/answer" "$@" >"$TAP/out" 2>&1
+    tap_result $? "says $1, $2, $3 $4"
+}
