@@ -4,7 +4,8 @@
  * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request, or takes its
  * answer byte by byte, would stay for days: we keep the time since when each connection owes us something
  * (its headers, its body, that it takes the answer) and hang up on those that take too long.  When
- * connections run short, those without a request go sooner; who was admitted with one may end it.
+ * connections run short, those without a request go sooner; who was admitted with one may end it.  Only a peer that
+ * has shown who it is may be silent for longer then: to ask something that anybody may ask earns no place.
  */
 #include "base/http.h"
 
@@ -31,7 +32,7 @@
 #define IDLE_S 60u
 #define HURRY_NS (2 * NS_PER_S)  /* a connection without a request, when they run short */
 #define FULL_NS NS_PER_S         /* the same when there is no place left */
-#define KNOWN_NS (10 * NS_PER_S) /* then also one that has made requests before */
+#define KNOWN_NS (10 * NS_PER_S) /* then also one whose peer is known */
 #define SWEEP_NS NS_PER_S
 #define SWEEP_FULL_NS (200 * NS_PER_MS)
 #define HEADERS_MAX 8
@@ -41,7 +42,7 @@ struct connection {
     int fd;
     int64_t owes_ns;                /* something, since then; INT64_MAX: it is our turn */
     struct http_exchange *exchange; /* NULL: no headers yet */
-    bool known;                     /* it has made a request before, and was admitted */
+    bool known;                     /* its peer has shown who it is (http_trust) */
 };
 
 struct http {
@@ -182,6 +183,12 @@ uint64_t http_peer(const struct http_exchange *exchange)
     }
     /* A host has a whole /64 of these. */
     return hash64(6, &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr, 8);
+}
+
+void http_trust(struct http_exchange *exchange)
+{
+    if (exchange->owner_connection)
+        exchange->owner_connection->known = true;
 }
 
 static void http_poke(struct http *http)
@@ -369,10 +376,8 @@ static enum MHD_Result exchange_begin(struct http_exchange *exchange)
 
 static enum MHD_Result exchange_hand_over(struct http_exchange *exchange)
 {
-    if (exchange->owner_connection) {
+    if (exchange->owner_connection)
         exchange->owner_connection->owes_ns = INT64_MAX;
-        exchange->owner_connection->known = true;
-    }
     if (!exchange->handed) {
         exchange->handed = true;
         exchange->http->settings.handle(exchange->http->settings.arg, exchange);

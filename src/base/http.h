@@ -57,6 +57,10 @@ const char *http_query(const struct http_exchange *exchange, const char *name); 
 const char *http_header(const struct http_exchange *exchange, const char *name); /* NULL: none */
 const struct buf *http_body(const struct http_exchange *exchange);
 uint64_t http_peer(const struct http_exchange *exchange); /* hash of the peer's address */
+/* The peer has shown who it is.  Its connection stays when places run short, though it is silent: for as long as a
+ * request may take, and when there is no place left at all for 10 s.  No other limit is lifted by it.
+ */
+void http_trust(struct http_exchange *exchange);
 
 /* Before the answer; both texts are copied. */
 void http_answer_header(struct http_exchange *exchange, const char *name, const char *value);

@@ -40,8 +40,8 @@ static const struct opt control_opts[] = {
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
     { "log-max", 0, OPT_U64, offsetof(struct control_settings, site.log_max), "BYTES",
-      "of a site's run that goes on: beyond it what is old in its log is merged; default "
-      "8589934592, 0: never",
+      "of a run that goes on: beyond it what is old in its log is merged; default 8589934592, "
+      "0: never",
       "LOCKSTEP_LOG_MAX", false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
@@ -162,6 +162,7 @@ static int control_run(int argc, char **argv)
         return run_site(&settings, &limits);
     result = server_run(&(struct server_settings){ .run_dir = settings.run_dir,
                                                    .tick_ns = settings.tick_ns,
+                                                   .log_max = settings.site.log_max,
                                                    .thresholds = &limits },
                         &err);
     if (result == 0)

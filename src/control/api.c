@@ -326,7 +326,7 @@ static bool call_admit(struct call *call, const struct route *route)
 bool api_admit(void *arg, struct http_exchange *exchange)
 {
     struct call call = { .site = arg, .exchange = exchange, .who = "" };
-    bool known;
+    bool known, admitted;
     const struct route *route = route_find(&call, &known);
 
     if (!route) {
@@ -337,7 +337,11 @@ bool api_admit(void *arg, struct http_exchange *exchange)
             reply_error(exchange, 404, "nothing is at %s", http_path(exchange));
         return false;
     }
-    return call_admit(&call, route);
+    admitted = call_admit(&call, route);
+    /* By a token only: what anybody may ask, such as /healthz, tells nothing about who asks. */
+    if (admitted && (route->need == NEED_AGENT || call.role != GATE_NOBODY))
+        http_trust(exchange);
+    return admitted;
 }
 
 /* The body is there; who may send it was asked before it came. */

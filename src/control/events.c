@@ -28,7 +28,7 @@ struct listener {
 
 void events_init(struct events *events, uint64_t epoch)
 {
-    *events = (struct events){ .epoch = epoch, .next = 1 };
+    *events = (struct events){ .epoch = epoch, .next = 1, .most = EVENTS_LISTENERS_MAX };
 }
 
 void events_fini(struct events *events)
@@ -130,8 +130,8 @@ void events_listen(struct events *events, struct http_exchange *exchange)
                *last = http_header(exchange, "Last-Event-ID");
     struct listener *listener;
 
-    if (events->count >= EVENTS_LISTENERS_MAX) {
-        reply_error(exchange, 503, "%d listeners are here already", EVENTS_LISTENERS_MAX);
+    if (events->count >= events->most) {
+        reply_error(exchange, 503, "%zu listeners are here already", events->count);
         return;
     }
     listener = calloc(1, sizeof(*listener));

@@ -24,7 +24,8 @@ struct events {
     uint64_t epoch, next; /* number of the next one */
     struct event *kept;   /* EVENTS_KEPT, by number modulo; NULL before the first */
     struct listener *listeners;
-    size_t count;
+    size_t count,
+        most; /* listeners; most: at first EVENTS_LISTENERS_MAX, fewer where places are few */
     uint64_t dropped; /* listeners that were too slow */
 };
 

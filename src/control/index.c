@@ -123,14 +123,11 @@ int index_execute(struct index *index, struct err *err, const char *sql, const c
     return code == SQLITE_DONE ? 0 : index_error(index, code, err);
 }
 
-static int index_pragma(struct index *index, const char *name, int64_t *ret, struct err *err)
+static int index_number(struct index *index, const char *sql, int64_t *ret, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
-    char sql[64];
-    int code, result;
+    int code, result = index_prepare(index, sql, &statement, err);
 
-    snprintf(sql, sizeof(sql), "PRAGMA %s", name);
-    result = index_prepare(index, sql, &statement, err);
     if (result < 0)
         return result;
     code = sqlite3_step(statement);
@@ -170,19 +167,21 @@ static int index_create(struct index *index, struct err *err)
     return code == SQLITE_OK ? 0 : index_error(index, code, err);
 }
 
-/* 0: it is ours and whole as far as one can see; 1: there is nothing yet; -EUCLEAN: not to be used. */
+/* 0: it is ours and whole as far as one can see; 1: there is nothing yet; -EUCLEAN: not to be used.  A file without
+ * a table is a new one: to ask for WAL has already given it a first page.
+ */
 static int index_look(struct index *index, struct err *err)
 {
-    int64_t version = 0, application = 0, pages = 0;
-    int result = index_pragma(index, "user_version", &version, err);
+    int64_t version = 0, application = 0, tables = 0;
+    int result = index_number(index, "PRAGMA user_version", &version, err);
 
     if (result == 0)
-        result = index_pragma(index, "application_id", &application, err);
+        result = index_number(index, "PRAGMA application_id", &application, err);
     if (result == 0)
-        result = index_pragma(index, "page_count", &pages, err);
+        result = index_number(index, "SELECT count(*) FROM sqlite_master", &tables, err);
     if (result < 0)
         return result;
-    if (pages == 0)
+    if (tables == 0 && application == 0 && version == 0)
         return 1;
     if (application != INDEX_APPLICATION || version != INDEX_VERSION)
         return err_set(err, -EUCLEAN, "%s: tables of version %" PRId64 ", this program has %d",

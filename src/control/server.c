@@ -27,10 +27,12 @@
 #define LOCK_WAIT_NS (2 * NS_PER_S) /* a reader may hold the lock for a moment */
 #define LAST_TRIES_NS (5 * NS_PER_S)
 #define QUIET_SCANS 2
+#define COMPACT_NS (30 * NS_PER_MS) /* of a round */
 
 struct server {
     struct rundir dir;
     int64_t tick_ns;
+    uint64_t log_max;
     struct spools *spools;
     struct runlog *log;
     int64_t synced_ns;
@@ -67,6 +69,23 @@ static int server_sync(struct server *server, bool now, struct err *err)
     return runlog_sync(server->log, err);
 }
 
+/* Its log does not grow for ever: what is old is merged, a little at a time.  That it cannot be is no reason to stop
+ * taking facts, unless the log is not what the core knows any more.
+ */
+static int server_compact(struct server *server, struct err *err)
+{
+    struct err why = { "" };
+    struct runlog_shift shift;
+    int result = runlog_compact(server->log, server->log_max, COMPACT_NS, &shift, &why);
+
+    if (result < 0)
+        log_error("the log stays as long as it is for now: %s", why.text);
+    if (result == 1)
+        log_info("the log was compacted, from %llu to %llu bytes",
+                 (unsigned long long)shift.bytes_before, (unsigned long long)shift.bytes);
+    return result == -ENOMEM || result == -ESTALE ? err_set(err, result, "%s", why.text) : 0;
+}
+
 /* Returns how many frames came, or -errno. */
 static int server_round(struct server *server, struct err *err)
 {
@@ -86,6 +105,8 @@ static int server_round(struct server *server, struct err *err)
         result = runlog_tick(server->log, 0, err);
     if (result == 0)
         result = server_sync(server, false, err);
+    if (result == 0 && server->log_max)
+        result = server_compact(server, err);
     return result < 0 ? result : count;
 }
 
@@ -183,6 +204,7 @@ static int server_open(struct server *server, const struct server_settings *sett
     if (result < 0)
         return result;
     server->tick_ns = settings->tick_ns;
+    server->log_max = settings->log_max;
     server->parent = getppid();
     server_signals(server);
     result = spools_create(server->dir.spool.text, &server->spools);

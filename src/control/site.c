@@ -197,6 +197,7 @@ static int site_open(struct site *site, struct err *err)
                                   .admit = api_admit,
                                   .handle = api_handle,
                                   .arg = site };
+    struct http_counts counts;
     int result = loop_create(&site->loop, err);
 
     signal(SIGPIPE, SIG_IGN);
@@ -217,6 +218,8 @@ static int site_open(struct site *site, struct err *err)
     result = http_open(site->loop, &http, &site->http, err);
     if (result < 0)
         return result;
+    http_counts(site->http, &counts);
+    site->events.most = MIN(site->events.most, counts.connections_max / 2); /* they never end */
     site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
     site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
     loop_timer_set(site->loop, &site->tick, 0);

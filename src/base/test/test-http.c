@@ -20,6 +20,7 @@
 
 #define REQUEST_NS (300 * NS_PER_MS)
 #define DRIP_NS (20 * NS_PER_MS)
+#define PLACES 16
 #define LARGE (8u << 20)        /* an answer that no socket takes at once */
 #define FOREVER (60 * NS_PER_S) /* much longer than any limit here */
 
@@ -38,6 +39,8 @@ static void handle(void *arg, struct http_exchange *exchange)
 
     assert_non_null(bytes);
     scene->requests++;
+    if (strcmp(http_path(exchange), "/known") == 0)
+        http_trust(exchange);
     buf_put(&body, bytes, large ? LARGE : 2);
     free(bytes);
     http_answer(exchange, 200, "text/plain", &body);
@@ -49,6 +52,23 @@ static int setup(void **state)
     struct http_settings settings = { .listen = "127.0.0.1:0",
                                       .body_max = 1000,
                                       .request_ns = REQUEST_NS,
+                                      .handle = handle,
+                                      .arg = scene };
+
+    assert_int_equal(loop_create(&scene->loop, NULL), 0);
+    assert_int_equal(http_open(scene->loop, &settings, &scene->http, NULL), 0);
+    *state = scene;
+    return 0;
+}
+
+/* Few places, and time enough for a request. */
+static int setup_crowded(void **state)
+{
+    struct scene *scene = test_calloc(1, sizeof(*scene));
+    struct http_settings settings = { .listen = "127.0.0.1:0",
+                                      .body_max = 1000,
+                                      .connections_max = PLACES,
+                                      .request_ns = FOREVER,
                                       .handle = handle,
                                       .arg = scene };
 
@@ -181,6 +201,44 @@ static void idle_connections_end(void **state)
         close(fd[i]);
 }
 
+static bool is_open(int fd)
+{
+    char text[1024];
+    ssize_t size;
+
+    while ((size = recv(fd, text, sizeof(text), MSG_DONTWAIT)) > 0)
+        ;
+    return size < 0 && errno == EAGAIN;
+}
+
+/* One question that anybody may ask does not keep a place; a peer that has shown who it is keeps its own. */
+static void a_stranger_that_asked_once_makes_room(void **state)
+{
+    struct scene *scene = *state;
+    int64_t deadline_ns = time_mono_ns() + FOREVER;
+    int known = peer_open(scene, "GET /known HTTP/1.1\r\nHost: here\r\n\r\n"), open;
+    int fd[PLACES - 1];
+
+    for (size_t i = 0; i < COUNT(fd); i++)
+        fd[i] = peer_open(scene, "GET / HTTP/1.1\r\nHost: here\r\n\r\n");
+    while (scene->requests < PLACES) {
+        assert_true(time_mono_ns() < deadline_ns);
+        turn(scene);
+    }
+    do {
+        assert_true(time_mono_ns() < deadline_ns);
+        turn(scene);
+        open = 0;
+        for (size_t i = 0; i < COUNT(fd); i++)
+            open += is_open(fd[i]);
+    } while (open > PLACES * 3 / 4); /* so many are not short any more */
+    assert_true(is_open(known));
+    other_is_served(scene);
+    for (size_t i = 0; i < COUNT(fd); i++)
+        close(fd[i]);
+    close(known);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +246,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_body_that_drips_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_is_taken_too_slowly_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stranger_that_asked_once_makes_room, setup_crowded,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
