@@ -70,7 +70,8 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
 {
     if (attempt > court->model.attempt) {
         crash_restarted(court, attempt);
-        court->exits = court->notes = 0;
+        court->exits = court->tolds = court->notes = 0;
+        court->raised.text[0] = court->raised_thread.text[0] = '\0';
         court->crash_told = false;
         history_reset(&court->history);
         corrupt_attempt(court->corrupt);
@@ -228,6 +229,22 @@ int64_t court_step_real_ns(const struct court *court, uint64_t step)
             return past->begin_ns + court->mono_to_real_ns;
     }
     return 0;
+}
+
+/* Before any step has aligned the clocks of nodes, their wall clocks do. */
+int64_t court_run_ns(const struct court *court, uint32_t rank, int64_t mono_ns)
+{
+    const struct model *model = &court->model;
+    uint32_t at = rank < model->world ? model->rank[rank].node : MODEL_NONE;
+    uint32_t first = model->world ? model->rank[0].node : MODEL_NONE;
+
+    if (at >= model->nodes || first >= model->nodes || at == first)
+        return mono_ns;
+    if (model->node[at].aligned)
+        return mono_ns + model->node[at].offset_ns;
+    if (model->node[at].real_ns && model->node[first].real_ns)
+        return mono_ns + model->node[at].real_ns - model->node[first].real_ns;
+    return mono_ns;
 }
 
 double court_cost_ms(struct court *court, const uint8_t *flag)

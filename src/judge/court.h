@@ -72,11 +72,15 @@ struct court {
     int64_t mono_to_real_ns;   /* from the newest tick */
     struct fact_exit exit[64]; /* bad ones of this attempt */
     uint32_t exits;
+    struct fact_exit
+        told[64]; /* of ranks that were told to end: not well, and no fault by themselves */
+    uint32_t tolds;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
-    bool crash_told;    /* of this attempt */
-    bool stepped;       /* a whole step has been seen, in any attempt */
-    uint64_t last_step; /* newest whole step of all attempts */
+    struct fact_note raised, raised_thread; /* crash_parts.h; text "": none */
+    bool crash_told;                        /* of this attempt */
+    bool stepped;                           /* a whole step has been seen, in any attempt */
+    uint64_t last_step;                     /* newest whole step of all attempts */
 };
 
 int court_init(struct court *court, const char *run);
@@ -105,6 +109,8 @@ void court_add_rank(const struct court *court, struct verdict *draft,
                     uint32_t rank); /* and its node */
 int64_t court_step_real_ns(const struct court *court,
                            uint64_t step); /* when it began; 0: not in the window */
+/* A time of a rank's node on the run's clock. */
+int64_t court_run_ns(const struct court *court, uint32_t rank, int64_t mono_ns);
 /* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
 double court_cost_ms(struct court *court, const uint8_t *flag);
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "core/clean.h"
+#include "judge/crash_parts.h"
 #include "judge/hang.h"
 #include "judge/ledger.h"
 
@@ -25,37 +26,12 @@ static bool is_bad(const struct fact_exit *fact)
     return fact->status != 0 && fact->status != -1 && (!fact->told || died_itself(fact->status));
 }
 
-/* What a rank says when another one is gone: its own end is an echo. */
-static bool blames_others(const struct fact_exit *fact)
-{
-    static const char *const words[] = {
-        "lost rank",
-        "Connection reset by peer",
-        "Connection closed by peer",
-        "Broken pipe",
-        "imed out waiting",
-        "Connection refused",
-        "remote process exited",
-        "NCCL error",
-        "Socket Timeout",
-        "unhandled system error",
-        "unhandled cuda error",
-        "ncclRemoteError",
-    };
-
-    if (WIFSIGNALED(fact->status) && WTERMSIG(fact->status) != SIGABRT)
-        return false;
-    for (size_t i = 0; i < COUNT(words); i++) {
-        if (strstr(fact->words, words[i]))
-            return true;
-    }
-    return false;
-}
-
 void crash_note(struct court *court, const struct fact_note *fact)
 {
-    if (fact->attempt == court->model.attempt)
-        court->note[court->notes++ % COUNT(court->note)] = *fact;
+    if (fact->attempt != court->model.attempt)
+        return;
+    court->note[court->notes++ % COUNT(court->note)] = *fact;
+    crash_raised_note(court, fact);
 }
 
 /* Keeps those that may be the culprit or an echo; of more than there is room for, the earliest. */
@@ -63,8 +39,16 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
 {
     uint32_t latest = 0;
 
-    if (fact->attempt != court->model.attempt || !is_bad(fact))
+    if (fact->attempt != court->model.attempt)
         return;
+    if (!is_bad(fact)) {
+        if (fact->status > 0)
+            crash_told_exit(court, fact);
+        return;
+    }
+    if (court->exits == 0 && crash_gave_up(fact))
+        hang_gave_up(court,
+                     fact); /* soon those who waited are gone, and who they waited for, too */
     if (court->exits < COUNT(court->exit)) {
         court->exit[court->exits++] = *fact;
         return;
@@ -92,8 +76,8 @@ static int culprit_order(const struct court *court, const struct fact_exit *a,
     /* One that dumps its core ends after those who notice that it does not answer. */
     if (near && died_itself(a->status) != died_itself(b->status))
         return died_itself(a->status) ? -1 : 1;
-    if (near && blames_others(a) != blames_others(b))
-        return blames_others(b) ? -1 : 1;
+    if (near && crash_blames_others(a) != crash_blames_others(b))
+        return crash_blames_others(b) ? -1 : 1;
     if (apart > SAME_NS || apart < -SAME_NS)
         return apart < 0 ? -1 : 1;
     if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
@@ -137,7 +121,7 @@ static void say_echoes(const struct court *court, struct verdict *draft,
         const struct fact_exit *fact = &court->exit[i];
         struct verdict_line *line = &draft->echo[draft->echo_count];
 
-        if (fact == culprit || !is_bad(fact))
+        if (fact->rank == culprit->rank || !is_bad(fact))
             continue;
         snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
                  (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
@@ -206,7 +190,8 @@ static void say_words(const struct court *court, struct verdict *draft,
     for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
         const struct fact_note *note = &court->note[i];
 
-        if (note->rank == culprit->rank && culprit->mono_ns - note->mono_ns < near_ns(court))
+        if (note->rank == culprit->rank &&
+            culprit->mono_ns - court_run_ns(court, note->rank, note->mono_ns) < near_ns(court))
             verdict_because(draft, "note", "it had noted: %.160s", note->text);
     }
     if (was_oom_killed(court, culprit))
@@ -228,38 +213,62 @@ static void echo_hang(struct court *court, struct entry *entry, const struct fac
     court->crash_told = true;
 }
 
+static void say_first(const struct court *court, struct verdict *draft,
+                      const struct fact_exit *culprit)
+{
+    if (court->stepped)
+        verdict_because(draft, "launcher", "rank %u was the first to end: %s, after step %llu",
+                        culprit->rank, culprit->text, (unsigned long long)court->last_step);
+    else
+        verdict_because(draft, "launcher", "rank %u was the first to end: %s, before any step",
+                        culprit->rank, culprit->text);
+}
+
+static void draft_crash(struct court *court, const struct fact_exit *culprit,
+                        const struct fact_exit *first, struct verdict *draft)
+{
+    *draft = (struct verdict){ .kind = VERDICT_CRASH };
+    draft->layer = (uint8_t)layer_of(culprit->status);
+    snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
+    court_add_rank(court, draft, culprit->rank);
+    draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
+    draft->since_step = court->history.count ? court->last_step + 1 : 0;
+    draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
+    if (culprit->rank == first->rank)
+        say_first(court, draft, culprit);
+    else
+        verdict_because(draft, "note",
+                        "rank %u had an exception that nobody caught before rank %u, the first to "
+                        "end, noticed that somebody was gone",
+                        culprit->rank, first->rank);
+    say_words(court, draft, culprit);
+    say_echoes(court, draft, culprit);
+    if (draft->layer == LAYER_UNKNOWN)
+        verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
+}
+
 void crash_judge(struct court *court, int64_t now_ns, bool over)
 {
-    const struct fact_exit *culprit = court->crash_told ? NULL : first_bad(court);
-    struct verdict draft = { .kind = VERDICT_CRASH };
+    const struct fact_exit *first = court->crash_told ? NULL : first_bad(court), *culprit = first;
     int64_t settle_ns = (int64_t)(court->limits.crash_settle * 1e9);
+    struct fact_exit raised;
+    struct verdict draft;
     struct entry *entry;
     bool fresh;
 
-    if (!culprit || (!over && now_ns - culprit->mono_ns < settle_ns))
+    if (!first || (!over && now_ns - first->mono_ns < settle_ns))
         return;
+    if (crash_blames_others(first) && crash_raised(court, first, &raised))
+        culprit = &raised;
     entry = hang_open(court);
+    if (!entry && culprit == first && crash_gave_up(first))
+        entry = hang_given_up(court, now_ns);
     if (entry) {
-        echo_hang(court, entry, culprit);
+        echo_hang(court, entry, first);
         return;
     }
     court->crash_told = true;
-    draft.layer = (uint8_t)layer_of(culprit->status);
-    snprintf(draft.cause, sizeof(draft.cause), "%s", culprit->text);
-    court_add_rank(court, &draft, culprit->rank);
-    draft.confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
-    draft.since_step = court->history.count ? court->last_step + 1 : 0;
-    draft.since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
-    if (court->stepped)
-        verdict_because(&draft, "launcher", "rank %u was the first to end: %s, after step %llu",
-                        culprit->rank, culprit->text, (unsigned long long)court->last_step);
-    else
-        verdict_because(&draft, "launcher", "rank %u was the first to end: %s, before any step",
-                        culprit->rank, culprit->text);
-    say_words(court, &draft, culprit);
-    say_echoes(court, &draft, culprit);
-    if (draft.layer == LAYER_UNKNOWN)
-        verdict_rule_out(&draft, LAYER_USER_CODE, "a program does not send itself this signal");
+    draft_crash(court, culprit, first, &draft);
     entry = court_find(court, &draft, &fresh);
     if (entry) {
         entry->seen_step = court->last_step;

@@ -49,6 +49,8 @@ struct hang {
     int64_t look_ns;
     struct found found[KINDS];
     struct wait_finding finding[2];
+    struct verdict
+        given_up; /* what the first to give up had waited for; kind 0: nothing is known */
 };
 
 int hang_create(struct hang **ret)
@@ -109,6 +111,7 @@ void hang_attempt(struct court *court)
     }
     hang->warm = 0;
     memset(hang->found, 0, sizeof(hang->found));
+    hang->given_up.kind = 0;
 }
 
 /* Copies what varies in length into one piece of memory of the rank's own. */
@@ -476,4 +479,74 @@ void hang_judge(struct court *court, int64_t now_ns)
         if (!again[i])
             close_found(court, &hang->found[i], now_ns);
     }
+}
+
+/* ---- those who give up ---- */
+
+static int64_t longest_wait(const struct wait_rank *rank)
+{
+    int64_t longest = 0;
+
+    for (uint32_t i = 0; i < rank->ops; i++) {
+        if (rank->op[i].started && rank->op[i].comm)
+            longest = MAX(longest, rank->op[i].age_ns);
+    }
+    return longest;
+}
+
+/* As they were when the first one ended: who is gone since was told to end, or followed. */
+static void before_exit(const struct court *court, int64_t exit_ns, struct wait_rank *rank)
+{
+    for (uint32_t at = 0; at < court->hang->world; at++) {
+        rank[at] = court->hang->rank[at];
+        if (!rank[at].gone || court_run_ns(court, at, rank[at].mono_ns) < exit_ns)
+            continue;
+        rank[at].gone = false;
+        rank[at].seen = true;
+    }
+}
+
+void hang_gave_up(struct court *court, const struct fact_exit *fact)
+{
+    struct hang *hang = court->hang;
+    CLEAN(free_clean) struct wait_rank *rank = NULL;
+    int64_t waited_ns = fact->rank < hang->world ? longest_wait(&hang->rank[fact->rank]) : 0;
+    /* What has lasted half as long as somebody was willing to wait is not what happened meanwhile. */
+    int64_t limit_ns = MAX(waited_ns / 2, SECOND);
+    struct wait_rule rule = { .limit_ns = limit_ns,
+                              .late_ns = limit_ns,
+                              .burns = court->limits.hang_burns };
+
+    if (waited_ns < SECOND || hang->world != court->model.world)
+        return;
+    rank = calloc(hang->world, sizeof(*rank));
+    if (!rank)
+        return;
+    before_exit(court, fact->mono_ns, rank);
+    if (wait_look(&court->model, rank, &rule, hang->finding) < 1 ||
+        hang->finding[0].kind == WAIT_UNSEEN)
+        return;
+    hang->given_up = (struct verdict){ 0 };
+    hang_draft(court, rank, &hang->finding[0], 0, false, &hang->given_up);
+    verdict_because(&hang->given_up, "launcher", "rank %u waited for %.0f s, and gave up",
+                    fact->rank, (double)waited_ns / 1e9);
+    hang->given_up.since_step = court->history.count ? court->last_step + 1 : 0;
+    hang->given_up.since_real_ns = fact->mono_ns - waited_ns + court->mono_to_real_ns;
+}
+
+struct entry *hang_given_up(struct court *court, int64_t now_ns)
+{
+    struct hang *hang = court->hang;
+    struct entry *entry;
+    bool fresh;
+
+    if (!hang->given_up.kind)
+        return NULL;
+    entry = court_find(court, &hang->given_up, &fresh);
+    if (!entry)
+        return NULL;
+    entry->attempt = court->model.attempt;
+    entry_cost(court, entry, now_ns);
+    ledger_hang(court->book, entry->verdict.since_real_ns - court->mono_to_real_ns);
+    return entry;
 }

@@ -23,11 +23,17 @@ void hang_judge(struct court *court, int64_t now_ns);
 
 /* A hang or desync that is open in this attempt: the exits that follow are its echoes.  NULL: none. */
 struct entry *hang_open(struct court *court);
+/* A rank has given up waiting, before the limit of a hang was reached: some phases have a long one.  Whom it waited
+ * for is looked at now, while it can still be seen.
+ */
+void hang_gave_up(struct court *court, const struct fact_exit *fact);
+/* Says what was found then; NULL: nothing. */
+struct entry *hang_given_up(struct court *court, int64_t now_ns);
 /* Memory groups of a rank's process have seen so many kills since it was watched. */
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank);
 const struct fact_stack *hang_stack_of(const struct court *court, uint32_t rank); /* NULL: none */
 
-/* hang_say.c: the words.  `late` is said before three whole steps and in phases with a limit of their own. */
+/* hang_say.c: the words.  A limit of 0: somebody gave up before it.  `late` is said before three whole steps and in phases with a limit of their own. */
 void hang_draft(const struct court *court, const struct wait_rank *rank,
                 const struct wait_finding *finding, int64_t limit_ns, bool late,
                 struct verdict *draft);

@@ -362,6 +362,7 @@ void hang_draft(const struct court *court, const struct wait_rank *rank,
     default:
         draft_link(court, finding, draft);
     }
-    verdict_because(draft, "ring", "longer than the limit of %.0f s (%s)", seconds(limit_ns),
-                    late ? "before three whole steps" : "10 s, or three times the p99 step");
+    if (limit_ns)
+        verdict_because(draft, "ring", "longer than the limit of %.0f s (%s)", seconds(limit_ns),
+                        late ? "before three whole steps" : "10 s, or three times the p99 step");
 }

@@ -58,8 +58,10 @@ def a_turned_bit_and_an_exception_are_told_apart_from_echoes(place):
     found = said(answer)
     assert [1] in [ranks for kind, _, ranks in found if kind == "corruption"], found
     assert ("crash", "user-code", [2]) in found, found
-    equal([v["cause"] for v in answer["verdicts"] if v["kind"] == "crash"],
-          ["exited with 1: RuntimeError: the demo's fault: an exception that nobody catches"])
+    # On a busy machine the others notice and end before it does: then it is told to, maybe by a signal.
+    causes = [v["cause"] for v in answer["verdicts"] if v["kind"] == "crash"]
+    words = ": RuntimeError: the demo's fault: an exception that nobody catches"
+    assert len(causes) == 1 and words in causes[0], causes
 
 
 @test

@@ -202,6 +202,176 @@ static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
     bench_close(&bench);
 }
 
+/* On a busy machine: rank 2 raises, its interpreter is taken down, rank 0 notices and is the first to be gone. */
+static void raises(struct bench *bench, uint32_t rank, int64_t ms, const char *text)
+{
+    struct fact_note note = { .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS };
+
+    snprintf(note.text, sizeof(note.text), "%s", text);
+    crash_note(&bench->court, &note);
+}
+
+#define CLOSED "RuntimeError: [gloo] Connection closed by peer [127.0.0.1]:4711"
+
+static void echoes(struct bench *bench)
+{
+    raises(bench, 0, 4950, "uncaught " CLOSED " at train.py:7");
+    says(bench, 0, 5000, 1 << 8, CLOSED);
+}
+
+static void told_with(struct bench *bench, uint32_t rank, int64_t ms, int status, const char *words)
+{
+    struct fact_exit fact = { .rank = rank, .mono_ns = ms * MS, .status = status, .told = true };
+
+    snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal 15" : "exited with 1");
+    snprintf(fact.words, sizeof(fact.words), "%s", words);
+    crash_exit(&bench->court, &fact);
+}
+
+static void one_that_raised_and_was_told_to_end_meanwhile_is_named(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3");
+    echoes(&bench);
+    told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
+    told_with(&bench, 1, 5310, SIGTERM, "");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 2);
+    assert_int_equal(crash_of(&bench)->rank_count, 1);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
+    assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
+    assert_int_equal(crash_of(&bench)->echo_count, 1);
+    assert_non_null(strstr(crash_of(&bench)->echo[0].what, "rank 0"));
+    bench_close(&bench);
+}
+
+static void one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    echoes(&bench);
+    told_with(&bench, 2, 5300, SIGTERM, "");
+    raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3"); /* told last of all */
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 2);
+    assert_string_equal(crash_of(&bench)->cause,
+                        "ended by an exception: ValueError: bad sample at train.py:3");
+    assert_int_equal(crash_of(&bench)->since_real_ns, 4800 * MS);
+    bench_close(&bench);
+}
+
+static void the_first_of_two_that_raised_is_named(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 3, 4900, "uncaught KeyError: 'b' at train.py:9");
+    raises(&bench, 2, 4800, "uncaught KeyError: 'a' at train.py:9");
+    echoes(&bench);
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 2);
+    bench_close(&bench);
+}
+
+static void one_that_raised_later_or_blames_others_is_not(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 1, 4700, "uncaught " CLOSED " at train.py:7");
+    raises(&bench, 2, 5100, "uncaught ValueError: bad sample at train.py:3");
+    raises(&bench, 3, 4800, "restored from step 3");
+    echoes(&bench);
+    told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 0);
+    bench_close(&bench);
+}
+
+static void one_whose_own_words_blame_nobody_stays_the_culprit(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3");
+    says(&bench, 0, 5000, 1 << 8, "MemoryError");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 0);
+    bench_close(&bench);
+}
+
+static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 2, 4800, "in thread loader: uncaught OSError: no such file at data.py:3");
+    echoes(&bench);
+    crash_judge(&bench.court, 5900 * MS, false); /* its process has not ended */
+    assert_int_equal(bench.court.docket.count, 0);
+    told_with(&bench, 2, 5300, 1 << 8, "OSError: no such file");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 2);
+    assert_string_equal(crash_of(&bench)->cause, "exited with 1: OSError: no such file");
+    bench_close(&bench);
+
+    bench = four();
+    raises(&bench, 2, -60000, "in thread logger: uncaught OSError: the log is gone at log.py:3");
+    echoes(&bench);
+    told_with(&bench, 2, 5300, SIGTERM, "");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 0);
+    bench_close(&bench);
+}
+
+/* Its node was started an hour after the launcher's: by its own clock it raised an hour ago. */
+static void notes_of_other_nodes_are_put_on_the_clock_of_the_run(void **state)
+{
+    const int64_t hour = 3600 * 1000 * MS;
+
+    (void)state;
+    for (int aligned = 0; aligned < 2; aligned++) {
+        for (int64_t raised_ms = 4800; raised_ms <= 5200; raised_ms += 400) {
+            struct lab_config config = layout(1, 1, 4);
+            struct bench bench;
+            struct model_node *node;
+
+            config.per_node = 2;
+            bench = bench_open(&config);
+            node = bench.court.model.node;
+            if (aligned) {
+                node[1].offset_ns = hour;
+                node[1].aligned = true;
+            } else {
+                node[0].real_ns = hour;
+                node[1].real_ns = 2 * hour;
+            }
+            raises(&bench, 2, raised_ms - hour / MS, "uncaught ValueError: bad sample at t.py:3");
+            echoes(&bench);
+            crash_judge(&bench.court, 9000 * MS, true);
+            assert_int_equal(crash_of(&bench)->rank[0], raised_ms < 5000 ? 2 : 0);
+            bench_close(&bench);
+        }
+    }
+}
+
+static void what_one_attempt_raised_says_nothing_about_the_next(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    raises(&bench, 2, 1000, "uncaught ValueError: bad sample at train.py:3");
+    court_attempt(&bench.court, 1, 2000 * MS);
+    bench.lab->attempt = 1;
+    echoes(&bench);
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_int_equal(crash_of(&bench)->rank[0], 0);
+    bench_close(&bench);
+}
+
 static void the_first_is_found_among_more_than_fit(void **state)
 {
     struct bench bench = four();
@@ -300,6 +470,14 @@ int main(void)
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
         cmocka_unit_test(one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first),
         cmocka_unit_test(where_all_complain_the_first_is_named),
+        cmocka_unit_test(one_that_raised_and_was_told_to_end_meanwhile_is_named),
+        cmocka_unit_test(one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception),
+        cmocka_unit_test(the_first_of_two_that_raised_is_named),
+        cmocka_unit_test(one_that_raised_later_or_blames_others_is_not),
+        cmocka_unit_test(one_whose_own_words_blame_nobody_stays_the_culprit),
+        cmocka_unit_test(an_exception_in_a_thread_counts_only_near_the_end_of_its_process),
+        cmocka_unit_test(notes_of_other_nodes_are_put_on_the_clock_of_the_run),
+        cmocka_unit_test(what_one_attempt_raised_says_nothing_about_the_next),
         cmocka_unit_test(one_that_dumps_its_core_is_named_though_it_ends_last),
         cmocka_unit_test(a_kill_by_the_kernel_for_memory_is_told_as_such),
         cmocka_unit_test(a_kill_for_memory_that_is_told_late_is_told),

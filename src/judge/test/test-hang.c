@@ -14,6 +14,7 @@ struct life {
     struct bench bench;
     int64_t now_ns;
     int64_t stopped_ns; /* when rank `who` stopped */
+    uint8_t phase;      /* that it is in */
 };
 
 static struct life life_begin(uint32_t steps)
@@ -23,6 +24,7 @@ static struct life life_begin(uint32_t steps)
 
     lab_judge_many(life.bench.lab, &life.bench.court, steps);
     life.now_ns = life.stopped_ns = 100 * S;
+    life.phase = LOCKSTEP_PHASE_BACKWARD;
     return life;
 }
 
@@ -37,7 +39,8 @@ static void beat(struct life *life, uint32_t rank, bool in, char state, bool adv
                               .attempt = life->bench.court.model.attempt,
                               .mono_ns = life->now_ns,
                               .state = state,
-                              .phase = LOCKSTEP_PHASE_BACKWARD,
+                              .final = state == 'X',
+                              .phase = in ? LOCKSTEP_PHASE_BACKWARD : life->phase,
                               .phase_age_ns = life->now_ns - life->stopped_ns,
                               .step = 12,
                               .advanced = advanced,
@@ -163,6 +166,68 @@ static void exits_after_it_are_its_echoes_and_no_crash(void **state)
     life_end(&life);
 }
 
+static void gives_up(struct life *life, const char *words)
+{
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct fact_exit fact = { .rank = rank, .mono_ns = life->now_ns + rank, .status = 1 << 8 };
+
+        snprintf(fact.text, sizeof(fact.text), "exited with 1");
+        snprintf(fact.words, sizeof(fact.words), "%s", rank == 0 ? words : "Broken pipe");
+        fact.told = rank == 2;
+        beat(life, rank, rank != 2, 'X', false); /* all are gone before anybody asks */
+        crash_exit(&life->bench.court, &fact);
+    }
+    life->now_ns += 2 * S;
+    crash_judge(&life->bench.court, life->now_ns, false);
+}
+
+/* A checkpoint has a limit of minutes; those who wait for it may have less patience. */
+static void who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit(void **state)
+{
+    struct life life = life_begin(10);
+    const struct verdict *verdict;
+
+    (void)state;
+    life.phase = LOCKSTEP_PHASE_CHECKPOINT;
+    seconds(&life, 30, 'S');
+    assert_int_equal(life.bench.court.docket.count, 0);
+    gives_up(&life, "lost rank 2 in all-reduce 12: Connection timed out");
+    assert_int_equal(life.bench.court.docket.count, 1);
+    verdict = &the_hang(&life)->verdict;
+    assert_int_equal(verdict->rank_count, 1);
+    assert_int_equal(verdict->rank[0], 2);
+    assert_int_equal(verdict->layer, LAYER_CHECKPOINT);
+    assert_int_equal(verdict->echo_count, 3);
+    assert_non_null(strstr(verdict->because[verdict->because_count - 1].what, "gave up"));
+    life_end(&life);
+}
+
+static void one_who_was_hung_up_on_did_not_give_up(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    life.phase = LOCKSTEP_PHASE_CHECKPOINT;
+    seconds(&life, 30, 'S');
+    gives_up(&life, "lost rank 2 in all-reduce 12: Connection reset by peer");
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 1);
+    life_end(&life);
+}
+
+static void one_who_gave_up_while_all_went_on_is_a_crash(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    for (int i = 0; i < 30; i++)
+        second(&life, 'S', true);
+    gives_up(&life, "Socket Timeout");
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
+    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 1);
+    life_end(&life);
+}
+
 static void a_new_attempt_ends_it_with_its_first_step(void **state)
 {
     struct life life = life_begin(10);
@@ -225,6 +290,9 @@ int main(void)
         cmocka_unit_test(it_stays_one_verdict_and_takes_what_is_learnt),
         cmocka_unit_test(it_is_over_when_the_ranks_go_on),
         cmocka_unit_test(exits_after_it_are_its_echoes_and_no_crash),
+        cmocka_unit_test(who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit),
+        cmocka_unit_test(one_who_was_hung_up_on_did_not_give_up),
+        cmocka_unit_test(one_who_gave_up_while_all_went_on_is_a_crash),
         cmocka_unit_test(a_new_attempt_ends_it_with_its_first_step),
         cmocka_unit_test(a_beat_that_is_old_shows_nothing),
         cmocka_unit_test(a_slow_shape_has_a_longer_limit),
