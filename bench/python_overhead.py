@@ -98,7 +98,7 @@ def event_costs():
     comm = library.comm_add(handle, 0x6265, 1, 0, 0, b"bench")
 
     def collective():
-        key = library.coll_enqueue(handle, comm, 1, 4096, 0)
+        key = library.coll_enqueue_typed(handle, comm, 1, 4096, 0, 1)
         library.coll_start(handle, comm, key, 0)
         library.coll_end(handle, comm, key, 0)
 

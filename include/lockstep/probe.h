@@ -56,6 +56,31 @@ enum lockstep_op {
     LOCKSTEP_OP_COUNT
 };
 
+/* Of the elements that an op moves.  All members of a collective must give the same. */
+enum lockstep_dtype {
+    LOCKSTEP_DTYPE_UNKNOWN = 0, /* not told */
+    LOCKSTEP_DTYPE_FLOAT32 = 1,
+    LOCKSTEP_DTYPE_BFLOAT16 = 2,
+    LOCKSTEP_DTYPE_FLOAT16 = 3,
+    LOCKSTEP_DTYPE_FLOAT64 = 4,
+    LOCKSTEP_DTYPE_FLOAT8_E4M3 = 5,
+    LOCKSTEP_DTYPE_FLOAT8_E5M2 = 6,
+    LOCKSTEP_DTYPE_INT8 = 7,
+    LOCKSTEP_DTYPE_INT16 = 8,
+    LOCKSTEP_DTYPE_INT32 = 9,
+    LOCKSTEP_DTYPE_INT64 = 10,
+    LOCKSTEP_DTYPE_UINT8 = 11,
+    LOCKSTEP_DTYPE_UINT16 = 12,
+    LOCKSTEP_DTYPE_UINT32 = 13,
+    LOCKSTEP_DTYPE_UINT64 = 14,
+    LOCKSTEP_DTYPE_BOOL = 15,
+    LOCKSTEP_DTYPE_COMPLEX64 = 16,
+    LOCKSTEP_DTYPE_COMPLEX128 = 17,
+    LOCKSTEP_DTYPE_OTHER = 18, /* known, and none of these */
+    LOCKSTEP_DTYPE_MIXED = 19, /* more than one, in one op */
+    LOCKSTEP_DTYPE_COUNT
+};
+
 enum lockstep_metric {
     LOCKSTEP_METRIC_LOSS = 1,
     LOCKSTEP_METRIC_GRAD_NORM = 2,
@@ -125,11 +150,17 @@ int lockstep_comm_add(struct lockstep_probe *probe, uint64_t id, uint32_t size, 
  */
 uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                                uint64_t bytes, uint16_t stream);
+/* The same, with what the elements are. */
+uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype);
 void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 
 uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                               uint32_t peer, uint64_t bytes, uint16_t stream);
+uint64_t lockstep_p2p_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                    uint32_t peer, uint64_t bytes, uint16_t stream,
+                                    enum lockstep_dtype dtype);
 void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 

@@ -377,6 +377,7 @@ static void on_enqueue(struct assemble *assemble, const struct ring_event *event
     op->what = event->detail;
     op->stream = event->stream;
     op->bytes = event->b;
+    op->dtype = event->d <= UINT8_MAX ? (uint8_t)event->d : LOCKSTEP_DTYPE_UNKNOWN;
     op->peer = op->p2p ? (uint32_t)event->c : 0;
     op->enqueue_ns = (int64_t)event->time_ns;
     channel_count(assemble, op, event->kind);
@@ -387,6 +388,7 @@ static void on_enqueue(struct assemble *assemble, const struct ring_event *event
         item->stream = event->stream;
         item->comm = event->comm;
         item->bytes = event->b;
+        item->dtype = op->dtype;
         item->key = event->a;
         item->peer = op->p2p ? (uint32_t)event->c : 0;
         build->open_ops++;

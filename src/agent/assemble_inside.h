@@ -13,7 +13,7 @@
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
 
 struct item {
-    uint8_t kind, what;
+    uint8_t kind, what, dtype;
     uint16_t stream;
     bool ended;
     int32_t comm; /* index in the ring's table, -1: none */

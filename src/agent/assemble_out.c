@@ -245,7 +245,8 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
                                        .peer = from->peer,
                                        .count = 1,
                                        .comm = comm_of(assemble, from),
-                                       .bytes = bytes_round(from->bytes) };
+                                       .bytes = bytes_round(from->bytes),
+                                       .dtype = from->dtype };
     }
     out->shape.count =
         build->count ? (uint32_t)shape_merge(item, build->count, out->shape.item, group) : 0;
@@ -499,6 +500,7 @@ void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *
             .advanced = op_advanced(assemble, op),
             .queued_ns = MAX(now_ns - op->enqueue_ns, 1),
             .bytes = op->bytes,
+            .dtype = op->dtype,
             .peer = op->peer,
             .ordinal = op->p2p && assemble->uncounted ? BEAT_UNKNOWN : op->ordinal,
         };

@@ -14,7 +14,7 @@
 struct open_op {
     bool used, p2p;
     bool enqueued, started, ended; /* which of its records have come */
-    uint8_t what;                  /* enum lockstep_op, once enqueued */
+    uint8_t what, dtype;           /* enum lockstep_op and lockstep_dtype, once enqueued */
     uint16_t stream;
     int32_t comm;
     uint64_t key;

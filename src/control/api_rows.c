@@ -10,6 +10,7 @@
 #include "show/ledger.h"
 #include "show/style.h"
 #include "show/verdict.h"
+#include "wire/names.h"
 
 static void add_text(struct json_object *root, const char *name, const char *text)
 {
@@ -149,11 +150,16 @@ struct json_object *step_json(const struct index_step *row)
 
 struct json_object *shape_json(const struct index_shape *row)
 {
-    struct json_object *root = row_begin(row->cursor);
+    struct json_object *root = row_begin(row->cursor), *dtypes = json_object_new_array();
 
     add_hash(root, "hash", row->hash);
     add_hash(root, "class", row->class);
     add_number(root, "items", row->items);
+    for (unsigned i = 1; i < 32; i++) {
+        if (row->dtypes >> i & 1)
+            json_object_array_add(dtypes, json_object_new_string(name_of_dtype(i)));
+    }
+    json_object_object_add(root, "dtypes", dtypes);
     return root;
 }
 

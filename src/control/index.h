@@ -114,6 +114,7 @@ struct index_step {
 struct index_shape {
     uint64_t cursor, hash, class;
     uint32_t items;
+    uint32_t dtypes; /* bit i: some op's elements are of type i */
 };
 
 struct index_ledger { /* as it stood at that time */

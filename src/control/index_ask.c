@@ -267,13 +267,27 @@ struct shape_asker {
     void *arg;
 };
 
+static uint32_t dtypes_of(const void *payload, int bytes)
+{
+    CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
+    uint32_t dtypes = 0;
+
+    if (!payload || bytes <= 0 || fact_shape_get(cut_of(payload, (size_t)bytes), &shape) < 0)
+        return 0;
+    for (uint32_t i = 0; i < shape.count; i++)
+        dtypes |= UINT32_C(1) << MIN(shape.item[i].dtype, 31);
+    return dtypes & ~UINT32_C(1); /* 0: not told */
+}
+
 static int give_shape(void *arg, sqlite3_stmt *statement)
 {
     const struct shape_asker *asker = arg;
     struct index_shape row = { .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
                                .hash = (uint64_t)sqlite3_column_int64(statement, 1),
                                .class = (uint64_t)sqlite3_column_int64(statement, 2),
-                               .items = (uint32_t)sqlite3_column_int64(statement, 3) };
+                               .items = (uint32_t)sqlite3_column_int64(statement, 3),
+                               .dtypes = dtypes_of(sqlite3_column_blob(statement, 4),
+                                                   sqlite3_column_bytes(statement, 4)) };
 
     return asker->call(asker->arg, &row);
 }
@@ -286,7 +300,7 @@ int64_t index_shapes(struct index *index, const struct index_query *query, index
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    add_text(&question, "SELECT id, hash, class, items FROM shape" OF_RUN, query->run);
+    add_text(&question, "SELECT id, hash, class, items, payload FROM shape" OF_RUN, query->run);
     add_page(&question, query, "id", 0);
     return ask(index, &question, give_shape, &asker, err);
 }

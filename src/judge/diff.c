@@ -10,6 +10,7 @@
 
 #include "core/clean.h"
 #include "judge/profile.h"
+#include "wire/names.h"
 
 #define ALIKE 0.5 /* of the largest growth: ranks that grew by so much belong to it */
 
@@ -66,8 +67,9 @@ static void describe_op(const struct profile *profile, const struct profile_body
         snprintf(out, room, "%s %s", op->kind == ITEM_PHASE ? "host phase" : "device work of",
                  phase_text(op->what));
     } else {
-        snprintf(out, room, "%s of %llu bytes on %.31s (%u ranks)", op_text(op->what),
-                 (unsigned long long)op->bytes,
+        snprintf(out, room, "%s of %llu bytes%s%s on %.31s (%u ranks)", op_text(op->what),
+                 (unsigned long long)op->bytes, op->dtype ? " of " : "",
+                 op->dtype ? name_of_dtype(op->dtype) : "",
                  op->group < profile->groups ? profile->group[op->group].name : "?",
                  op->group < profile->groups ? profile->group[op->group].size : 0);
     }
@@ -77,6 +79,8 @@ static bool ops_equal(const struct profile *one, const struct profile_op *a,
                       const struct profile *other, const struct profile_op *b)
 {
     if (a->kind != b->kind || a->what != b->what || a->count != b->count || a->bytes != b->bytes)
+        return false;
+    if (a->dtype && b->dtype && a->dtype != b->dtype) /* older runs do not tell */
         return false;
     if (a->group >= one->groups || b->group >= other->groups)
         return a->group >= one->groups && b->group >= other->groups;

@@ -21,7 +21,7 @@ static const char *comm_name(const struct court *court, uint32_t comm)
     return name[0] ? name : "a communicator";
 }
 
-/* "all-reduce 12 of dp0 (4096 bytes)". */
+/* "all-reduce 12 of dp0 (4096 bytes of float32)". */
 static const char *op_text(const struct court *court, const struct wait_op *op, char *out,
                            size_t room)
 {
@@ -29,7 +29,9 @@ static const char *op_text(const struct court *court, const struct wait_op *op, 
                         (unsigned long long)op->key, comm_name(court, op->comm));
 
     if (op->bytes && size > 0 && (size_t)size < room)
-        snprintf(out + size, room - (size_t)size, " (%llu bytes)", (unsigned long long)op->bytes);
+        snprintf(out + size, room - (size_t)size, " (%llu bytes%s%s)",
+                 (unsigned long long)op->bytes, op->dtype ? " of " : "",
+                 op->dtype ? name_of_dtype(op->dtype) : "");
     return out;
 }
 
@@ -277,6 +279,9 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
                  "different collectives at the same place: "
                  "%s and %s",
                  name_of_op(one->what), name_of_op(other->what));
+    else if (one->dtype && other->dtype && one->dtype != other->dtype)
+        snprintf(draft->cause, sizeof(draft->cause), "different types in the same %s: %s and %s",
+                 name_of_op(one->what), name_of_dtype(one->dtype), name_of_dtype(other->dtype));
     else
         snprintf(draft->cause, sizeof(draft->cause),
                  "different sizes of the same %s: %llu and "

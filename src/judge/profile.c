@@ -60,6 +60,7 @@ static struct profile_op *ops_copy(struct profile *profile, const struct model *
 
         op[i] = (struct profile_op){ .kind = item->kind,
                                      .what = item->what,
+                                     .dtype = item->dtype,
                                      .count = item->count,
                                      .bytes = item->bytes,
                                      .group = MODEL_NONE };

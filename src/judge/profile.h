@@ -10,7 +10,7 @@
 #include "judge/court.h"
 
 struct profile_op { /* of a step, in launch order */
-    uint8_t kind, what;
+    uint8_t kind, what, dtype;
     uint32_t count, group; /* group: in profile.group; MODEL_NONE */
     uint64_t bytes;
 };

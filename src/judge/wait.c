@@ -164,6 +164,7 @@ static int instance_of(struct look *look, uint32_t rank, const struct beat_op *o
                                    .what = op->what,
                                    .key = op->key,
                                    .bytes = op->bytes,
+                                   .dtype = op->dtype,
                                    .first = rank };
         at->message = *op;
     }

@@ -52,7 +52,7 @@ enum wait_kind {
 struct wait_op {   /* an operation that is waited in */
     uint32_t comm; /* slot of the model; MODEL_NONE */
     bool p2p;
-    uint8_t what;
+    uint8_t what, dtype;
     uint64_t key, bytes;
     uint32_t from, to; /* point-to-point: ranks */
     uint32_t inside, left, missing, unseen, members;

@@ -53,11 +53,16 @@ static bool op_known(uint8_t what)
     return what != 0 && what != LOCKSTEP_OP_OTHER;
 }
 
-static bool args_differ(const struct beat_op *op, uint8_t what, uint64_t bytes)
+static bool args_differ(const struct beat_op *op, const struct wait_op *first)
 {
-    if (op_known(op->what) && op_known(what) && op->what != what)
+    if (op_known(op->what) && op_known(first->what) && op->what != first->what)
         return true;
-    return op->what == what && sizes_agree(what) && op->bytes && bytes && op->bytes != bytes;
+    if (op->what != first->what)
+        return false;
+    /* As many bytes may be other elements: two floats, or one double. */
+    if (op->dtype && first->dtype && op->dtype != first->dtype)
+        return true;
+    return sizes_agree(op->what) && op->bytes && first->bytes && op->bytes != first->bytes;
 }
 
 static const struct beat_op *op_inside(const struct wait_rank *rank, uint64_t comm, uint64_t key)
@@ -82,13 +87,14 @@ static bool sides_of(const struct look *look, const struct instance *at, struct 
         uint32_t rank = comm->member[i];
         const struct beat_op *op =
             rank < look->model->world ? op_inside(&look->rank[rank], comm->id, at->op.key) : NULL;
-        bool other = op && args_differ(op, at->op.what, at->op.bytes);
+        bool other = op && args_differ(op, &at->op);
 
         if (!op)
             continue;
         if (side[other].count == 0) {
             side[other].op.what = op->what;
             side[other].op.bytes = op->bytes;
+            side[other].op.dtype = op->dtype;
         }
         side_add(&side[other], rank);
     }

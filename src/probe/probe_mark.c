@@ -168,7 +168,7 @@ static inline bool comm_usable(struct lockstep_probe *probe, int comm)
 }
 
 static inline void op_put(struct lockstep_probe *probe, uint64_t what, uint64_t time_ns,
-                          uint64_t key, uint64_t bytes, uint64_t peer)
+                          uint64_t key, uint64_t bytes, uint64_t peer, uint64_t dtype)
 {
     if (!mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
         return;
@@ -177,11 +177,17 @@ static inline void op_put(struct lockstep_probe *probe, uint64_t what, uint64_t 
                                    .what = what,
                                    .a = key,
                                    .b = bytes,
-                                   .c = peer });
+                                   .c = peer,
+                                   .d = dtype });
 }
 
-uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                               uint64_t bytes, uint16_t stream)
+static inline uint64_t dtype_word(enum lockstep_dtype dtype) /* out of range: not told */
+{
+    return (unsigned)dtype < LOCKSTEP_DTYPE_COUNT ? (uint64_t)dtype : LOCKSTEP_DTYPE_UNKNOWN;
+}
+
+uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
 {
     uint64_t key;
 
@@ -190,8 +196,15 @@ uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lock
     if ((unsigned)op - 1 >= LOCKSTEP_OP_OTHER) /* unknown, but it has its place in the count */
         op = LOCKSTEP_OP_OTHER;
     key = atomic_fetch_add_explicit(&probe->comm[comm].coll_enqueued, 1, relaxed);
-    op_put(probe, ring_pack(RING_COLL_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, 0);
+    op_put(probe, ring_pack(RING_COLL_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, 0,
+           dtype_word(dtype));
     return key;
+}
+
+uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                               uint64_t bytes, uint16_t stream)
+{
+    return lockstep_coll_enqueue_typed(probe, comm, op, bytes, stream, LOCKSTEP_DTYPE_UNKNOWN);
 }
 
 void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -199,7 +212,7 @@ void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, u
     if (!comm_usable(probe, comm))
         return;
     atomic_fetch_add_explicit(&probe->comm[comm].coll_started, 1, relaxed);
-    op_put(probe, ring_pack(RING_COLL_START, 0, 0, comm), time_ns, key, 0, 0);
+    op_put(probe, ring_pack(RING_COLL_START, 0, 0, comm), time_ns, key, 0, 0, 0);
 }
 
 void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -207,19 +220,27 @@ void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uin
     if (!comm_usable(probe, comm))
         return;
     atomic_fetch_add_explicit(&probe->comm[comm].coll_ended, 1, relaxed);
-    op_put(probe, ring_pack(RING_COLL_END, 0, 0, comm), time_ns, key, 0, 0);
+    op_put(probe, ring_pack(RING_COLL_END, 0, 0, comm), time_ns, key, 0, 0, 0);
 }
 
-uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                              uint32_t peer, uint64_t bytes, uint16_t stream)
+uint64_t lockstep_p2p_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                    uint32_t peer, uint64_t bytes, uint16_t stream,
+                                    enum lockstep_dtype dtype)
 {
     uint64_t key;
 
     if ((op != LOCKSTEP_OP_SEND && op != LOCKSTEP_OP_RECV) || !comm_usable(probe, comm))
         return 0;
     key = atomic_fetch_add_explicit(&probe->comm[comm].p2p_enqueued, 1, relaxed);
-    op_put(probe, ring_pack(RING_P2P_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, peer);
+    op_put(probe, ring_pack(RING_P2P_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, peer,
+           dtype_word(dtype));
     return key;
+}
+
+uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint32_t peer, uint64_t bytes, uint16_t stream)
+{
+    return lockstep_p2p_enqueue_typed(probe, comm, op, peer, bytes, stream, LOCKSTEP_DTYPE_UNKNOWN);
 }
 
 void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -227,7 +248,7 @@ void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, ui
     if (!comm_usable(probe, comm))
         return;
     atomic_fetch_add_explicit(&probe->comm[comm].p2p_started, 1, relaxed);
-    op_put(probe, ring_pack(RING_P2P_START, 0, 0, comm), time_ns, key, 0, 0);
+    op_put(probe, ring_pack(RING_P2P_START, 0, 0, comm), time_ns, key, 0, 0, 0);
 }
 
 void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -235,7 +256,7 @@ void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint
     if (!comm_usable(probe, comm))
         return;
     atomic_fetch_add_explicit(&probe->comm[comm].p2p_ended, 1, relaxed);
-    op_put(probe, ring_pack(RING_P2P_END, 0, 0, comm), time_ns, key, 0, 0);
+    op_put(probe, ring_pack(RING_P2P_END, 0, 0, comm), time_ns, key, 0, 0, 0);
 }
 
 /* ---- numbers and words ---- */

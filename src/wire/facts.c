@@ -152,6 +152,15 @@ int fact_comm_get(struct cut in, struct fact_comm *ret)
     return done(&in);
 }
 
+static bool beat_has_dtypes(const struct fact_beat *fact)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
+        any |= fact->op[i].dtype != 0;
+    return any;
+}
+
 static bool beat_has_storage(const struct fact_beat *fact)
 {
     bool any = false;
@@ -164,7 +173,8 @@ static bool beat_has_storage(const struct fact_beat *fact)
 /* What was appended to beats later is written only where there is something to say. */
 static bool beat_has_more(const struct fact_beat *fact)
 {
-    bool more = fact->phases || fact->oom_kills || fact->channels || beat_has_storage(fact);
+    bool more = fact->phases || fact->oom_kills || fact->channels || beat_has_storage(fact) ||
+                beat_has_dtypes(fact);
 
     for (uint32_t i = 0; i < fact->ops && i < BEAT_OPS_MAX; i++)
         more |=
@@ -174,8 +184,8 @@ static bool beat_has_more(const struct fact_beat *fact)
 
 static void beat_more_put(struct buf *out, const struct fact_beat *fact)
 {
-    bool storage = beat_has_storage(fact),
-         queued = storage; /* what comes last needs all before it */
+    /* What comes last needs all before it. */
+    bool typed = beat_has_dtypes(fact), storage = typed || beat_has_storage(fact), queued = storage;
 
     buf_put_u32(out, fact->phases);
     buf_put_u32(out, fact->oom_kills);
@@ -203,6 +213,8 @@ static void beat_more_put(struct buf *out, const struct fact_beat *fact)
         buf_put_u16(out, fact->storage[i].looks);
         buf_put_u16(out, fact->storage[i].waits);
     }
+    for (uint32_t i = 0; typed && i < fact->ops && i < BEAT_OPS_MAX; i++)
+        buf_put_u8(out, fact->op[i].dtype);
 }
 
 void fact_beat_put(struct buf *out, const struct fact_beat *fact)
@@ -283,6 +295,8 @@ static void beat_more_get(struct cut *in, struct fact_beat *fact)
         if (fact->storage[i].waits > fact->storage[i].looks)
             in->bad = true;
     }
+    for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
+        fact->op[i].dtype = cut_get_u8(in);
 }
 
 int fact_beat_get(struct cut in, struct fact_beat *ret)

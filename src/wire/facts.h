@@ -62,6 +62,7 @@ struct shape_item {
     uint16_t stream;
     uint32_t peer;
     uint32_t count; /* ops merged into this item: 1, or a power of two (the last may have fewer) */
+    uint8_t dtype;  /* of ops: enum lockstep_dtype; a newer writer may know more of them */
     uint64_t comm;  /* communicator id; 0: none */
     uint64_t bytes; /* rounded to an eighth of an octave, so that lengths do not make shapes */
 };
@@ -112,7 +113,7 @@ struct fact_step {
 
 struct beat_op { /* what one stream is in now */
     uint16_t stream;
-    uint8_t kind, what; /* of the item */
+    uint8_t kind, what, dtype; /* of the item */
     uint64_t comm, key;
     int64_t age_ns;         /* since it was enqueued, or since it started when it has */
     bool started, advanced; /* advanced: since the last beat */

@@ -1,4 +1,4 @@
-/* names.c - phases and operations in words. */
+/* names.c - phases, operations and types of elements in words. */
 #include "wire/names.h"
 
 #include <string.h>
@@ -16,6 +16,13 @@ static const char *const ops[LOCKSTEP_OP_COUNT] = {
     "barrier",   "gather",     "scatter",        "operation",  "send",      "receive",
 };
 
+/* As torch calls them. */
+static const char *const dtypes[LOCKSTEP_DTYPE_COUNT] = {
+    "no type", "float32", "bfloat16",  "float16",    "float64",      "float8_e4m3",   "float8_e5m2",
+    "int8",    "int16",   "int32",     "int64",      "uint8",        "uint16",        "uint32",
+    "uint64",  "bool",    "complex64", "complex128", "another type", "several types",
+};
+
 const char *name_of_phase(unsigned phase)
 {
     return phase < LOCKSTEP_PHASE_COUNT ? phases[phase] : "unknown";
@@ -24,6 +31,11 @@ const char *name_of_phase(unsigned phase)
 const char *name_of_op(unsigned op)
 {
     return op < LOCKSTEP_OP_COUNT ? ops[op] : "operation";
+}
+
+const char *name_of_dtype(unsigned dtype)
+{
+    return dtype < LOCKSTEP_DTYPE_COUNT ? dtypes[dtype] : "another type";
 }
 
 /* Words of Linux's functions.  FUSE waits in request_wait_answer(), interruptibly, so that its clients are not in

@@ -1,4 +1,4 @@
-/* names.h - what phases and operations are called in sentences. */
+/* names.h - what phases, operations and types of elements are called in sentences. */
 #ifndef LOCKSTEP_WIRE_NAMES_H
 #define LOCKSTEP_WIRE_NAMES_H
 
@@ -6,6 +6,7 @@
 
 const char *name_of_phase(unsigned phase); /* "data"; "no phase" for 0 */
 const char *name_of_op(unsigned op);       /* "all-reduce"; "operation" when unknown */
+const char *name_of_dtype(unsigned dtype); /* "bfloat16"; "another type" for one not known here */
 /* Does a wait channel, or a line of a kernel stack, belong to a file system or a block device? */
 bool name_is_storage_wait(const char *kernel);
 

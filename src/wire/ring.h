@@ -29,7 +29,7 @@ enum ring_kind { /* numbers are wire format */
     RING_STEP_END = 2,
     RING_PHASE_BEGIN = 3, /* detail: phase */
     RING_PHASE_END = 4,
-    RING_COLL_ENQUEUE = 5, /* detail: op; comm, stream; a: key; b: bytes */
+    RING_COLL_ENQUEUE = 5, /* detail: op; comm, stream; a: key; b: bytes; d: dtype */
     RING_COLL_START = 6,   /* comm; a: key */
     RING_COLL_END = 7,
     RING_P2P_ENQUEUE = 8, /* as a collective, and c: peer */

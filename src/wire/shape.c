@@ -39,6 +39,8 @@ static size_t merge_by(const struct shape_item *item, size_t count, unsigned shi
             merged[*at].count = 0;
             merged[*at].bytes = 0;
         }
+        if (merged[*at].dtype != item[i].dtype) /* a type must not change what is merged */
+            merged[*at].dtype = LOCKSTEP_DTYPE_MIXED;
         merged[*at].count += item[i].count;
         merged[*at].bytes += item[i].bytes;
         group[i] = (uint32_t)*at;
@@ -87,6 +89,8 @@ void shape_hash(struct fact_shape *shape)
          */
         hash = hash64_u64(hash, hash64_u64(work, item->bytes));
         hash = hash64_u64(hash, hash64_u64(item->comm, item->peer));
+        if (item->dtype) /* shapes that do not tell keep the hash that they always had */
+            hash = hash64_u64(hash, item->dtype);
     }
     shape->hash = hash ? hash : 1; /* 0 says "malformed" elsewhere */
     shape->class = class;

@@ -10,6 +10,8 @@
 
 void fact_shape_put(struct buf *out, const struct fact_shape *fact)
 {
+    bool typed = false;
+
     buf_put_u64(out, fact->hash);
     buf_put_u64(out, fact->class);
     buf_put_u32(out, fact->count);
@@ -23,7 +25,10 @@ void fact_shape_put(struct buf *out, const struct fact_shape *fact)
         buf_put_u32(out, item->count);
         buf_put_u64(out, item->comm);
         buf_put_u64(out, item->bytes);
+        typed |= item->dtype != 0;
     }
+    for (uint32_t i = 0; typed && i < fact->count; i++)
+        buf_put_u8(out, fact->item[i].dtype);
 }
 
 int fact_shape_get(struct cut in, struct fact_shape *ret)
@@ -49,6 +54,12 @@ int fact_shape_get(struct cut in, struct fact_shape *ret)
         item->comm = cut_get_u64(&in);
         item->bytes = cut_get_u64(&in);
         if (item->kind < ITEM_PHASE || item->kind >= ITEM_KIND_COUNT || item->count == 0)
+            return -EPROTO;
+    }
+    if (cut_left(&in)) { /* of a writer that knows of it */
+        for (uint32_t i = 0; i < fact.count; i++)
+            fact.item[i].dtype = cut_get_u8(&in);
+        if (in.bad)
             return -EPROTO;
     }
     *ret = fact;

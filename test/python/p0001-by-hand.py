@@ -135,17 +135,17 @@ def the_numbers_are_those_of_the_header(place):
     with open(os.path.join(SOURCE, "include", "lockstep", "probe.h")) as file:
         header = file.read()
     done = python("from lockstep import _abi; print(repr((_abi.PHASES, _abi.OPS, _abi.METRICS, "
-                  "_abi.COMM_KINDS, _abi.ABI)))\n"
+                  "_abi.COMM_KINDS, _abi.DTYPES, _abi.ABI)))\n"
                   "import lockstep\n"
                   "assert {n: i + 1 for i, n in enumerate(lockstep._PHASES)} == _abi.PHASES\n"
                   "assert {n: i + 1 for i, n in enumerate(lockstep._METRICS)} == _abi.METRICS")
     equal((done.returncode, done.stderr), (0, ""))
     tables = ast.literal_eval(done.stdout)
-    for table, prefix in zip(tables, ("PHASE", "OP", "METRIC", "COMM")):
+    for table, prefix in zip(tables, ("PHASE", "OP", "METRIC", "COMM", "DTYPE")):
         said = dict(re.findall(r"LOCKSTEP_%s_(\w+) = (\d+)" % prefix, header))
         said.pop("COUNT", None)
         equal({n.upper().replace("-", "_"): str(v) for n, v in table.items()}, said, prefix)
-    equal("LOCKSTEP_PROBE_ABI %d\n" % tables[4] in header, True)
+    equal("LOCKSTEP_PROBE_ABI %d\n" % tables[5] in header, True)
 
 
 @test

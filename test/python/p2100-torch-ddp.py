@@ -50,7 +50,7 @@ def check(found, world):
     ops = {}
     for ring in found:
         for op in ring.ops():
-            ops.setdefault((ring.comms[op.comm].id, op.key), set()).add((op.op, op.bytes))
+            ops.setdefault((ring.comms[op.comm].id, op.key), set()).add((op.op, op.bytes, op.dtype))
     equal({key: len(said) for key, said in ops.items() if len(said) > 1}, {})
     return found
 
@@ -174,6 +174,9 @@ if rank == 1: dist.recv(got, 0)
 print(t, got, objects)
 from torch.distributed import all_reduce
 all_reduce(t)
+for dtype in torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, torch.uint8:
+    dist.all_reduce(torch.ones(4, dtype=dtype))
+dist._broadcast_coalesced(dist.group.WORLD, [torch.ones(3), torch.ones(3, dtype=torch.int64)], 1 << 20, 0)
 import inspect
 print(list(inspect.signature(dist.all_reduce).parameters), dist.all_reduce.__module__)
 """ + TAIL, ranks=3)
@@ -183,7 +186,14 @@ print(list(inspect.signature(dist.all_reduce).parameters), dist.all_reduce.__mod
         equal(world[:7], [("all_reduce", 80, 0), ("all_reduce", 80, THREADS), ("broadcast", 80, 0),
                           ("reduce", 80, 0), ("all_gather", 240, 0), ("gather", 80, 0),
                           ("scatter", 80, 0)])
-        equal([op for op, _, _ in world[7:]], ["all_gather", "all_gather", "all_reduce", "barrier"])
+        equal([op for op, _, _ in world[7:10]], ["all_gather", "all_gather", "all_reduce"])
+        typed = [(op.op, op.bytes, op.dtype) for op in ring.ops() if op.comm == 0]
+        equal({dtype for _, _, dtype in typed[:7]}, {"float64"})
+        equal([dtype for _, _, dtype in typed[7:10]], ["int64", "uint8", "float64"])  # an object: its size, its bytes
+        equal(typed[10:], [("all_reduce", 16, "float32"), ("all_reduce", 8, "float16"),
+                           ("all_reduce", 32, "int64"), ("all_reduce", 16, "int32"),
+                           ("all_reduce", 4, "int8"), ("all_reduce", 4, "uint8"),
+                           ("broadcast", 36, "mixed"), ("barrier", 0, "")])
         equal([op.end is not None for op in ring.ops()], [True] * len(ring.ops()))
     groups = [{comm.name: (comm.size, comm.index, comm.id) for comm in filter(None, ring.comms)}
               for ring in found]
@@ -194,6 +204,7 @@ print(list(inspect.signature(dist.all_reduce).parameters), dist.all_reduce.__mod
     assert groups[1][first][2] != groups[1][second][2]
     equal([(op.op, op.peer, op.bytes) for op in found[0].messages()],
           [("send", 1, 20), ("recv", 2, 20), ("send", 1, 20)])
+    equal({op.dtype for op in found[0].messages()}, {"float32"})
     equal([op.stream for op in found[1].messages()], [THREADS + 64, THREADS + 64, 0])
 
 

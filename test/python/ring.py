@@ -19,6 +19,9 @@ PHASES = ("", "init", "comm-init", "compile", "data", "forward", "backward", "op
           "checkpoint", "eval", "gc", "other")
 OPS = ("", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all",
        "barrier", "gather", "scatter", "other", "send", "recv")
+DTYPES = ("", "float32", "bfloat16", "float16", "float64", "float8_e4m3", "float8_e5m2", "int8", "int16",
+          "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128",
+          "other", "mixed")
 METRICS = ("", "loss", "grad_norm", "tokens", "length_squares", "micro_batches")
 COMM_KINDS = ("other", "world", "dp", "tp", "pp", "cp", "ep")
 
@@ -110,7 +113,7 @@ class Ring:
             times[event.kind[len(kind) + 1:]][event.comm, event.a] = event.time
         return [Op(event.detail, event.comm, event.a, event.b, event.c, event.stream, event.time,
                    times["start"].get((event.comm, event.a)), times["end"].get((event.comm, event.a)),
-                   event.step)
+                   event.step, DTYPES[event.d])
                 for event in self.of(kind + "_enqueue") if step in ("all", event.step)]
 
     def metrics(self, name):
@@ -144,7 +147,7 @@ class Ring:
         return left
 
 
-Op = namedtuple("Op", "op comm key bytes peer stream enqueue start end step")
+Op = namedtuple("Op", "op comm key bytes peer stream enqueue start end step dtype")
 
 
 def rings(directory):

@@ -20,6 +20,12 @@ OPS = {
     "all_reduce": 1, "reduce_scatter": 2, "all_gather": 3, "broadcast": 4, "reduce": 5,
     "all_to_all": 6, "barrier": 7, "gather": 8, "scatter": 9, "other": 10, "send": 11, "recv": 12,
 }
+DTYPES = {
+    "unknown": 0, "float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "float8_e4m3": 5, "float8_e5m2": 6,
+    "int8": 7, "int16": 8, "int32": 9, "int64": 10, "uint8": 11, "uint16": 12, "uint32": 13, "uint64": 14,
+    "bool": 15, "complex64": 16, "complex128": 17, "other": 18, "mixed": 19,
+}
+DTYPE_UNKNOWN, DTYPE_OTHER, DTYPE_MIXED = 0, 18, 19
 METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5}
 COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
 
@@ -52,9 +58,11 @@ _MARKS = {
     "device_span": (None, [_PROBE, _U16, _INT, _U64, _U64, _U64]),
     "comm_add": (_INT, [_PROBE, _U64, _U32, _U32, _INT, ctypes.c_char_p]),
     "coll_enqueue": (_U64, [_PROBE, _INT, _INT, _U64, _U16]),
+    "coll_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
     "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
     "p2p_enqueue": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16]),
+    "p2p_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
     "p2p_start": (None, [_PROBE, _INT, _U64, _U64]),
     "p2p_end": (None, [_PROBE, _INT, _U64, _U64]),
     "metric_put": (None, [_PROBE, _INT, ctypes.c_double]),

@@ -28,19 +28,28 @@ BUCKET_STREAM = _abi.HOST_LATE
 _get_ident = threading.get_ident
 
 
-def _bytes(value):
-    """Of a tensor, or of lists of them; None when one is not in host memory."""
+_dtypes = _torch.dtypes
+NOT_HERE = None, _abi.DTYPE_UNKNOWN
+NOTHING = 0, _abi.DTYPE_UNKNOWN
+
+
+def measure(value):
+    """(bytes, type of the elements) of a tensor, or of lists of them; NOT_HERE when one is not in host memory."""
     if isinstance(value, (list, tuple)):
-        total = 0
+        total, common = NOTHING
         for one in value:
-            size = _bytes(one)
+            size, dtype = measure(one)
             if size is None:
-                return None
+                return NOT_HERE
             total += size
-        return total
+            if dtype != common:
+                common = dtype if not common else common if not dtype else _abi.DTYPE_MIXED
+        return total, common
     if not isinstance(value, _torch.Tensor):
-        return 0
-    return value.numel() * value.element_size() if value.is_cpu else None
+        return NOTHING
+    if not value.is_cpu:
+        return NOT_HERE
+    return value.numel() * value.element_size(), _dtypes.get(value.dtype, _abi.DTYPE_OTHER)
 
 
 # Method of ProcessGroup: op, and which argument says how much data all members handle together.
@@ -152,16 +161,16 @@ def _launcher(name, original):
 
     def launch(group, stream, args, kwargs):
         handle = probe.handle
-        size = 0
+        size, dtype = NOTHING
         if place is not None:
-            size = _bytes(args[place] if len(args) > place else kwargs.get(keyword))
+            size, dtype = measure(args[place] if len(args) > place else kwargs.get(keyword))
         elif not _on_host(group):
             size = None
         comm = -1 if size is None else groups.handle(group)
         if comm < 0:
             return original(group, *args, **kwargs), None
         library = probe.library
-        key = library.coll_enqueue(handle, comm, number, size, stream + comm if stream else 0)
+        key = library.coll_enqueue_typed(handle, comm, number, size, stream + comm if stream else 0, dtype)
         library.coll_start(handle, comm, key, 0)
         op = Op(library.coll_end, comm, key)
         try:
@@ -226,13 +235,14 @@ def _wrap_message(name, original):
         handle = probe.handle
         if not handle or _torch.compiling():
             return original(self, *args, **kwargs)
-        size = _bytes(args[0]) if len(args) > 1 else None
+        size, dtype = measure(args[0]) if len(args) > 1 else NOT_HERE
         comm = -1 if size is None else groups.handle(self)
         if comm < 0:
             return original(self, *args, **kwargs)
         library = probe.library
         waits = _message_waits(sys._getframe(1))
-        key = library.p2p_enqueue(handle, comm, op, args[1], size, 0 if waits else P2P_STREAM + comm)
+        stream = 0 if waits else P2P_STREAM + comm
+        key = library.p2p_enqueue_typed(handle, comm, op, args[1], size, stream, dtype)
         library.p2p_start(handle, comm, key, 0)
         message = Op(library.p2p_end, comm, key)
         try:

@@ -206,12 +206,12 @@ def _hook_buffers(package):
     def _broadcast_coalesced(group, tensors, *args, **kwargs):
         handle = probe.handle
         comm = -1
-        if handle and not _torch.compiling() and all(tensor.is_cpu for tensor in tensors):
-            comm = groups.handle(group)
+        if handle and not _torch.compiling():
+            size, dtype = _collectives.measure(tensors)
+            comm = -1 if size is None else groups.handle(group)
         if comm < 0:
             return original(group, tensors, *args, **kwargs)
-        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        key = probe.library.coll_enqueue(handle, comm, op, size, 0)
+        key = probe.library.coll_enqueue_typed(handle, comm, op, size, 0, dtype)
         probe.library.coll_start(handle, comm, key, 0)
         try:
             return original(group, tensors, *args, **kwargs)

@@ -1,5 +1,7 @@
 """The few things of torch that the hooks ask for, known once torch has been imported."""
 
+from . import _abi
+
 
 def _never():
     return False
@@ -11,10 +13,16 @@ grad_enabled = _never
 # fullgraph=True the program.
 compiling = _never
 Tensor = ()
+dtypes = {}  # torch.dtype: its number in the ring
+TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}
 
 
 def know(torch):
     global grad_enabled, compiling, Tensor
+    for name, number in _abi.DTYPES.items():
+        known = getattr(torch, TORCH_NAMES.get(name, name), None)  # an older torch does not have all of them
+        if isinstance(known, torch.dtype):
+            dtypes[known] = number
     grad_enabled = torch.is_grad_enabled
     Tensor = torch.Tensor
     compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _never)

@@ -54,6 +54,7 @@ static void put_op(struct assemble *a, int64_t ms, uint64_t step, uint8_t kind, 
     event.a = key;
     event.b = 1000;
     event.c = kind == RING_P2P_ENQUEUE ? 5 : 0;
+    event.d = kind == RING_P2P_ENQUEUE ? UINT64_C(1) << 32 : LOCKSTEP_DTYPE_FLOAT16;
     assemble_event(a, &event);
 }
 
@@ -131,6 +132,8 @@ static void an_ordinary_step_comes_out_whole(void **state)
     assert_int_equal(out.shape.item[2].kind, ITEM_COLL);
     assert_int_equal(out.shape.item[2].comm, 77);
     assert_int_equal(out.shape.item[2].bytes, bytes_round(1000));
+    assert_int_equal(out.shape.item[2].dtype, LOCKSTEP_DTYPE_FLOAT16);
+    assert_int_equal(out.shape.item[1].dtype, LOCKSTEP_DTYPE_UNKNOWN);
     assert_int_equal(out.step.time[2].enqueue_ns, 10 * MS);
     assert_int_equal(out.step.time[2].start_ns, 30 * MS);
     assert_int_equal(out.step.time[2].end_ns, 40 * MS);
@@ -641,6 +644,9 @@ static void a_view_says_how_far_each_channel_is_while_nothing_ends(void **state)
     assert_int_equal(channel_of(&beat, LOCKSTEP_OP_SEND, 3)->enqueued, 2);
     assert_int_equal(channel_of(&beat, LOCKSTEP_OP_SEND, 3)->started, 1);
     assert_int_equal(channel_of(&beat, LOCKSTEP_OP_RECV, 5)->enqueued, 1);
+    for (uint32_t i = 0; i < beat.ops; i++) /* messages tell none here */
+        assert_int_equal(beat.op[i].dtype,
+                         beat.op[i].kind == ITEM_COLL ? LOCKSTEP_DTYPE_FLOAT16 : 0);
     assemble_view(a, 350 * MS, &beat);
     assert_int_equal(beat.channels, 3); /* again, and not twice */
     put_lost(a, 360, 7, 7, RING_STEP_BEGIN, 5);

@@ -135,8 +135,8 @@ static int say_step(void *arg, const struct index_step *row)
 
 static int say_shape(void *arg, const struct index_shape *row)
 {
-    fprintf(arg, "shape %llx %llx %u\n", (unsigned long long)row->hash,
-            (unsigned long long)row->class, row->items);
+    fprintf(arg, "shape %llx %llx %u %x\n", (unsigned long long)row->hash,
+            (unsigned long long)row->class, row->items, row->dtypes);
     return 0;
 }
 

@@ -444,6 +444,28 @@ static void another_size_is_a_desync(void **state)
     scene_close(&scene);
 }
 
+static void as_many_bytes_of_another_type_are_a_desync(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    all_but(&scene, 8, 99, 11);
+    for (uint32_t rank = 0; rank < 8; rank++)
+        scene.rank[rank].op[0].dtype = LOCKSTEP_DTYPE_BFLOAT16;
+    scene.rank[1].op[0].dtype =
+        LOCKSTEP_DTYPE_UNKNOWN; /* who does not tell disagrees with nobody */
+    assert_non_null(look(&scene));
+    assert_int_equal(scene.found[0].kind, WAIT_LINK);
+    scene.rank[3].op[0].dtype = LOCKSTEP_DTYPE_FLOAT32;
+    assert_non_null(look(&scene));
+    assert_int_equal(scene.found[0].kind, WAIT_MISMATCH);
+    assert_int_equal(scene.found[0].culprits, 1);
+    assert_int_equal(scene.found[0].culprit[0], 3);
+    assert_int_equal(scene.found[0].side[0].op.dtype, LOCKSTEP_DTYPE_BFLOAT16);
+    assert_int_equal(scene.found[0].side[1].op.dtype, LOCKSTEP_DTYPE_FLOAT32);
+    scene_close(&scene);
+}
+
 static void sizes_may_differ_where_they_need_not_agree(void **state)
 {
     struct scene scene;
@@ -677,6 +699,7 @@ int main(void)
         cmocka_unit_test(all_entered_and_nothing_moves_names_nobody),
         cmocka_unit_test(another_collective_is_a_desync_of_the_smaller_side),
         cmocka_unit_test(another_size_is_a_desync),
+        cmocka_unit_test(as_many_bytes_of_another_type_are_a_desync),
         cmocka_unit_test(sizes_may_differ_where_they_need_not_agree),
         cmocka_unit_test(two_who_disagree_are_both_named),
         cmocka_unit_test(opposite_order_on_two_communicators_names_the_smaller_side),

@@ -7,6 +7,30 @@
 
 #include "probe/probe.h"
 
+static void a_type_that_is_none_is_not_told(void **state)
+{
+    const int dtype[] = { -1, LOCKSTEP_DTYPE_COUNT, LOCKSTEP_DTYPE_MIXED };
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_event e[8];
+    uint64_t lost = 0;
+    int comm;
+
+    assert_int_equal(lockstep_probe_open(3, 8, &probe), 0);
+    reader = scene_read(*state, 3, 0);
+    comm = lockstep_comm_add(probe, 77, 4, 1, LOCKSTEP_COMM_DP, "dp");
+    for (int i = 0; i < 3; i++)
+        lockstep_p2p_enqueue_typed(probe, comm, LOCKSTEP_OP_RECV, 2, 64, 1,
+                                   (enum lockstep_dtype)dtype[i]);
+    assert_int_equal(scene_drain(reader, e, 8, &lost), 3);
+    assert_int_equal(e[0].d, LOCKSTEP_DTYPE_UNKNOWN);
+    assert_int_equal(e[1].d, LOCKSTEP_DTYPE_UNKNOWN);
+    assert_int_equal(e[2].d, LOCKSTEP_DTYPE_MIXED);
+    assert_int_equal(e[2].c, 2);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
 static void every_mark_is_read_back_as_it_was_told(void **state)
 {
     struct lockstep_probe *probe = NULL;
@@ -23,7 +47,9 @@ static void every_mark_is_read_back_as_it_was_told(void **state)
     lockstep_phase_begin(probe, LOCKSTEP_PHASE_INIT);
     lockstep_step_begin(probe, 41);
     lockstep_device_span(probe, 2, LOCKSTEP_PHASE_FORWARD, 5, 6, 7);
-    assert_int_equal(lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1024, 9), 0);
+    assert_int_equal(lockstep_coll_enqueue_typed(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1024, 9,
+                                                 LOCKSTEP_DTYPE_BFLOAT16),
+                     0);
     assert_int_equal(lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_BARRIER, 0, 9), 1);
     lockstep_coll_start(probe, comm, 1, 0);
     lockstep_coll_end(probe, comm, 1, 0);
@@ -54,7 +80,9 @@ static void every_mark_is_read_back_as_it_was_told(void **state)
     assert_int_equal(e[3].comm, comm);
     assert_int_equal(e[3].a, 0);
     assert_int_equal(e[3].b, 1024);
+    assert_int_equal(e[3].d, LOCKSTEP_DTYPE_BFLOAT16);
     assert_int_equal(e[4].a, 1);
+    assert_int_equal(e[4].d, LOCKSTEP_DTYPE_UNKNOWN);
     assert_int_equal(e[5].kind, RING_COLL_START);
     assert_int_equal(e[5].a, 1);
     assert_int_equal(e[6].kind, RING_COLL_END);
@@ -358,6 +386,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(every_mark_is_read_back_as_it_was_told),
+        SCENE_TEST(a_type_that_is_none_is_not_told),
         SCENE_TEST(header_and_table_say_who_the_rank_is),
         SCENE_TEST(a_note_goes_over_as_many_records_as_it_needs),
         SCENE_TEST(the_control_word_takes_effect_at_a_step_and_leaves_a_record),

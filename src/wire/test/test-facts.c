@@ -274,6 +274,78 @@ static void a_beat_keeps_how_often_its_rank_waited_for_storage(void **state)
     buf_fini(&bytes);
 }
 
+static void types_of_ops_come_back_and_are_left_out_where_nobody_tells(void **state)
+{
+    struct fact_beat beat = { .rank = 3, .state = 'S', .ops = 2, .op = { { .kind = ITEM_COLL } } };
+    struct fact_beat back;
+    struct buf bytes = { 0 }, typed = { 0 };
+
+    (void)state;
+    fact_beat_put(&bytes, &beat);
+    beat.op[1].dtype = LOCKSTEP_DTYPE_FLOAT16;
+    beat.op[0].dtype = 200; /* of a newer writer: kept */
+    fact_beat_put(&typed, &beat);
+    assert_true(typed.size > bytes.size);
+    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_int_equal(back.op[1].dtype, LOCKSTEP_DTYPE_UNKNOWN);
+    assert_int_equal(fact_beat_get(cut_of(typed.data, typed.size), &back), 0);
+    assert_int_equal(back.op[0].dtype, 200);
+    assert_int_equal(back.op[1].dtype, LOCKSTEP_DTYPE_FLOAT16);
+    buf_fini(&bytes);
+    buf_fini(&typed);
+}
+
+static void a_shape_with_types_differs_and_one_without_is_as_ever(void **state)
+{
+    struct rand rand = { 3 };
+    struct fact_shape shape = make_shape(&rand, 3), back;
+    uint64_t hash = shape.hash, class = shape.class;
+    struct buf plain = { 0 }, typed = { 0 };
+
+    (void)state;
+    fact_shape_put(&plain, &shape);
+    shape.item[2].dtype = LOCKSTEP_DTYPE_INT64;
+    shape_hash(&shape);
+    assert_true(shape.hash != hash);
+    assert_int_equal(shape.class, class); /* peers still do the same work */
+    fact_shape_put(&typed, &shape);
+    assert_int_equal(typed.size, plain.size + 3);
+    assert_int_equal(fact_shape_get(cut_of(typed.data, typed.size), &back), 0);
+    assert_memory_equal(back.item, shape.item, 3 * sizeof(*back.item));
+    fact_shape_fini(&back);
+    for (size_t cut = plain.size + 1; cut < typed.size; cut++) /* some of them only */
+        assert_int_equal(fact_shape_get(cut_of(typed.data, cut), &back), -EPROTO);
+    fact_shape_fini(&shape);
+    buf_fini(&plain);
+    buf_fini(&typed);
+}
+
+static void ops_of_several_types_merge_as_those_of_one(void **state)
+{
+    struct rand rand = { 11 };
+    struct fact_shape shape = make_shape(&rand, 5000);
+    struct shape_item *merged = calloc(5000, sizeof(*merged));
+    uint32_t *group = calloc(5000, sizeof(*group));
+    size_t count = shape_merge(shape.item, 5000, merged, group);
+    uint8_t first = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 5000; i++)
+        shape.item[i].dtype = (uint8_t)(1 + i % 2);
+    assert_int_equal(shape_merge(shape.item, 5000, merged, group), count);
+    for (uint32_t i = 0; i < 5000; i++) {
+        if (group[i] != group[0])
+            continue;
+        first = first && first != shape.item[i].dtype ? LOCKSTEP_DTYPE_MIXED : shape.item[i].dtype;
+        if (first == LOCKSTEP_DTYPE_MIXED)
+            break;
+    }
+    assert_int_equal(merged[group[0]].dtype, first);
+    free(merged);
+    free(group);
+    fact_shape_fini(&shape);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +357,9 @@ int main(void)
         cmocka_unit_test(a_merged_step_fits_also_when_it_is_split),
         cmocka_unit_test(a_verdict_comes_back_whole),
         cmocka_unit_test(a_beat_keeps_how_often_its_rank_waited_for_storage),
+        cmocka_unit_test(types_of_ops_come_back_and_are_left_out_where_nobody_tells),
+        cmocka_unit_test(a_shape_with_types_differs_and_one_without_is_as_ever),
+        cmocka_unit_test(ops_of_several_types_merge_as_those_of_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

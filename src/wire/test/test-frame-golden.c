@@ -82,6 +82,20 @@ static const struct fact_beat beat = {
               .age_ns = 1500000,
               .started = true } },
 };
+/* And with the types of the elements. */
+static struct shape_item items_typed[] = {
+    { .kind = ITEM_PHASE, .what = 2, .count = 1 },
+    { .kind = ITEM_COLL, .what = 1, .stream = 2, .count = 4, .dtype = 2, .comm = 9, .bytes = 960 },
+    { .kind = ITEM_P2P, .what = 11, .count = 1, .peer = 6, .dtype = 10, .comm = 10, .bytes = 64 },
+};
+static const struct fact_beat beat_typed = {
+    .rank = 5,
+    .state = 'S',
+    .ops = 2,
+    .op = { { .kind = ITEM_COLL, .what = 1, .dtype = 1, .comm = 9, .key = 77, .queued_ns = 5 },
+            { .kind = ITEM_P2P, .what = 11, .dtype = 2, .comm = 9, .key = 78, .queued_ns = 6 } },
+    .storage = { { 9, 7 }, { 2, 1 } },
+};
 /* As above with what was appended later. */
 static const struct fact_beat beat_more = {
     .rank = 5,
@@ -288,12 +302,28 @@ static void put_payload(struct buf *out, uint16_t type)
     }
 }
 
-/* The file of types that came later, and of what was appended to older ones. */
-static void put_later(struct buf *out, uint16_t type)
+#define TYPED_FILE 5
+
+static struct fact_shape shape_of(int file)
 {
+    struct fact_shape typed = { .count = COUNT(items_typed), .item = items_typed };
+
+    if (file != TYPED_FILE)
+        return make_shape();
+    shape_hash(&typed);
+    return typed;
+}
+
+/* The file of types that came later, and of what was appended to older ones. */
+static void put_later(struct buf *out, uint16_t type, int file)
+{
+    struct fact_shape shape = shape_of(file);
+
     switch (type) {
+    case FRAME_SHAPE:
+        return fact_shape_put(out, &shape);
     case FRAME_BEAT:
-        return fact_beat_put(out, &beat_more);
+        return fact_beat_put(out, file == TYPED_FILE ? &beat_typed : &beat_more);
     case FRAME_EXIT:
         return fact_exit_put(out, &exited_more);
     default:
@@ -309,6 +339,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_BEAT, FRAME_EXIT, FRAME_STACK },
     { FRAME_MERGED },
     { FRAME_ANEW },
+    [TYPED_FILE] = { FRAME_SHAPE, FRAME_BEAT },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -323,7 +354,7 @@ static void golden_write(struct buf *out, int file)
                                .number = 100u + type };
 
         if (file)
-            put_later(&payload, type);
+            put_later(&payload, type, file);
         else
             put_payload(&payload, type);
         frame.payload = payload.data;
@@ -350,7 +381,7 @@ static bool same_shape(struct cut in, const struct fact_shape *shape)
 
     return fact_shape_get(in, &back) == 0 && back.hash == shape->hash &&
            back.class == shape->class && back.count == shape->count &&
-           memcmp(back.item, shape->item, sizeof(items)) == 0;
+           memcmp(back.item, shape->item, shape->count * sizeof(*shape->item)) == 0;
 }
 
 static bool same_step(struct cut in, const struct fact_shape *shape)
@@ -399,9 +430,9 @@ static bool same_merged(struct cut in)
     return again.size == cut_left(&in) && memcmp(again.data, in.at, again.size) == 0;
 }
 
-static bool same_payload(uint16_t type, struct cut in)
+static bool same_payload(uint16_t type, struct cut in, int file)
 {
-    struct fact_shape shape = make_shape();
+    struct fact_shape shape = shape_of(file);
 
     switch (type) {
     case FRAME_HELLO:
@@ -451,7 +482,7 @@ static int golden_read(const unsigned char *bytes, size_t size, int file)
         int64_t used = frame_get(bytes + at, size - at, &frame, NULL);
         bool good = used > 0 && frame.type == expect && frame.version == FRAME_VERSION &&
                     frame.sender == SENDER && frame.boot == BOOT && frame.number == 100u + expect &&
-                    same_payload(frame.type, cut_of(frame.payload, frame.payload_bytes));
+                    same_payload(frame.type, cut_of(frame.payload, frame.payload_bytes), file);
 
         printf("%sok - a frame of type %u reads as it always did\n", good ? "" : "not ", expect);
         bad += !good;
