@@ -226,7 +226,7 @@ static int64_t shrink_spool(struct agent *agent, struct err *err)
     if (snprintf(fresh.text, sizeof(fresh.text), "%s.new", agent->spool.text) >=
         (int)sizeof(fresh.text))
         return err_set(err, -ENAMETOOLONG, "%s: too long", agent->spool.text);
-    settings.any_sent = sender_sent(agent->sender, &settings.sent_boot, &settings.sent_number);
+    settings.any_sent = sender_sent(agent->sender, &settings.sent_number);
     snprintf(sender, sizeof(sender), "agent-%s", agent->node);
     merged = shrink_copy(agent->spool.text, fresh.text, &settings, err);
     if (merged < 0)

@@ -7,7 +7,6 @@
 #include "agent/sender.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/sent.h"
 #include "base/log.h"
 #include "base/token.h"
 #include "core/clean.h"
@@ -49,9 +49,7 @@ struct sender {
     struct buf batch;               /* sent, not acknowledged */
     size_t batch_frames, batch_max; /* frames; 0: as bytes allow */
     size_t bytes_max;
-    char sent_file[PATH_MAX];
-    bool any_sent;
-    uint64_t sent_boot, sent_number;   /* the newest frame that was ever sent */
+    struct sent sent;                  /* the newest frame that was ever sent */
     uint64_t last_boot, last_number;   /* of the newest frame in the batch */
     uint64_t passed_boot, passed_next; /* frames before this one are not read again */
     struct boot *boot;
@@ -63,54 +61,10 @@ struct sender {
 
 static void sender_turn(void *arg, int64_t now_ns);
 
-/* ---- what may be with the controller ---- */
-
-/* SPOOL/NAME.lsf is sent up to what SPOOL/.NAME.lsf.sent says. */
-static void sent_open(struct sender *sender)
+bool sender_sent(const struct sender *sender, uint64_t *number)
 {
-    const char *slash = strrchr(sender->spool, '/');
-    int directory = slash ? (int)(slash - sender->spool) + 1 : 0;
-    FILE *file;
-
-    if (snprintf(sender->sent_file, sizeof(sender->sent_file), "%.*s.%s.sent", directory,
-                 sender->spool, sender->spool + directory) >= (int)sizeof(sender->sent_file))
-        sender->sent_file[0] = '\0';
-    file = fopen(sender->sent_file, "re");
-    if (!file)
-        return;
-    sender->any_sent =
-        fscanf(file, "%" SCNx64 " %" SCNu64, &sender->sent_boot, &sender->sent_number) == 2;
-    fclose(file);
-}
-
-/* Before it is sent, by one write: whoever is killed then has said it, or has not sent it. */
-static void sent_note(struct sender *sender)
-{
-    char text[64];
-    int fd;
-
-    if (sender->any_sent && sender->sent_boot == sender->last_boot &&
-        sender->sent_number == sender->last_number)
-        return;
-    sender->any_sent = true;
-    sender->sent_boot = sender->last_boot;
-    sender->sent_number = sender->last_number;
-    snprintf(text, sizeof(text), "%016" PRIx64 " %020" PRIu64 "\n", sender->sent_boot,
-             sender->sent_number);
-    fd = open(sender->sent_file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return;
-    if (pwrite(fd, text, strlen(text), 0) !=
-        (ssize_t)strlen(text))     /* a full disk: it matters only ... */
-        unlink(sender->sent_file); /* ... to the next agent, which then takes nothing for sent */
-    close(fd);
-}
-
-bool sender_sent(const struct sender *sender, uint64_t *boot, uint64_t *number)
-{
-    *boot = sender->sent_boot;
-    *number = sender->sent_number;
-    return sender->any_sent;
+    *number = sender->sent.number;
+    return sender->sent.any;
 }
 
 int sender_create(const struct sender_settings *settings, struct sender **ret)
@@ -123,7 +77,7 @@ int sender_create(const struct sender_settings *settings, struct sender **ret)
     snprintf(sender->run, sizeof(sender->run), "%s", settings->run);
     snprintf(sender->spool, sizeof(sender->spool), "%s", settings->spool);
     snprintf(sender->token_file, sizeof(sender->token_file), "%s", settings->token_file);
-    sent_open(sender);
+    sent_open(&sender->sent, sender->spool);
     sender->bytes_max = BATCH_BYTES;
     sender->pause_ns = PAUSE_MIN_NS;
     sender->rand.state = (uint64_t)time_real_ns() ^ (uint64_t)getpid() << 32 ^
@@ -449,7 +403,7 @@ static void sender_turn(void *arg, int64_t now_ns)
     } else if (sender->batch_frames || batch_fill(sender)) {
         sender->counts.bodies++;
         sender->counts.bytes += sender->batch.size;
-        sent_note(sender);
+        sent_note(&sender->sent, sender->last_number);
         call(sender, &sender->batch, on_sent);
     } else {
         loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);

@@ -38,10 +38,10 @@ void sender_restart(struct sender *sender);
 /* Up to which number of that boot the controller has everything. */
 uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot);
 
-/* The newest frame that was ever sent, in an earlier life of the process, too: with those before it it may be
+/* The newest frame that was ever sent, in an earlier life of the process, too (sent.h): with those before it it may be
  * with the controller.  False: none was.
  */
-bool sender_sent(const struct sender *sender, uint64_t *boot, uint64_t *number);
+bool sender_sent(const struct sender *sender, uint64_t *number);
 
 struct sender_counts {
     uint64_t bodies, bytes, frames, failures;

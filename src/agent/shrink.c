@@ -94,8 +94,7 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
             if (item_add(shrink, &item) < 0)
                 return err_set(err, -ENOMEM, "out of memory");
         }
-        if (settings->any_sent && frame.boot == settings->sent_boot &&
-            frame.number == settings->sent_number)
+        if (settings->any_sent && frame.number <= settings->sent_number) /* that one may be gone */
             shrink->sent_end = shrink->frames;
     }
     return result;

@@ -23,8 +23,8 @@ struct shrink_settings {
     /* Up to which number of that boot the controller has everything. */
     uint64_t (*acknowledged)(const void *arg, uint64_t boot);
     const void *arg;
-    bool any_sent; /* frames up to this one were sent at least once */
-    uint64_t sent_boot, sent_number;
+    bool any_sent; /* frames up to this number may have been sent; it goes on across boots */
+    uint64_t sent_number;
 };
 
 /* Copies `path` to `to`, which the caller puts in its place.  The last frame always stays, so that

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "agent/sent.h"
 #include "agent/shrink.h"
 #include "core/clean.h"
 #include "wire/facts.h"
@@ -262,18 +263,67 @@ static void what_may_have_arrived_is_not_merged(void **state)
     for (int i = 0; i < 50; i++)
         assert_int_equal(spool_next(reader, &frame, NULL), 1);
     spool_reader_close(reader);
-    shrink_to(1000, (struct shrink_settings){
-                        .any_sent = true, .sent_boot = frame.boot, .sent_number = frame.number });
+    shrink_to(1000, (struct shrink_settings){ .any_sent = true, .sent_number = frame.number });
     after = count(path);
     assert_int_equal(after.first_single, 0);
     assert_true(after.merged > 100);
     assert_int_equal(after.steps + after.merged, RANKS * 100);
     /* It had them after all: now they go without a word. */
     acked = frame.number + 1;
-    shrink_to(1000, (struct shrink_settings){
-                        .any_sent = true, .sent_boot = frame.boot, .sent_number = frame.number });
+    shrink_to(1000, (struct shrink_settings){ .any_sent = true, .sent_number = frame.number });
     assert_int_equal(count(path).merged, after.merged);
     assert_true(count(path).steps < 10);
+}
+
+/* The machine went down, and with it what was noted last: what the controller has is not known any more.  A merged
+ * frame of steps some of which it has would have a number that it has not, and would be taken.
+ */
+static void after_the_machine_went_down_all_is_taken_for_sent(void **state)
+{
+    struct spool_writer *writer = begin();
+    struct sent sent;
+    char note[96] = "";
+    uint64_t last;
+    FILE *file;
+
+    (void)state;
+    put_steps(writer, 0, 100);
+    spool_writer_close(writer);
+    last = count(path).last_number;
+    sent_open(&sent, path); /* there is no note */
+    assert_true(sent.any);
+    assert_int_equal(sent.number, last);
+    sent_note(&sent, 50);
+    sent_open(&sent, path);
+    assert_int_equal(sent.number, 50); /* an agent that was killed, and the next one */
+    file = fopen(sent.file, "r+");
+    assert_non_null(fgets(note, sizeof(note), file));
+    note[25] = note[25] == '0' ? '1' : '0';
+    rewind(file);
+    fputs(note, file);
+    fclose(file);
+    sent_open(&sent, path);
+    assert_int_equal(sent.number, last);
+    shrink_to(1000, (struct shrink_settings){ .any_sent = sent.any, .sent_number = sent.number });
+    assert_int_equal(count(path).merged, 0);
+    assert_int_equal(truncate(sent.file, 10), 0); /* nor is half a note believed */
+    sent_open(&sent, path);
+    assert_int_equal(sent.number, last);
+    unlink(sent.file);
+    acked = last + 1; /* the controller says what it has: now it goes */
+    shrink_to(1000, (struct shrink_settings){ .any_sent = sent.any, .sent_number = sent.number });
+    assert_true(count(path).steps < 10);
+}
+
+static void a_new_spool_was_never_sent(void **state)
+{
+    struct sent sent;
+
+    (void)state;
+    sent_open(&sent, path);
+    assert_false(sent.any);
+    sent_open(&sent, "/nowhere/agent-n1.lsf");
+    assert_false(sent.any);
 }
 
 static void evidence_stays(void **state)
@@ -333,6 +383,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_time_without_a_controller_takes_no_more_room, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_may_have_arrived_is_not_merged, setup, teardown),
+        cmocka_unit_test_setup_teardown(after_the_machine_went_down_all_is_taken_for_sent, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_new_spool_was_never_sent, setup, teardown),
         cmocka_unit_test_setup_teardown(evidence_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_left_as_it_is, setup, teardown),
     };
