@@ -35,6 +35,7 @@
 #define SCAN_NS NS_PER_S  /* at the latest; sooner when the directory changes */
 #define SEND_REST_NS (8 * NS_PER_S)
 #define SEND_TROUBLE_NS (NS_PER_S) /* nobody took anything when we began to end */
+#define TRAFFIC_NS (5 * NS_PER_S)  /* how often it is told what was sent */
 #define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
 struct entry { /* a file of the ring directory */
@@ -68,7 +69,9 @@ struct agent {
     struct path spool;
     uint64_t spool_max, shrink_at; /* bytes */
     int64_t measure_at_ns;
-    bool told; /* to end */
+    int64_t began_ns, traffic_at_ns;
+    uint64_t traffic_bodies; /* as was told last */
+    bool told;               /* to end */
     bool hello_told, full_told;
 };
 
@@ -268,6 +271,46 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
         agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
 }
 
+/* Not while nobody takes anything: such frames would only fill the spool. */
+static void tell_traffic(struct agent *agent, int64_t now_ns)
+{
+    struct sender_counts counts;
+
+    if (!agent->sender || now_ns < agent->traffic_at_ns)
+        return;
+    agent->traffic_at_ns = now_ns + TRAFFIC_NS;
+    sender_counts(agent->sender, &counts);
+    if (counts.bodies == agent->traffic_bodies)
+        return;
+    agent->traffic_bodies = counts.bodies;
+    outbox_traffic(&agent->outbox, &(struct fact_traffic){ .mono_ns = now_ns,
+                                                           .since_ns = agent->began_ns,
+                                                           .bodies = counts.bodies,
+                                                           .frames = counts.frames,
+                                                           .steps = counts.steps,
+                                                           .bytes = counts.bytes,
+                                                           .wire_bytes = counts.wire_bytes,
+                                                           .failures = counts.failures,
+                                                           .refused = counts.refused,
+                                                           .backlog_bytes = counts.backlog_bytes,
+                                                           .spool_bytes = counts.spool_bytes });
+}
+
+static void say_traffic(const struct agent *agent)
+{
+    struct sender_counts counts;
+
+    sender_counts(agent->sender, &counts);
+    log_info(
+        "the controller took %llu bytes in %llu bodies, %llu bytes by TCP, %.0f bytes for each of "
+        "%llu steps of ranks; %llu bodies failed, %llu bytes wait in the spool",
+        (unsigned long long)counts.bytes, (unsigned long long)counts.bodies,
+        (unsigned long long)counts.wire_bytes,
+        counts.steps ? (double)counts.bytes / (double)counts.steps : 0,
+        (unsigned long long)counts.steps, (unsigned long long)counts.failures,
+        (unsigned long long)counts.backlog_bytes);
+}
+
 static void settle(struct agent *agent, int64_t now_ns)
 {
     for (size_t i = 0; i < agent->entries; i++) {
@@ -282,6 +325,7 @@ static void tick(struct agent *agent, int64_t now_ns)
     if (!agent->hello_told)
         agent->hello_told = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
     bound_spool(agent, now_ns);
+    tell_traffic(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) { /* ends first, then the rings that follow them */
         struct entry *entry = &agent->entry[i];
 
@@ -322,11 +366,14 @@ static void send_rest(struct agent *agent)
 
     if (!agent->sender)
         return;
+    agent->traffic_at_ns = 0;
+    tell_traffic(agent, begin_ns);
     sender_hurry(agent->sender);
     while (!sender_is_done(agent->sender) &&
            time_mono_ns() - begin_ns <
                (sender_is_in_trouble(agent->sender) ? SEND_TROUBLE_NS : SEND_REST_NS))
         loop_turn(agent->loop, time_mono_ns() + 20 * NS_PER_MS, NULL);
+    say_traffic(agent);
 }
 
 int agent_run(struct agent *agent, struct err *err)
@@ -506,6 +553,8 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
         return err_set(err, -EINVAL, "'%s' is no name for a node", settings->node);
     snprintf(agent->node, sizeof(agent->node), "%s", settings->node);
     agent->tick_ns = settings->tick_ns;
+    agent->began_ns = time_mono_ns();
+    agent->traffic_at_ns = agent->began_ns + TRAFFIC_NS / 5;
     agent->outbox.skew_ns = test_skew_ns();
     raise_file_limit();
     result = open_loop(agent, err);

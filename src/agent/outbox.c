@@ -165,6 +165,16 @@ int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
     return payload_send(outbox, FRAME_EXIT);
 }
 
+int outbox_traffic(struct outbox *outbox, const struct fact_traffic *fact)
+{
+    struct fact_traffic put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    put.since_ns += outbox->skew_ns;
+    fact_traffic_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_TRAFFIC);
+}
+
 int outbox_stack(struct outbox *outbox, const struct fact_stack *fact)
 {
     struct fact_stack put = *fact;

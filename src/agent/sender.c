@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/sent.h"
@@ -48,10 +49,12 @@ struct sender {
     bool dry;                       /* the last look found nothing new */
     struct buf batch;               /* sent, not acknowledged */
     size_t batch_frames, batch_max; /* frames; 0: as bytes allow */
+    size_t batch_steps;             /* of these */
     size_t bytes_max;
     struct sent sent;                  /* the newest frame that was ever sent */
     uint64_t last_boot, last_number;   /* of the newest frame in the batch */
     uint64_t passed_boot, passed_next; /* frames before this one are not read again */
+    uint64_t passed_bytes;             /* of the spool: the controller has what is before */
     struct boot *boot;
     size_t boots;
     int64_t pause_ns, say_at_ns, trouble_ns;
@@ -241,7 +244,7 @@ static bool refused_for_good(struct sender *sender, unsigned status, const char 
 static void batch_drop(struct sender *sender)
 {
     sender->batch.size = 0;
-    sender->batch_frames = 0;
+    sender->batch_frames = sender->batch_steps = 0;
 }
 
 static void on_failed(struct sender *sender, const struct client_answer *answer,
@@ -280,7 +283,12 @@ static void on_sent(void *arg, const struct client_answer *answer)
     again_ms = json_object_get_int64(member(root, "again_ms", json_type_int));
     json_object_put(root);
     if (sender_acknowledged(sender, sender->last_boot) > sender->last_number) {
+        sender->counts.bodies += sender->batch_frames > 0;
+        sender->counts.bytes += sender->batch.size;
         sender->counts.frames += sender->batch_frames;
+        sender->counts.steps += sender->batch_steps;
+        if (sender->batch_frames) /* else the spool was written anew meanwhile */
+            sender->passed_bytes = spool_reader_offset(sender->reader);
         sender->passed_boot = sender->last_boot;
         sender->passed_next = sender->last_number + 1;
         batch_drop(sender);
@@ -318,6 +326,7 @@ void sender_restart(struct sender *sender)
 {
     spool_reader_close(TAKE(sender->reader));
     batch_drop(sender);
+    sender->passed_bytes = 0;
     sender->dry = false;
 }
 
@@ -339,10 +348,13 @@ static bool batch_fill(struct sender *sender)
         if (frame.number < sender_acknowledged(sender, frame.boot)) {
             sender->passed_boot = frame.boot;
             sender->passed_next = frame.number + 1;
+            if (!sender->batch_frames)
+                sender->passed_bytes = spool_reader_offset(sender->reader);
             continue;
         }
         frame_put(&sender->batch, &frame);
         sender->batch_frames++;
+        sender->batch_steps += frame.type == FRAME_STEP;
         sender->last_boot = frame.boot;
         sender->last_number = frame.number;
     }
@@ -401,8 +413,6 @@ static void sender_turn(void *arg, int64_t now_ns)
     } else if (!sender->asked) {
         call(sender, &nothing, on_asked);
     } else if (sender->batch_frames || batch_fill(sender)) {
-        sender->counts.bodies++;
-        sender->counts.bytes += sender->batch.size;
         sent_note(&sender->sent, sender->last_number);
         call(sender, &sender->batch, on_sent);
     } else {
@@ -437,5 +447,10 @@ void sender_hurry(struct sender *sender)
 
 void sender_counts(const struct sender *sender, struct sender_counts *ret)
 {
+    struct stat st;
+
     *ret = sender->counts;
+    ret->wire_bytes = client_wire_bytes(sender->settings.client);
+    ret->spool_bytes = stat(sender->spool, &st) == 0 ? (uint64_t)st.st_size : 0;
+    ret->backlog_bytes = ret->spool_bytes - MIN(ret->spool_bytes, sender->passed_bytes);
 }

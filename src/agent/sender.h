@@ -44,8 +44,11 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot);
 bool sender_sent(const struct sender *sender, uint64_t *number);
 
 struct sender_counts {
-    uint64_t bodies, bytes, frames, failures;
-    uint64_t refused; /* frames that the controller would not have */
+    uint64_t bodies, bytes, frames, steps; /* that the controller took; steps: of single ranks */
+    uint64_t failures;                     /* bodies that were not taken */
+    uint64_t refused;                      /* frames that the controller would not have */
+    uint64_t wire_bytes;                   /* of all senders of the client (client.h) */
+    uint64_t spool_bytes, backlog_bytes;   /* now; backlog: that the controller does not have */
 };
 void sender_counts(const struct sender *sender, struct sender_counts *ret);
 

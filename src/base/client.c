@@ -4,15 +4,21 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/tcp.h> /* the libc's own has no counts of bytes */
+#include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/clean.h"
 #include "core/time.h"
 
 #define ANSWER_BYTES_MAX (4u << 20)
+#define SOCKETS_MAX 16 /* whose bytes are counted while they are open; more than there ever are */
 
 struct call {
     struct call *next, **back;
@@ -32,6 +38,8 @@ struct client {
     struct call *calls;
     char url[512], ca_file[PATH_MAX], pin[64];
     int64_t timeout_ns;
+    int open[SOCKETS_MAX]; /* sockets; 0: none */
+    uint64_t closed_bytes; /* that TCP sent through those that are closed by now */
 };
 
 static void call_free(struct call *call)
@@ -125,6 +133,60 @@ static int want_timer(CURLM *multi, long left_ms, void *arg)
     return 0;
 }
 
+/* ---- what goes out ---- */
+
+static uint64_t socket_bytes(int fd)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof(info);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0 ||
+        size < offsetof(struct tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent))
+        return 0;
+    return info.tcpi_bytes_sent;
+}
+
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct client *client = arg;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+
+    (void)purpose;
+    for (size_t i = 0; fd > 0 && i < COUNT(client->open); i++) {
+        if (client->open[i] == 0) {
+            client->open[i] = fd;
+            break;
+        }
+    }
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
+static int close_socket(void *arg, curl_socket_t fd)
+{
+    struct client *client = arg;
+
+    for (size_t i = 0; i < COUNT(client->open); i++) {
+        if (client->open[i] == fd) {
+            client->open[i] = 0;
+            client->closed_bytes += socket_bytes(fd);
+        }
+    }
+    return close(fd);
+}
+
+uint64_t client_wire_bytes(const struct client *client)
+{
+    uint64_t bytes = client->closed_bytes;
+
+    for (size_t i = 0; i < COUNT(client->open); i++) {
+        if (client->open[i])
+            bytes += socket_bytes(client->open[i]);
+    }
+    return bytes;
+}
+
+/* ---- calls ---- */
+
 static size_t take_bytes(char *data, size_t size, size_t count, void *arg)
 {
     struct call *call = arg;
@@ -210,7 +272,7 @@ static int call_headers(struct call *call, const struct token *token)
 
 static void call_dress(struct call *call, const char *url)
 {
-    const struct client *client = call->client;
+    struct client *client = call->client;
 
     curl_easy_setopt(call->easy, CURLOPT_URL, url);
     curl_easy_setopt(call->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -219,6 +281,10 @@ static void call_dress(struct call *call, const char *url)
     curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->why);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(call->easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(call->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(call->easy, CURLOPT_OPENSOCKETDATA, client);
+    curl_easy_setopt(call->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    curl_easy_setopt(call->easy, CURLOPT_CLOSESOCKETDATA, client);
     curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(call->easy, CURLOPT_NOPROXY, "*"); /* a token must not pass through one */
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)(client->timeout_ns / NS_PER_MS));

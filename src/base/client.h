@@ -39,4 +39,9 @@ void client_close(struct client *client); /* open calls end without a callback; 
 int client_call(struct client *client, const char *path, const struct token *token,
                 struct buf *body, client_fn *fn, void *arg);
 
+/* Bytes that TCP has sent for all calls so far, by the kernel's own count: HTTP and TLS with them, and what was sent twice
+ * because it was lost; not the headers of packets.  0: the kernel does not tell.
+ */
+uint64_t client_wire_bytes(const struct client *client);
+
 #endif

@@ -15,6 +15,7 @@
 #define FRESH_FRAMES 50000 /* of the log, read into the index before it is asked */
 
 struct page {
+    struct site *site;
     struct json_object *list;
     uint64_t last;
 };
@@ -109,9 +110,18 @@ static int add_rank(void *arg, const struct index_rank *row)
     return page_add(arg, row->cursor, rank_json(row));
 }
 
+/* What bounds the node's clock is the judges' knowledge, and there only while the run is in memory. */
 static int add_node(void *arg, const struct index_node *row)
 {
-    return page_add(arg, row->cursor, node_json(row));
+    struct page *page = arg;
+    const struct site_run *run = site_find(page->site, row->run);
+    struct json_object *root = node_json(row), *clock = NULL;
+    int64_t offset_ns, error_ns;
+
+    if (run && run->log && runlog_node_clock(run->log, row->node, &offset_ns, &error_ns))
+        clock = clock_json(offset_ns, error_ns);
+    json_object_object_add(root, "clock", clock);
+    return page_add(page, row->cursor, root);
 }
 
 static int add_step(void *arg, const struct index_step *row)
@@ -200,7 +210,7 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
     void function(struct call *call)                                                               \
     {                                                                                              \
         struct index_query query;                                                                  \
-        struct page page = { 0 };                                                                  \
+        struct page page = { .site = call->site };                                                 \
         struct err err = { "" };                                                                   \
         int64_t count;                                                                             \
                                                                                                    \

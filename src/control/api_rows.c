@@ -119,6 +119,44 @@ struct json_object *rank_json(const struct index_rank *row)
     return root;
 }
 
+/* By the agent's own count, since it began. */
+static struct json_object *traffic_json(const struct index_node *row)
+{
+    const struct fact_traffic *traffic = &row->traffic;
+    struct json_object *root;
+
+    if (!row->has_traffic)
+        return NULL;
+    root = json_object_new_object();
+    add_number(root, "sent_bytes", traffic->bytes);
+    json_object_object_add(root, "wire_bytes",
+                           traffic->wire_bytes ? json_object_new_uint64(traffic->wire_bytes)
+                                               : NULL);
+    add_number(root, "sent_bodies", traffic->bodies);
+    add_number(root, "sent_frames", traffic->frames);
+    add_number(root, "sent_rank_steps", traffic->steps);
+    json_object_object_add(
+        root, "bytes_per_rank_step",
+        traffic->steps ? json_object_new_double((double)traffic->bytes / (double)traffic->steps)
+                       : NULL);
+    json_object_object_add(root, "bytes_per_second", json_object_new_double(row->bytes_per_second));
+    add_seconds(root, "seconds", traffic->mono_ns - traffic->since_ns);
+    add_number(root, "failures", traffic->failures);
+    add_number(root, "refused_frames", traffic->refused);
+    add_number(root, "backlog_bytes", traffic->backlog_bytes);
+    add_number(root, "spool_bytes", traffic->spool_bytes);
+    return root;
+}
+
+struct json_object *clock_json(int64_t offset_ns, int64_t error_ns)
+{
+    struct json_object *root = json_object_new_object();
+
+    add_seconds(root, "offset_seconds", offset_ns);
+    add_seconds(root, "error_seconds", error_ns);
+    return root;
+}
+
 struct json_object *node_json(const struct index_node *row)
 {
     struct json_object *root = row_begin(row->cursor);
@@ -128,6 +166,8 @@ struct json_object *node_json(const struct index_node *row)
     add_text(root, "version", row->version);
     add_number(root, "ranks", row->ranks);
     add_time(root, "hello_time", row->hello_real_ns);
+    add_time(root, "heard_time", row->heard_real_ns);
+    json_object_object_add(root, "traffic", traffic_json(row));
     return root;
 }
 

@@ -95,6 +95,21 @@ const struct thresholds *core_thresholds(const struct core *core)
     return &core->court.limits;
 }
 
+bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
+                     int64_t *error_ns)
+{
+    const struct model *model = &core->court.model;
+
+    for (uint32_t i = 0; i < model->nodes; i++) {
+        if (!model->node[i].aligned || strcmp(model->node[i].name, node) != 0)
+            continue;
+        *offset_ns = model->node[i].offset_ns;
+        *error_ns = model->node[i].error_ns;
+        return true;
+    }
+    return false;
+}
+
 /* ---- facts ---- */
 
 static void judge_pending(struct core *core, int64_t now_ns);

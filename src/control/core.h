@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_CONTROL_CORE_H
 #define LOCKSTEP_CONTROL_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/buf.h"
@@ -45,6 +46,12 @@ void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 void core_tell(struct core *core); /* at the next tick all open verdicts are said, changed or not */
 void core_ledger(const struct core *core, struct ledger *ret); /* as it stands */
 const struct thresholds *core_thresholds(const struct core *core);
+
+/* What is added to the times of a node to have the run's clock, and how far off that can be, from the collectives.
+ * False: nothing bounds it (yet), or there is no such node.
+ */
+bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
+                     int64_t *error_ns);
 
 struct core_counts { /* for the log and `why --json` */
     uint64_t frames, malformed, steps_whole, steps_partial, gap_records, gap_steps, unfit_steps;

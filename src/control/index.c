@@ -13,7 +13,7 @@
 #include "control/index_parts.h"
 #include "core/clean.h"
 
-#define INDEX_VERSION 1              /* of the tables: another one is made anew */
+#define INDEX_VERSION 2              /* of the tables: another one is made anew */
 #define INDEX_APPLICATION 0x4c534958 /* "LSIX" */
 #define BUSY_MS 2000
 
@@ -27,7 +27,8 @@ static const char index_tables[] =
     " beat_real INT, state INT, phase INT, ended INT, told INT, status INT, end_text TEXT,"
     " PRIMARY KEY (run, rank)) WITHOUT ROWID;"
     "CREATE TABLE node (id INTEGER PRIMARY KEY AUTOINCREMENT, run INT, node TEXT, version TEXT, hello_real INT,"
-    " sender INT, clock INT, UNIQUE (run, node));"
+    " sender INT, clock INT, heard_real INT, rate REAL, boot INT, traffic BLOB, UNIQUE (run, node));"
+    "CREATE INDEX node_sender ON node (run, sender);"
     "CREATE TABLE step (run INT, col INT, attempt INT, step INT, ranks INT, begin_real INT, duration INT,"
     " median INT, excess INT, worst INT, shape INT, PRIMARY KEY (run, col)) WITHOUT ROWID;"
     "CREATE INDEX step_number ON step (run, step);"

@@ -95,6 +95,10 @@ struct index_node {
     char run[FACT_NAME], node[FACT_NAME], version[FACT_NAME];
     uint32_t ranks;
     int64_t hello_real_ns;
+    int64_t heard_real_ns;       /* its newest fact, to within five seconds; 0: not known */
+    bool has_traffic;            /* its agent has spoken of what it sends: */
+    struct fact_traffic traffic; /* the newest that it said */
+    double bytes_per_second;     /* since the one before */
 };
 
 /* One step of all ranks.  `column` is its place in the matrix (matrix.h): steps in the order in which

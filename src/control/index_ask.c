@@ -194,6 +194,9 @@ static int give_node(void *arg, sqlite3_stmt *statement)
     column_text(statement, 1, row.run, sizeof(row.run));
     column_text(statement, 2, row.node, sizeof(row.node));
     column_text(statement, 3, row.version, sizeof(row.version));
+    row.heard_real_ns = sqlite3_column_int64(statement, 6);
+    row.bytes_per_second = sqlite3_column_double(statement, 7);
+    row.has_traffic = fact_traffic_get(column_cut(statement, 8), &row.traffic) == 0;
     return asker->call(asker->arg, &row);
 }
 
@@ -204,7 +207,8 @@ int64_t index_nodes(struct index *index, const struct index_query *query, index_
     struct question question = { .size = 0 };
 
     add(&question, "SELECT node.id, run.name, node.node, version, hello_real,"
-                   " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node)"
+                   " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
+                   " heard_real, rate, traffic"
                    " FROM node JOIN run ON run.id = node.run WHERE 1");
     if (query->run && query->run[0])
         add_text(&question, " AND run.name = ?", query->run);

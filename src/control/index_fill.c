@@ -29,6 +29,7 @@ void follower_close(struct follower *follower)
     free(follower->rank);
     map_fini(&follower->shape);
     map_fini(&follower->clock);
+    traffic_fini(&follower->traffic);
     free(follower);
 }
 

@@ -141,11 +141,28 @@ static int load_shapes(struct follower *follower, struct err *err)
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-static int load_clocks(struct follower *follower, struct err *err)
+static int load_agent(struct follower *follower, sqlite3_stmt *statement)
+{
+    struct traffic_agent *agent =
+        traffic_agent(&follower->traffic, (uint64_t)sqlite3_column_int64(statement, 0));
+
+    if (!agent)
+        return -ENOMEM;
+    column_text(statement, 2, agent->node, sizeof(agent->node));
+    agent->heard_real_ns = sqlite3_column_int64(statement, 3);
+    agent->bytes_per_second = sqlite3_column_double(statement, 4);
+    agent->boot = (uint64_t)sqlite3_column_int64(statement, 5);
+    agent->told = fact_traffic_get(column_cut(statement, 6), &agent->now) == 0;
+    return 0;
+}
+
+static int load_nodes(struct follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
-    int code, result = index_prepare(
-                  follower->index, "SELECT sender, clock FROM node WHERE run = ?", &statement, err);
+    int code, result = index_prepare(follower->index,
+                                     "SELECT sender, clock, node, heard_real, rate, boot, traffic"
+                                     " FROM node WHERE run = ?",
+                                     &statement, err);
 
     if (result < 0)
         return result;
@@ -154,7 +171,7 @@ static int load_clocks(struct follower *follower, struct err *err)
         uint64_t *clock =
             map_put(&follower->clock, (uint64_t)sqlite3_column_int64(statement, 0), 0);
 
-        if (!clock)
+        if (!clock || load_agent(follower, statement) < 0)
             return -ENOMEM;
         *clock = (uint64_t)sqlite3_column_int64(statement, 1);
     }
@@ -175,5 +192,5 @@ int follower_load(struct follower *follower, struct err *err)
         result = load_ranks(follower, err);
     if (result == 0)
         result = load_shapes(follower, err);
-    return result < 0 ? result : load_clocks(follower, err);
+    return result < 0 ? result : load_nodes(follower, err);
 }

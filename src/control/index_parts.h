@@ -8,6 +8,7 @@
 #include "control/columns.h"
 #include "control/index.h"
 #include "control/matrix.h"
+#include "control/traffic.h"
 #include "core/map.h"
 #include "wire/frame.h"
 #include "wire/spool.h"
@@ -27,7 +28,8 @@ struct follower { /* one run whose log is read */
     uint64_t log_id; /* hash of the log's first frame: another one is another log */
     struct index_run row;
     struct rank_state *rank;
-    uint32_t ranks;   /* that there is room for */
+    uint32_t ranks; /* that there is room for */
+    struct traffic traffic;
     struct map shape; /* hash → place in `shapes` */
     struct fact_shape *shapes;
     size_t shape_count, shape_room;

@@ -362,6 +362,8 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
     follower->err = err;
     if (frame->version != FRAME_VERSION)
         return 0;
+    if (traffic_frame(&follower->traffic, frame) < 0)
+        return -ENOMEM;
     if (frame->sender == follower->self)
         return own_frame(follower, frame, in);
     follower->row.closed = false;
@@ -405,6 +407,25 @@ static int write_rank(struct follower *follower, struct rank_state *state, struc
         (int64_t)row->status, row->end_text);
 }
 
+/* What its agent said last, and when it was heard; the row itself came with its hello. */
+static int write_agent(struct follower *follower, struct traffic_agent *agent, struct err *err)
+{
+    CLEAN(buf_fini) struct buf traffic = { 0 };
+
+    agent->changed = false;
+    if (!agent->told)
+        return index_execute(follower->index, err,
+                             "UPDATE node SET heard_real = ? WHERE run = ? AND sender = ?", "iii",
+                             agent->heard_real_ns, follower->id, (int64_t)agent->sender);
+    fact_traffic_put(&traffic, &agent->now);
+    return index_execute(follower->index, err,
+                         "UPDATE node SET heard_real = ?, rate = ?, boot = ?, traffic = ?"
+                         " WHERE run = ? AND sender = ?",
+                         "idibii", agent->heard_real_ns, agent->bytes_per_second,
+                         (int64_t)agent->boot, traffic.data, traffic.size, follower->id,
+                         (int64_t)agent->sender);
+}
+
 int follower_write(struct follower *follower, bool ranks, struct err *err)
 {
     const struct index_run *row = &follower->row;
@@ -418,6 +439,10 @@ int follower_write(struct follower *follower, bool ranks, struct err *err)
     for (uint32_t rank = 0; ranks && result == 0 && rank < follower->ranks; rank++) {
         if (follower->rank[rank].dirty)
             result = write_rank(follower, &follower->rank[rank], err);
+    }
+    for (size_t i = 0; ranks && result == 0 && i < follower->traffic.count; i++) {
+        if (follower->traffic.agent[i].changed)
+            result = write_agent(follower, &follower->traffic.agent[i], err);
     }
     if (result < 0)
         return result;

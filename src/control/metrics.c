@@ -109,6 +109,19 @@ static void put_site(const struct site *site, struct buf *out)
     gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
 }
 
+/* A node's name is its agent's word: nothing of it ends the label. */
+static void label_text(const char *text, char ret[static 2 * FACT_NAME])
+{
+    size_t size = 0;
+
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"')
+            ret[size++] = '\\';
+        ret[size++] = (unsigned char)*text < ' ' ? '_' : *text;
+    }
+    ret[size] = '\0';
+}
+
 /* A family of one series a run; `value` gives NAN for a run that has none. */
 static void put_runs(const struct site *site, struct buf *out, const char *name, const char *type,
                      const char *help, double (*value)(const struct account *account))
@@ -190,6 +203,95 @@ static void put_verdicts(const struct site *site, struct buf *out)
     }
 }
 
+/* A family of one series an agent; `value` gives -1 for one that has none. */
+static void put_agents(const struct site *site, struct buf *out, const char *name, const char *type,
+                       const char *help, double (*value)(const struct traffic_agent *agent))
+{
+    head(out, name, type, help);
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct site_run *run = site->run[i];
+
+        for (size_t n = 0; run->log && n < run->traffic.count; n++) {
+            const struct traffic_agent *agent = &run->traffic.agent[n];
+            char node[2 * FACT_NAME];
+
+            if (!agent->node[0] || value(agent) < 0)
+                continue;
+            label_text(agent->node, node);
+            put(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", name, run->dir.run, node,
+                value(agent));
+        }
+    }
+}
+
+static double sent_bytes_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.bytes : -1;
+}
+
+static double wire_bytes_of(const struct traffic_agent *agent)
+{
+    return agent->told && agent->now.wire_bytes ? (double)agent->now.wire_bytes : -1;
+}
+
+static double sent_bodies_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.bodies : -1;
+}
+
+static double sent_frames_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.frames : -1;
+}
+
+static double sent_steps_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.steps : -1;
+}
+
+static double failures_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.failures : -1;
+}
+
+static double backlog_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.backlog_bytes : -1;
+}
+
+static double spool_of(const struct traffic_agent *agent)
+{
+    return agent->told ? (double)agent->now.spool_bytes : -1;
+}
+
+static double heard_of(const struct traffic_agent *agent)
+{
+    return agent->heard_real_ns > 0 ? (double)agent->heard_real_ns / 1e9 : -1;
+}
+
+static const struct {
+    const char *name, *type, *help;
+    double (*value)(const struct traffic_agent *agent);
+} agent_families[] = {
+    { "agent_sent_bytes_total", "counter",
+      "Bytes of frames that were taken from an agent, by its own count since it began.",
+      sent_bytes_of },
+    { "agent_wire_bytes_total", "counter",
+      "Bytes that TCP sent for them: HTTP, TLS and what came twice, too.", wire_bytes_of },
+    { "agent_sent_bodies_total", "counter", "Bodies that they came in.", sent_bodies_of },
+    { "agent_sent_frames_total", "counter", "Frames that were taken from an agent.",
+      sent_frames_of },
+    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among them.",
+      sent_steps_of },
+    { "agent_send_failures_total", "counter", "Bodies of an agent that were not taken.",
+      failures_of },
+    { "agent_backlog_bytes", "gauge", "Bytes in an agent's spool that had not been taken yet.",
+      backlog_of },
+    { "agent_spool_bytes", "gauge", "Bytes of an agent's spool.", spool_of },
+    { "agent_last_contact_timestamp_seconds", "gauge",
+      "When an agent was heard last, in unix time.", heard_of },
+};
+
 void metrics_put(const struct site *site, struct buf *out)
 {
     put_site(site, out);
@@ -206,4 +308,7 @@ void metrics_put(const struct site *site, struct buf *out)
              goodput_of);
     put_ledgers(site, out);
     put_verdicts(site, out);
+    for (size_t i = 0; i < COUNT(agent_families); i++)
+        put_agents(site, out, agent_families[i].name, agent_families[i].type,
+                   agent_families[i].help, agent_families[i].value);
 }

@@ -470,6 +470,12 @@ bool runlog_was_cut(const struct runlog *log)
     return spool_was_cut(log->writer);
 }
 
+bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,
+                       int64_t *error_ns)
+{
+    return log->recall.core && core_node_clock(log->recall.core, node, offset_ns, error_ns);
+}
+
 void runlog_counts(const struct runlog *log, struct core_counts *ret)
 {
     *ret = (struct core_counts){ 0 };

@@ -16,6 +16,7 @@
 #include "control/runlog.h"
 #include "control/seen.h"
 #include "control/site.h"
+#include "control/traffic.h"
 #include "core/map.h"
 #include "core/sketch.h"
 
@@ -36,6 +37,7 @@ struct site_run {
     char owner[64];
     struct runlog *log; /* NULL: not open */
     struct seen seen;
+    struct traffic traffic;               /* its agents: of the log as it is, too */
     struct gather gather;                 /* counts, open verdicts, ledger: of the log as it is */
     bool clock_known;                     /* by the launcher's hello */
     int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */

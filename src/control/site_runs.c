@@ -127,6 +127,7 @@ static void observe(void *arg, const struct frame *frame, bool live)
     struct site_run *run = arg;
 
     gather_frame(&run->gather, frame);
+    traffic_frame(&run->traffic, frame); /* out of memory: an agent less on /metrics */
     run->index_stale = true;
     if (frame->sender == control_sender()) {
         if (live)
@@ -222,6 +223,7 @@ int run_open(struct site_run *run, struct err *err)
         return 0;
     seen_fini(&run->seen);
     gather_fini(&run->gather);
+    traffic_fini(&run->traffic);
     gather_init(&run->gather, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
@@ -299,6 +301,7 @@ void run_destroy(struct site_run *run)
     run_shut(run, "the controller ends");
     seen_fini(&run->seen);
     gather_fini(&run->gather);
+    traffic_fini(&run->traffic);
     free(run);
 }
 

@@ -277,6 +277,18 @@ struct fact_setting {
     char who[FACT_NAME];  /* who changed it: a settings file, or whose token it was */
 };
 
+/* What an agent has sent to the site's controller since it began, by its own count. */
+struct fact_traffic {
+    int64_t mono_ns, since_ns; /* now, and when it began */
+    uint64_t bodies;           /* that the controller took; the next three are in them */
+    uint64_t frames, steps;    /* steps: of single ranks */
+    uint64_t bytes;
+    uint64_t wire_bytes; /* that TCP sent, with HTTP, TLS and what came twice; 0: not known */
+    uint64_t failures, refused; /* bodies that were not taken; frames that never will be */
+    uint64_t backlog_bytes;     /* of the spool, that the controller does not have */
+    uint64_t spool_bytes;
+};
+
 /* Where every allocated GPU-second went: each lands in exactly one bucket, so the sum is
  * ranks × wall time.  All are measured; only `unattributed` is a remainder.
  */
@@ -385,6 +397,8 @@ int fact_anew_get(struct cut in, struct fact_anew *ret);
 void fact_anew_fini(struct fact_anew *fact);
 void fact_setting_put(struct buf *out, const struct fact_setting *fact);
 int fact_setting_get(struct cut in, struct fact_setting *ret);
+void fact_traffic_put(struct buf *out, const struct fact_traffic *fact);
+int fact_traffic_get(struct cut in, struct fact_traffic *ret);
 /* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are
  * merged by.  0: it does not say, or the payload is short.
  */

@@ -33,10 +33,12 @@ enum frame_type {
     FRAME_TICK = 11, /* the controller: the `now` given to the core */
     FRAME_VERDICT = 12,
     FRAME_LEDGER = 13,
-    FRAME_STACK = 14,   /* an agent: what a rank that does not advance is doing */
+    FRAME_STACK = 14, /* an agent: what a rank that does not advance is doing */
+    /* 15 was never used: what a verdict rests on travels in the verdict itself. */
     FRAME_SETTING = 16, /* the controller: a threshold was changed */
     FRAME_MERGED = 17,  /* steps of ranks, merged: by an agent, or by the controller in its log */
     FRAME_ANEW = 18, /* in a log that was compacted while its run went on: where the judges begin */
+    FRAME_TRAFFIC = 19, /* an agent: what it has sent, and what waits in its spool */
     FRAME_TYPE_COUNT
 };
 

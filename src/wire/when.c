@@ -46,6 +46,7 @@ int64_t fact_when(uint16_t type, struct cut in)
     case FRAME_RUN:
         return time_at(in, RUN_TIME_AT);
     case FRAME_TICK:
+    case FRAME_TRAFFIC:
         return time_at(in, 0);
     default:
         return 0;

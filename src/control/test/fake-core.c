@@ -120,3 +120,13 @@ void core_counts(const struct core *core, struct core_counts *ret)
 {
     *ret = core->counts;
 }
+
+bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
+                     int64_t *error_ns)
+{
+    (void)core;
+    (void)node;
+    (void)offset_ns;
+    (void)error_ns;
+    return false;
+}

@@ -256,6 +256,18 @@ static struct anew_origin anew_origin[] = { { 0x1122334455667788, 0x99, 1000000,
                                             { 0x8877665544332211, 0x77, 3, 0 } };
 static const struct fact_anew anew = { .kind = ANEW_WHOLE, .count = 2, .origin = anew_origin };
 
+static const struct fact_traffic traffic = { .mono_ns = MONO + 9,
+                                             .since_ns = MONO,
+                                             .bodies = 12,
+                                             .frames = 345,
+                                             .steps = 300,
+                                             .bytes = 307200,
+                                             .wire_bytes = 310000,
+                                             .failures = 2,
+                                             .refused = 1,
+                                             .backlog_bytes = 4096,
+                                             .spool_bytes = 400000 };
+
 static void put_payload(struct buf *out, uint16_t type)
 {
     struct fact_shape shape = make_shape();
@@ -297,6 +309,8 @@ static void put_payload(struct buf *out, uint16_t type)
         return fact_setting_put(out, &setting);
     case FRAME_STACK:
         return fact_stack_put(out, &stack);
+    case FRAME_TRAFFIC:
+        return fact_traffic_put(out, &traffic);
     default:
         abort(); /* a new type needs its frame here */
     }
@@ -340,6 +354,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_MERGED },
     { FRAME_ANEW },
     [TYPED_FILE] = { FRAME_SHAPE, FRAME_BEAT },
+    { FRAME_TRAFFIC },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -467,6 +482,8 @@ static bool same_payload(uint16_t type, struct cut in, int file)
         SAME(fact_setting, struct fact_setting);
     case FRAME_STACK:
         SAME(fact_stack, struct fact_stack);
+    case FRAME_TRAFFIC:
+        SAME(fact_traffic, struct fact_traffic);
     default:
         SAME(ledger, struct ledger);
     }
