@@ -43,6 +43,10 @@ static const struct opt control_opts[] = {
       "of a run that goes on: beyond it what is old in its log is merged; default 8589934592, "
       "0: never",
       "LOCKSTEP_LOG_MAX", false },
+    { "close-after", 0, OPT_DURATION, offsetof(struct control_settings, site.close_ns), "TIME",
+      "a site's run without a launcher is over when all of its ranks are gone and nobody has "
+      "spoken of it for so long; default 60s",
+      NULL, false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",
       NULL, false },
@@ -133,6 +137,7 @@ static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
                                          .site.log_max = UINT64_C(8) << 30,
+                                         .site.close_ns = 60 * NS_PER_S,
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };
     struct thresholds limits;

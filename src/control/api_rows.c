@@ -7,6 +7,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "show/account.h"
 #include "show/ledger.h"
 #include "show/style.h"
 #include "show/verdict.h"
@@ -65,6 +66,7 @@ struct json_object *run_json(const struct index_run *row)
     add_text(root, "command", row->command);
     add_number(root, "ranks", row->ranks);
     add_number(root, "attempts", row->attempts);
+    add_text(root, "state", row->ended ? "ended" : row->closed ? ACCOUNT_LEFT : "running");
     add_flag(root, "ended", row->ended);
     add_flag(root, "closed", row->closed);
     json_object_object_add(root, "status", row->ended ? json_object_new_int(row->status) : NULL);

@@ -33,6 +33,7 @@ struct core {
     uint32_t unseen; /* ranks that have left no ring in this attempt, and are not waited for */
     int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
     int64_t end_ns;         /* of the run; 0: it goes on */
+    int64_t exit_ns;        /* newest end of a rank, by the run's clock; 0: none */
     int64_t ledger_ns;
 };
 
@@ -257,12 +258,18 @@ static int feed_step(struct core *core, struct cut in)
 
 static int feed_exit(struct core *core, struct cut in)
 {
+    const struct model *model = &core->court.model;
     struct fact_exit fact;
     int result = fact_exit_get(in, &fact);
+    uint32_t node;
 
-    if (result == 0)
-        crash_exit(&core->court, &fact);
-    return result;
+    if (result < 0)
+        return result;
+    crash_exit(&core->court, &fact);
+    node = fact.rank < model->world ? model->rank[fact.rank].node : MODEL_NONE;
+    core->exit_ns =
+        MAX(core->exit_ns, fact.mono_ns + (node < model->nodes ? model->node[node].offset_ns : 0));
+    return 0;
 }
 
 static int feed_setting(struct core *core, struct cut in)
@@ -409,6 +416,14 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     return result;
 }
 
+/* When nobody told its end, it was that of its last rank: what came after is nobody's time. */
+static int64_t run_end_ns(const struct core *core, int64_t now_ns)
+{
+    if (core->end_ns)
+        return core->end_ns;
+    return core->exit_ns ? MIN(core->exit_ns, now_ns) : now_ns;
+}
+
 /* ---- judging ---- */
 
 static bool is_whole(const struct core *core, const struct whole *whole)
@@ -512,7 +527,7 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
     if (last) {
         core->counts.steps_partial += core->pendings;
         pending_clear(core);
-        court_end(&core->court, core->end_ns ? core->end_ns : now->mono_ns);
+        court_end(&core->court, run_end_ns(core, now->mono_ns));
     }
     emit_verdicts(core, now->real_ns, emit, arg);
     if (last || now->mono_ns - core->ledger_ns >= LEDGER_NS) {

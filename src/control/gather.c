@@ -270,13 +270,18 @@ int gather_frame(struct gather *gather, const struct frame *frame)
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
     struct account *account = &gather->account;
     struct fact_hello hello;
+    struct fact_tick tick;
     int result = gather_number(gather, frame);
 
     account->frames++;
     if (result < 0)
         return result;
-    if (frame->sender != gather->self)
+    if (frame->sender != gather->self) {
+        account->closed = false;
         return gather_fact(gather, frame);
+    }
+    if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
+        account->closed = tick.flags & TICK_LAST;
     if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
         return gather_said(gather, frame->type, in);
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])

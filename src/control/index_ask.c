@@ -137,7 +137,7 @@ int64_t index_runs(struct index *index, const struct index_query *query, index_r
     if (query->run && query->run[0])
         add_text(&question, " AND name = ?", query->run);
     if (query->open_only)
-        add(&question, " AND NOT ended");
+        add(&question, " AND NOT ended AND NOT closed");
     add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
               (uint64_t)MAX(0, query->real_to_ns));
     add_page(&question, query, "id", 0);

@@ -343,6 +343,8 @@ static int own_frame(struct follower *follower, const struct frame *frame, struc
         follower->clock_ns = tick.real_ns - tick.mono_ns;
         follower->tick_real_ns = tick.real_ns;
         follower->row.closed = tick.flags & TICK_LAST;
+        if (follower->row.closed && !follower->row.ended)
+            follower->row.end_real_ns = tick.real_ns; /* or some time before: nobody said when */
         return follower->row.closed ? columns_flush(follower->columns) : 0;
     case FRAME_MERGED:
         return take_merged(follower, in);
@@ -367,6 +369,8 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
     if (frame->sender == follower->self)
         return own_frame(follower, frame, in);
     follower->row.closed = false;
+    if (!follower->row.ended)
+        follower->row.end_real_ns = 0;
     switch (frame->type) {
     case FRAME_HELLO:
         return take_hello(follower, frame, in);

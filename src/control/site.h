@@ -8,6 +8,7 @@
 #define LOCKSTEP_CONTROL_SITE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/err.h"
 
@@ -19,6 +20,7 @@ struct site_settings {
     const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
     bool tls;               /* also on loopback */
     uint64_t log_max; /* bytes of a run's log, beyond which what is old is merged; 0: no limit */
+    int64_t close_ns; /* a run without a launcher, whose ranks are all gone: over after so long */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };
 

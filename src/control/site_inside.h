@@ -12,6 +12,7 @@
 #include "control/gate.h"
 #include "control/gather.h"
 #include "control/index.h"
+#include "control/roll.h"
 #include "control/rundir.h"
 #include "control/runlog.h"
 #include "control/seen.h"
@@ -37,6 +38,7 @@ struct site_run {
     char owner[64];
     struct runlog *log; /* NULL: not open */
     struct seen seen;
+    struct roll roll;                     /* who has begun, and who is gone: too */
     struct traffic traffic;               /* its agents: of the log as it is, too */
     struct gather gather;                 /* counts, open verdicts, ledger: of the log as it is */
     bool clock_known;                     /* by the launcher's hello */

@@ -127,6 +127,7 @@ static void observe(void *arg, const struct frame *frame, bool live)
     struct site_run *run = arg;
 
     gather_frame(&run->gather, frame);
+    roll_frame(&run->roll, frame);       /* out of memory: it is not over too soon */
     traffic_frame(&run->traffic, frame); /* out of memory: an agent less on /metrics */
     run->index_stale = true;
     if (frame->sender == control_sender()) {
@@ -224,6 +225,7 @@ int run_open(struct site_run *run, struct err *err)
     seen_fini(&run->seen);
     gather_fini(&run->gather);
     traffic_fini(&run->traffic);
+    roll_fini(&run->roll);
     gather_init(&run->gather, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
@@ -302,6 +304,7 @@ void run_destroy(struct site_run *run)
     seen_fini(&run->seen);
     gather_fini(&run->gather);
     traffic_fini(&run->traffic);
+    roll_fini(&run->roll);
     free(run);
 }
 
@@ -428,22 +431,46 @@ static void run_compact(struct site_run *run)
     run->index_stale = true;
 }
 
+/* Nobody tells its end, but all of its ranks are gone, and nobody has spoken for a while: living ones beat. */
+static bool run_is_left(const struct site_run *run, int64_t now_ns)
+{
+    return roll_is_over(&run->roll) && now_ns - run->heard_ns > run->site->settings.close_ns;
+}
+
 /* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
-    return run->ended && !runlog_is_closed(run->log) &&
-           (run->finish || now_ns - run->heard_ns > QUIET_NS);
+    if (runlog_is_closed(run->log))
+        return false;
+    return run_is_left(run, now_ns) ||
+           (run->ended && (run->finish || now_ns - run->heard_ns > QUIET_NS));
+}
+
+static void tell_left(struct site_run *run)
+{
+    struct json_object *root = json_object_new_object();
+
+    json_object_object_add(root, "run", json_object_new_string(run->dir.run));
+    json_object_object_add(root, "event", json_object_new_string("end"));
+    json_object_object_add(root, "ranks", json_object_new_uint64(run->roll.begun));
+    json_object_object_add(root, "status", NULL);
+    json_object_object_add(root, "text", json_object_new_string(ACCOUNT_LEFT));
+    events_put(&run->site->events, run->dir.run, "run", root);
+    log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->roll.begun,
+             ACCOUNT_LEFT);
 }
 
 void run_turn(struct site_run *run, int64_t now_ns)
 {
     struct err err = { "" };
     int result = 0;
+    bool over;
 
     run_index(run, INDEX_FRAMES);
     if (!run->log)
         return;
-    if (run_is_over(run, now_ns))
+    over = run_is_over(run, now_ns);
+    if (over)
         result = runlog_tick(run->log, TICK_LAST, &err);
     else if (runlog_tick_is_due(run->log))
         result = runlog_tick(run->log, 0, &err);
@@ -453,6 +480,8 @@ void run_turn(struct site_run *run, int64_t now_ns)
         run_read_again(run, err.text);
         return;
     }
+    if (over && result == 0 && !run->ended)
+        tell_left(run);
     tell_progress(run);
     run_sync(run, now_ns);
     if (run->log && run->site->settings.log_max)

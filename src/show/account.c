@@ -81,6 +81,15 @@ static struct json_object *counts_json(const struct account *account)
     return root;
 }
 
+const char *account_state(const struct account *account)
+{
+    if (account->ended)
+        return "ended";
+    if (account->closed)
+        return ACCOUNT_LEFT;
+    return account->alive ? "running" : "ended without a word";
+}
+
 struct json_object *account_json(const struct account *account)
 {
     struct json_object *root = json_object_new_object();
@@ -88,6 +97,7 @@ struct json_object *account_json(const struct account *account)
     json_object_object_add(root, "run", show_string(account->run));
     json_object_object_add(root, "source", json_object_new_string(sources[account->source]));
     json_object_object_add(root, "alive", json_object_new_boolean(account->alive));
+    json_object_object_add(root, "state", json_object_new_string(account_state(account)));
     json_object_object_add(root, "status",
                            account->ended ? json_object_new_int64(account->status) : NULL);
     json_object_object_add(root, "verdicts", verdicts_json(account));
@@ -107,8 +117,10 @@ static void print_head(const struct account *account, FILE *out)
             account->ranks == 1 ? "" : "s", account->steps);
     if (account->ended)
         fprintf(out, ", ended with status %" PRId32, account->status);
+    else if (!account->closed && account->alive)
+        fputs(", still running", out);
     else
-        fputs(account->alive ? ", still running" : ", ended without a word", out);
+        fprintf(out, ", %s", account_state(account));
     if (account->source == ACCOUNT_SPOOLS)
         fputs("; no controller wrote a log, judged now from the spools", out);
     if (account->source == ACCOUNT_LOG_SPOOLS)

@@ -27,12 +27,16 @@ struct account_restart {
     char text[160];
 };
 
+/* Of a run that had no launcher to tell how it ended. */
+#define ACCOUNT_LEFT "ended, exit status not known"
+
 struct account {
     char run[64];
     enum account_source source;
     bool compacted; /* its steps were merged: they are counted, and cannot be judged again */
     bool alive;     /* somebody still writes */
     bool ended;     /* the launcher said so */
+    bool closed;    /* the books are; without that word: all of its ranks are gone */
     int32_t status;
     struct verdict *verdict; /* open ones first */
     size_t verdicts;
@@ -50,7 +54,9 @@ struct account {
     struct account_restart restart[ACCOUNT_RESTARTS];
 };
 
-/* {run, source, alive, status, verdicts, ledger, restarts, counts} */
+/* "running", "ended", ACCOUNT_LEFT or "ended without a word" */
+const char *account_state(const struct account *account);
+/* {run, source, alive, state, status, verdicts, ledger, restarts, counts} */
 struct json_object *account_json(const struct account *account);
 void account_text(const struct account *account, const struct show_style *style, FILE *out);
 /* Its last part, for whoever has told the verdicts as they came: restarts, ledger, what was not seen. */

@@ -22,7 +22,7 @@ leave()
 trap leave EXIT
 
 mkdir -m 1777 "$root"
-LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen 127.0.0.1:0 2>"$TAP/control.err" &
+LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen 127.0.0.1:0 --close-after 3s 2>"$TAP/control.err" &
 control=$!
 await test -s "$site/control.url"
 url=$(cat "$site/control.url")
@@ -34,7 +34,7 @@ daemon=$!
 train() # UID RUN STEPS
 {
     mkdir -p "$root/lockstep-$1/$2"
-    chown -R "$1:$1" "$root/lockstep-$1"
+    chown "$1:$1" "$root/lockstep-$1" "$root/lockstep-$1/$2"
     chmod 700 "$root/lockstep-$1" "$root/lockstep-$1/$2"
     (cd / && exec setpriv --reuid="$1" --regid="$1" --clear-groups env -i PATH="$PATH" HOME=/ RANK=0 WORLD_SIZE=1 \
         LOCKSTEP_CONFIG=/dev/null LOCKSTEP_DIR="$root/lockstep-$1/$2" "$LOCKSTEP" trainer --steps "$3" --step-ms 50 \
@@ -75,6 +75,23 @@ is "no frame is lost" "$(number lost_frames)" 0
 await has_steps work.u$bob $STEPS
 is "the other user's, too" "$(number steps)" $STEPS
 lacks "what is not that user's was not served" 'theirs|linked' "$TAP/daemon.err"
+# Nobody tells how it ended; that all of its ranks are gone is seen.
+state_is() { curl -s "$url/api/v1/runs/$1" >"$TAP/out"; grep -Eq "\"state\": ?\"$2\"" "$TAP/out"; }
+await state_is work.u$bob 'ended, exit status not known'
+tap_result $? "a run whose ranks are all gone is over"
+has "though no status of it is known" '"ended": ?false,"closed": ?true,"status": ?null' "$TAP/out"
+has "it has a time at which it ended" '"end_time": ?"20' "$TAP/out"
+curl -s "$url/api/v1/runs?open=true" >"$TAP/out"
+lacks "it is none of those that go on" "work.u$bob" "$TAP/out"
+has "the controller says it" "run work.u$bob: all of its 1 ranks are gone: ended, exit status not known" "$TAP/control.err"
+LOCKSTEP_STATE=$site "$LOCKSTEP" why work.u$bob >"$TAP/out" 2>"$TAP/err"
+has "and so does why" 'ended, exit status not known' "$TAP/out"
+ok "it is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay work.u$bob
+train $bob work 100
+await state_is work.u$bob running
+tap_result $? "when somebody speaks of it again it goes on"
+await state_is work.u$bob 'ended, exit status not known'
+tap_result $? "until that is over, too"
 rm -rf "$root/lockstep-$ada/work"
 gone() { [ ! -e "$state/work.u$ada" ]; }
 await gone
