@@ -232,6 +232,10 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
     court_add_rank(court, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
+    if (crash_blames_others(culprit)) { /* the best there is: whom it blames left no word */
+        draft->layer = LAYER_UNKNOWN;
+        draft->confidence = 0.4;
+    }
     draft->since_step = court->history.count ? court->last_step + 1 : 0;
     draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
     if (culprit->rank == first->rank)
@@ -243,7 +247,8 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
                         culprit->rank, first->rank);
     say_words(court, draft, culprit);
     say_echoes(court, draft, culprit);
-    if (draft->layer == LAYER_UNKNOWN)
+    if (draft->layer == LAYER_UNKNOWN && WIFSIGNALED(culprit->status) &&
+        WTERMSIG(culprit->status) != SIGABRT)
         verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
 }
 

@@ -26,6 +26,8 @@ static bool words_blame(const char *words)
         "ollective operation timeout",
         "Application timeout caused pair closure",
         "Connection refused",
+        "No route to host",
+        "Network is unreachable",
         "remote process exited",
         "NCCL error",
         "Socket Timeout",

@@ -21,6 +21,13 @@ static const char *comm_name(const struct court *court, uint32_t comm)
     return name[0] ? name : "a communicator";
 }
 
+static const char *node_name(const struct court *court, uint32_t rank)
+{
+    uint32_t node = rank < court->model.world ? court->model.rank[rank].node : MODEL_NONE;
+
+    return node < court->model.nodes ? court->model.node[node].name : "?";
+}
+
 /* "all-reduce 12 of dp0 (4096 bytes of float32)". */
 static const char *op_text(const struct court *court, const struct wait_op *op, char *out,
                            size_t room)
@@ -319,8 +326,10 @@ static void draft_link(const struct court *court, const struct wait_finding *fin
     if (finding->op.p2p) {
         snprintf(draft->device, sizeof(draft->device), "link rank %u - rank %u", finding->op.from,
                  finding->op.to);
-        verdict_because(draft, "ring", "rank %u and rank %u are both in %s for %.0f s",
-                        finding->op.from, finding->op.to, text, seconds(finding->op.age_ns));
+        verdict_because(draft, "ring",
+                        "rank %u (node %s) and rank %u (node %s) are both in %s for %.0f s",
+                        finding->op.from, node_name(court, finding->op.from), finding->op.to,
+                        node_name(court, finding->op.to), text, seconds(finding->op.age_ns));
     } else {
         verdict_because(draft, "ring",
                         "%u of %u members are in %s, %u have left it, nobody is missing, and "
@@ -330,6 +339,12 @@ static void draft_link(const struct court *court, const struct wait_finding *fin
     }
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
         court_add_rank(court, draft, finding->culprit[i]);
+    if (finding->culprits) {
+        draft->layer = LAYER_NIC;
+        draft->device[0] = '\0';
+        verdict_because(draft, "ring", "all messages that are stuck touch node %s, to other nodes",
+                        node_name(court, finding->culprit[0]));
+    }
     verdict_rule_out(draft, LAYER_USER_CODE, "every member entered it with the same arguments");
 }
 

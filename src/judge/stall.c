@@ -26,6 +26,8 @@ void stall_destroy(struct stall *stall)
         return;
     stall_input_fini(&stall->input);
     free(stall->files);
+    for (int i = 0; i < STALL_PAUSES; i++)
+        free(stall->pause[i].seen);
     free(stall->birth);
     free(stall);
 }
@@ -46,6 +48,26 @@ void stall_attempt(struct stall *stall)
 #define FADE 0.8f     /* a beat: about five seconds are remembered */
 #define WAITS_LEAST 2 /* seen so often: one may be chance */
 
+bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world)
+{
+    struct stall_files *grown;
+
+    if (*room >= world)
+        return true;
+    grown = realloc(*files, world * sizeof(*grown));
+    if (!grown)
+        return false;
+    memset(grown + *room, 0, (world - *room) * sizeof(*grown));
+    *files = grown;
+    *room = world;
+    return true;
+}
+
+bool stall_waits(const struct stall_files *seen)
+{
+    return seen->waits >= WAITS_LEAST && 2 * seen->waits >= seen->looks;
+}
+
 static void files_beat(struct court *court, const struct fact_beat *beat)
 {
     const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
@@ -54,15 +76,8 @@ static void files_beat(struct court *court, const struct fact_beat *beat)
 
     if (beat->rank >= world || (!stall->files && seen->waits == 0))
         return;
-    if (stall->files_room < world) {
-        struct stall_files *grown = realloc(stall->files, world * sizeof(*grown));
-
-        if (!grown)
-            return;
-        memset(grown + stall->files_room, 0, (world - stall->files_room) * sizeof(*grown));
-        stall->files = grown;
-        stall->files_room = world;
-    }
+    if (!stall_files_room(&stall->files, &stall->files_room, world))
+        return;
     stall->files[beat->rank].looks = FADE * stall->files[beat->rank].looks + (float)seen->looks;
     stall->files[beat->rank].waits = FADE * stall->files[beat->rank].waits + (float)seen->waits;
 }
@@ -78,14 +93,14 @@ bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct st
         seen->looks += stall->files[i].looks;
         seen->waits += stall->files[i].waits;
     }
-    return seen->waits >= WAITS_LEAST && 2 * seen->waits >= seen->looks;
+    return stall_waits(seen);
 }
 
 void stall_beat(struct court *court, const struct fact_beat *beat)
 {
     if (beat->attempt != court->model.attempt)
         return;
-    stall_pause_beat(court->stall, beat);
+    stall_pause_beat(court, beat);
     files_beat(court, beat);
     stall_start_beat(court, beat);
 }

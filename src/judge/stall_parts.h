@@ -37,6 +37,11 @@ struct stall_event {
     double ms;
 };
 
+struct
+    stall_files { /* of one rank: how often it was seen in a phase, and waiting for storage in it */
+    float looks, waits;
+};
+
 struct stall_pause {                       /* of one kind */
     struct stall_event event[STALL_USUAL]; /* ring: all of them */
     uint64_t count;
@@ -46,13 +51,8 @@ struct stall_pause {                       /* of one kind */
     uint64_t slow_since, every; /* steps between the last two */
     bool hot;                   /* the last one was a stall; its verdict: */
     char id[20];
-    uint32_t looks,
-        waits; /* ranks seen in this phase since the last one, and waiting for storage */
-};
-
-struct
-    stall_files { /* of one rank: how often it was seen with its batches, fading, and waiting for them */
-    float looks, waits;
+    struct stall_files *seen; /* by rank, since the last one; NULL: nobody was */
+    uint32_t seen_room;
 };
 
 struct stall_birth { /* of one rank, before its first step: what it was seen doing, by phase */
@@ -65,7 +65,7 @@ struct stall {
     struct stall_input input;
     struct stall_birth *birth; /* by rank; NULL: no beat came before the first step */
     uint32_t births;
-    struct stall_files *files; /* by rank; NULL: nobody was seen so */
+    struct stall_files *files; /* by rank: with its batches, fading; NULL: nobody was seen so */
     uint32_t files_room;
     struct stall_pause pause[STALL_PAUSES];
     bool started;         /* the attempt's first step was seen */
@@ -76,10 +76,13 @@ struct stall {
 double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
 int64_t stall_starved_ns(const struct rank_split *split);
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
+/* Room for all ranks, zeroed where new; false: no memory. */
+bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
+bool stall_waits(const struct stall_files *seen); /* in most looks, and more than once */
 bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
 void stall_input_step(struct court *court); /* stall_input.c */
 void stall_pause_step(struct court *court); /* stall_pause.c */
-void stall_pause_beat(struct stall *stall, const struct fact_beat *beat);
+void stall_pause_beat(struct court *court, const struct fact_beat *beat);
 void stall_start_step(struct court *court); /* stall_start.c */
 void stall_start_beat(struct court *court, const struct fact_beat *beat);
 void stall_start_attempt(struct stall *stall);

@@ -203,10 +203,39 @@ static double event_cost_ms(struct court *court, const struct kind *kind, const 
     return MAX(0, (double)(program_replayed_ns(court->program) - shorter) / 1e6);
 }
 
+/* Of those who are alone with it, only they: the others write a little, on sound storage, and are soon done. */
+static struct stall_files seen_of(const struct court *court, const struct stall_pause *pause,
+                                  const struct verdict *about)
+{
+    struct stall_files sum = { 0 };
+    uint32_t named = MIN(about->rank_count, VERDICT_RANKS);
+
+    for (uint32_t rank = 0; rank < MIN(pause->seen_room, court->model.world); rank++) {
+        bool counts = named == 0;
+
+        for (uint32_t i = 0; i < named && !counts; i++)
+            counts = about->rank[i] == rank;
+        if (!counts)
+            continue;
+        sum.looks += pause->seen[rank].looks;
+        sum.waits += pause->seen[rank].waits;
+    }
+    return sum;
+}
+
+static void say_storage(struct verdict *verdict, const struct stall_files *seen)
+{
+    if (seen->waits > 0)
+        verdict_because(verdict, "beat",
+                        "seen waiting for storage in the kernel %.0f of %.0f times",
+                        (double)seen->waits, (double)seen->looks);
+}
+
 static void say_why(const struct court *court, struct verdict *draft, const struct kind *kind,
                     const struct stall_pause *pause, const struct event *event, enum reason reason)
 {
     const struct past_step *past = history_back(&court->history, 0);
+    struct stall_files seen = seen_of(court, pause, draft);
     double lost, share;
     uint64_t steps;
 
@@ -231,18 +260,22 @@ static void say_why(const struct court *court, struct verdict *draft, const stru
     else
         verdict_because(draft, "ring", "all ranks alike: the median rank %.1f ms",
                         event->median_ms);
-    if (pause->waits)
-        verdict_because(draft, "beat", "seen waiting for storage in the kernel %u of %u times",
-                        pause->waits, pause->looks);
+    say_storage(draft, &seen);
     verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms in the last steps (median)",
                      stall_typical_ms(court, 3, stall_starved_ns));
 }
 
-static unsigned layer_of(const struct stall_pause *pause, const struct kind *kind)
+/* A step may be judged before the beats come that tell what its ranks waited for. */
+static void renew_layer(const struct court *court, const struct stall_pause *pause,
+                        struct entry *entry)
 {
-    bool waits = pause->waits >= 2 && 2 * pause->waits >= pause->looks;
+    struct stall_files seen = seen_of(court, pause, &entry->verdict);
 
-    return waits ? LAYER_STORAGE : kind->layer;
+    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(&seen))
+        return;
+    entry->verdict.layer = LAYER_STORAGE;
+    say_storage(&entry->verdict, &seen);
+    entry->changed = true;
 }
 
 static void draft_who(const struct court *court, struct verdict *draft, const struct kind *kind,
@@ -268,13 +301,15 @@ static void accuse(struct court *court, const struct kind *kind, struct stall_pa
     static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
     struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
     uint64_t now = history_back(&court->history, 0)->step, steps;
+    struct stall_files seen;
     struct entry *entry;
     double lost;
     bool fresh;
 
-    draft.layer = (uint8_t)layer_of(pause, kind);
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
     draft_who(court, &draft, kind, event);
+    seen = seen_of(court, pause, &draft);
+    draft.layer = (uint8_t)(stall_waits(&seen) ? LAYER_STORAGE : kind->layer);
     draft.since_step = now;
     if (reason == REASON_LONGER && pause->slow >= 2)
         draft.since_step = pause->slow_since;
@@ -329,6 +364,8 @@ static void pause_step(struct court *court, const struct kind *kind, struct stal
     struct event event;
     enum reason reason;
 
+    if (open)
+        renew_layer(court, pause, open);
     if (!event_read(court, kind, pause, &event)) {
         uint64_t last = pause->count ? pause->event[(pause->count - 1) % STALL_USUAL].step : now;
 
@@ -355,7 +392,8 @@ static void pause_step(struct court *court, const struct kind *kind, struct stal
     pause->hot = reason != REASON_NONE;
     if (pause->slow == 0) /* the slow ones do not become usual by being many */
         pause->usual_ms[pause->usuals++ % STALL_USUAL] = event.most_ms;
-    pause->looks = pause->waits = 0;
+    if (pause->seen)
+        memset(pause->seen, 0, pause->seen_room * sizeof(*pause->seen));
 }
 
 void stall_pause_step(struct court *court)
@@ -364,20 +402,24 @@ void stall_pause_step(struct court *court)
         pause_step(court, &kinds[i], &court->stall->pause[i]);
 }
 
-void stall_pause_beat(struct stall *stall, const struct fact_beat *beat)
+void stall_pause_beat(struct court *court, const struct fact_beat *beat)
 {
-    for (int i = 0; i < STALL_PAUSES; i++) {
-        const struct beat_storage *seen =
+    for (int i = 0; i < STALL_PAUSES && beat->rank < court->model.world; i++) {
+        struct stall_pause *pause = &court->stall->pause[i];
+        const struct beat_storage *told =
             kinds[i].phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
             : kinds[i].phase == LOCKSTEP_PHASE_DATA     ? &beat->storage[BEAT_STORAGE_DATA]
                                                         : NULL;
+        struct stall_files seen = { 0 };
 
-        if (seen && seen->looks) {
-            stall->pause[i].looks += seen->looks;
-            stall->pause[i].waits += seen->waits;
-        } else if (kinds[i].phase == beat->phase) { /* an agent that does not look */
-            stall->pause[i].looks++;
-            stall->pause[i].waits += beat->state == 'D';
-        }
+        if (told && told->looks)
+            seen = (struct stall_files){ told->looks, told->waits };
+        else if (kinds[i].phase == beat->phase) /* an agent that does not look */
+            seen = (struct stall_files){ 1, beat->state == 'D' };
+        if (seen.looks == 0 ||
+            !stall_files_room(&pause->seen, &pause->seen_room, court->model.world))
+            continue;
+        pause->seen[beat->rank].looks += seen.looks;
+        pause->seen[beat->rank].waits += seen.waits;
     }
 }

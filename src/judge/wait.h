@@ -42,8 +42,8 @@ enum wait_kind {
     WAIT_ROOTS,    /* some ranks hold the others: `culprit` has them */
     WAIT_MISMATCH, /* one operation, entered with other arguments by some */
     WAIT_ORDER,    /* two or more communicators, entered in another order by some */
-    WAIT_LINK,     /* all have entered and nothing moves */
-    WAIT_UNSEEN,   /* only ranks that cannot be seen are missing */
+    WAIT_LINK, /* all have entered and nothing moves; culprits only where one node is common to it */
+    WAIT_UNSEEN, /* only ranks that cannot be seen are missing */
 };
 
 #define WAIT_CULPRITS 64

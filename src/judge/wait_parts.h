@@ -1,4 +1,4 @@
-/* wait_parts.h - what the two files that follow the waiting share. */
+/* wait_parts.h - what the files that follow the waiting share. */
 #ifndef LOCKSTEP_JUDGE_WAIT_PARTS_H
 #define LOCKSTEP_JUDGE_WAIT_PARTS_H
 
@@ -42,7 +42,9 @@ const struct instance *look_longest(const struct look *look);
 
 /* wait_sides.c: when nobody alone is where it begins.  Each returns whether it has found something. */
 bool wait_mismatch(const struct look *look, struct wait_finding *ret);
-bool wait_stuck(const struct look *look, struct wait_finding *ret); /* all are in, nothing moves */
 bool wait_cycle(const struct look *look, struct wait_finding *ret); /* another order */
+
+/* wait_link.c: all are in, nothing moves. */
+bool wait_stuck(const struct look *look, struct wait_finding *ret);
 
 #endif

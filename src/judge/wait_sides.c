@@ -1,4 +1,4 @@
-/* wait_sides.c - when nobody alone is where it begins: those who disagree, and links.
+/* wait_sides.c - when nobody alone is where it begins: those who disagree.
  *
  * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
  * all the others.  Where they are equally many all are named, and that is said.
@@ -115,38 +115,6 @@ bool wait_mismatch(const struct look *look, struct wait_finding *ret)
         return true;
     }
     return false;
-}
-
-/* ---- all are in ---- */
-
-bool wait_stuck(const struct look *look, struct wait_finding *ret)
-{
-    const struct instance *found = NULL;
-
-    for (uint32_t i = 0; i < look->count; i++) {
-        const struct instance *at = &look->at[i];
-
-        if (!at->reached)
-            continue;
-        if (at->moves)
-            return false; /* somebody goes on: this may resolve by itself */
-        if (at->op.missing)
-            continue;
-        /* One whose members are all seen says more than one with unseen members. */
-        if (!found || (found->op.unseen > 0) > (at->op.unseen > 0) ||
-            ((found->op.unseen > 0) == (at->op.unseen > 0) && at->op.age_ns > found->op.age_ns))
-            found = at;
-    }
-    if (!found)
-        return false;
-    *ret = (struct wait_finding){ .kind = found->op.unseen ? WAIT_UNSEEN : WAIT_LINK,
-                                  .op = found->op };
-    if (ret->kind == WAIT_LINK && found->op.p2p) { /* a link has two ends, and no more is known */
-        struct wait_side ends = { .count = 2, .rank = { found->op.from, found->op.to } };
-
-        name_side(ret, &ends);
-    }
-    return true;
 }
 
 /* ---- another order ---- */

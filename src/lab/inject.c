@@ -19,8 +19,7 @@
 
 struct inject_rank {
     struct ring_reader *ring;
-    uint32_t number; /* of the ring, in its file's name */
-    uint32_t pid;    /* 0: not seen */
+    uint32_t pid; /* 0: not seen */
     uint64_t step;
     int64_t cpu_ns; /* of its host thread */
 };
@@ -40,6 +39,7 @@ struct inject_mark { /* a moment in the job */
 struct inject {
     const struct plan *plan;
     struct inject_config config;
+    char ring_dir[PLAN_PATH]; /* a copy: what the caller read it from may be gone */
     struct inject_rank *rank;
     struct inject_fault fault[PLAN_FAULTS];
     struct inject_mark first[PLAN_FAULTS]; /* since when we watch the fault's node */
@@ -81,6 +81,8 @@ int inject_create(const struct plan *plan, const struct inject_config *config, s
         return -ENOMEM;
     inject->plan = plan;
     inject->config = *config;
+    snprintf(inject->ring_dir, sizeof(inject->ring_dir), "%s", config->ring_dir);
+    inject->config.ring_dir = inject->ring_dir;
     inject->rank = calloc(config->world, sizeof(*inject->rank));
     if (!inject->rank)
         return err_set(err, -ENOMEM, "no memory for %u ranks", config->world);
@@ -122,7 +124,27 @@ void inject_destroy(struct inject *inject)
     free(inject);
 }
 
-/* Opens the newest ring of each rank: a restarted rank has a new one. */
+static int64_t thread_cpu_ns(uint32_t pid)
+{
+    char path[64];
+    long long ns = -1;
+
+    snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", pid, pid);
+    CLEAN(file_clean) FILE *file = fopen(path, "re");
+
+    return file && fscanf(file, "%lld", &ns) == 1 ? ns : -1;
+}
+
+static bool ring_lives(struct ring_reader *ring)
+{
+    struct ring_info info;
+
+    return ring_reader_info(ring, &info, NULL) == 0 && !info.closed && thread_cpu_ns(info.pid) >= 0;
+}
+
+/* Opens the ring of each rank whose process is there: a restarted rank has a new one.  Its number says nothing:
+ * agents remove the rings of the dead when they have read them, and the first free one is taken again.
+ */
 static void inject_open_rings(struct inject *inject)
 {
     DIR *dir = opendir(inject->config.ring_dir);
@@ -139,27 +161,20 @@ static void inject_open_rings(struct inject *inject)
             continue;
         place = &inject->rank[rank];
         snprintf(name, sizeof(name), RING_NAME_FORMAT, rank, number);
-        if (strcmp(name, entry->d_name) != 0 || (place->ring && number <= place->number))
+        if (strcmp(name, entry->d_name) != 0 || place->pid)
             continue;
         snprintf(path, sizeof(path), "%s/%s", inject->config.ring_dir, entry->d_name);
         if (ring_reader_open(path, &ring, NULL) < 0)
             continue; /* still being made: the next tick */
+        if (!ring_lives(ring)) {
+            ring_reader_close(ring);
+            continue;
+        }
         ring_reader_close(place->ring);
-        *place = (struct inject_rank){ .ring = ring, .number = number };
+        *place = (struct inject_rank){ .ring = ring };
     }
     if (dir)
         closedir(dir);
-}
-
-static int64_t thread_cpu_ns(uint32_t pid)
-{
-    char path[64];
-    long long ns = -1;
-
-    snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", pid, pid);
-    CLEAN(file_clean) FILE *file = fopen(path, "re");
-
-    return file && fscanf(file, "%lld", &ns) == 1 ? ns : -1;
 }
 
 static void inject_read_ranks(struct inject *inject)

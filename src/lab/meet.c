@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -239,7 +240,15 @@ static int meet_dial(const struct meet_place *place, int *ret_fd, const struct s
     return 0;
 }
 
-/* Rank 0 may not listen yet: try until the time is up. */
+/* Rank 0 may not listen yet, or the way to it has been down until now: what the kernel has learnt about neighbours
+ * that did not answer it forgets only after some seconds.
+ */
+static bool may_pass(int result)
+{
+    return result == -ECONNREFUSED || result == -ECONNRESET || result == -ETIMEDOUT ||
+           result == -EHOSTUNREACH || result == -ENETUNREACH;
+}
+
 static int meet_dial_master(struct meet *meet, const struct meet_place *master, int *ret_fd,
                             struct err *err)
 {
@@ -250,8 +259,7 @@ static int meet_dial_master(struct meet *meet, const struct meet_place *master, 
         if (result == 0)
             return 0;
         errno = -result;
-        if (time_mono_ns() >= meet->deadline_ns ||
-            (result != -ECONNREFUSED && result != -ECONNRESET && result != -ETIMEDOUT))
+        if (time_mono_ns() >= meet->deadline_ns || !may_pass(result))
             return err_set(err, result, "rank 0 at %s:%s: %m", meet->config.addr,
                            meet->config.port);
         nanosleep(&(struct timespec){ .tv_nsec = MEET_RETRY_NS }, NULL);

@@ -14,7 +14,9 @@ said() # KIND LAYER ranks|nodes LIST: whether a verdict of the last demo says th
     python3 -c '
 import json, sys
 answer, kind, layer, who, expected = sys.argv[1:]
-for verdict in json.load(open(answer))["verdicts"]:
+answer = json.load(open(answer))
+print("injected:", answer["injected"])
+for verdict in answer["verdicts"]:
     print(verdict["kind"], verdict["layer"], verdict[who], verdict["cause"])
     if [verdict["kind"], verdict["layer"], json.dumps(verdict[who])] == [kind, layer, expected]:
         sys.exit(0 if verdict["because"] else 1)

@@ -12,7 +12,10 @@ has "that is said" "needs 2 nodes or more" "$TAP/err"
 before=$(find /run/netns -type f 2>/dev/null | sort)
 demo slow --nodes 4 --layout pp=4 --steps 60 --step-ms 100 --host-work-ms 1 --fault slow-link:node=2,step=20
 said sync-stall nic nodes '["n2"]'
-demo cut --nodes 2 --steps 30 --step-ms 60 --fault link-down:node=1,step=15
+demo cut --nodes 2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
+said hang fabric ranks "[]"
+demo cut-pipeline --nodes 2 --layout pp=2,dp=2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
+said hang fabric ranks "[]"
 
 # Nothing is left of it when the demo has no time to clean up: a namespace without a name is there as long as a
 # process is in it.

@@ -120,6 +120,9 @@ static void where_all_complain_the_first_is_named(void **state)
     says(&bench, 2, 5700, 1 << 8, "lost rank 1 in all-reduce 7");
     crash_judge(&bench.court, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
+    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN); /* and nobody knows of what */
+    assert_true(crash_of(&bench)->confidence < 0.5);
+    assert_int_equal(crash_of(&bench)->ruled_out_count, 0);
     bench_close(&bench);
 }
 

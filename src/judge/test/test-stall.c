@@ -387,6 +387,65 @@ static void ranks_seen_in_state_d_make_it_the_storages(void **state)
     bench_close(&bench);
 }
 
+static void seen_saving(struct bench *bench, uint32_t rank, uint16_t looks, uint16_t waits)
+{
+    const struct fact_beat beat = { .rank = rank,
+                                    .state = 'S',
+                                    .storage = { [BEAT_STORAGE_CHECKPOINT] = { looks, waits } } };
+
+    stall_beat(&bench->court, &beat);
+}
+
+/* The others are done soon, but they are many. */
+static void one_rank_on_slow_storage_is_not_hidden_by_those_on_sound_storage(void **state)
+{
+    struct lab_config config = layout(1, 1, 16);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    for (uint32_t rank = 0; rank < 16; rank++)
+        seen_saving(&bench, rank, rank == 2 ? 8 : 1, rank == 2 ? 8 : 0);
+    bench.lab->fault.checkpoint_more_ns[2] = 800 * MS;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 1);
+    assert_int_equal(only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE)->rank[0], 2);
+    bench_close(&bench);
+}
+
+static void one_rank_that_is_late_by_itself_is_not_the_storages(void **state)
+{
+    struct lab_config config = layout(1, 1, 16);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    for (uint32_t rank = 0; rank < 16; rank++) /* all write at once, and wait a little */
+        seen_saving(&bench, rank, rank == 2 ? 8 : 1, 1);
+    bench.lab->fault.checkpoint_more_ns[2] = 800 * MS;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 1);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    bench_close(&bench);
+}
+
+static void a_checkpoint_whose_beats_come_late_becomes_the_storages(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
+    bench.lab->fault.checkpoint_more_ns[2] = 800 * MS;
+    rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 1);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    seen_saving(&bench, 1, 8, 8); /* somebody else */
+    lab_judge(bench.lab, &bench.court);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
+    seen_saving(&bench, 2, 8, 8);
+    lab_judge(bench.lab, &bench.court);
+    only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE);
+    bench_close(&bench);
+}
+
 /* Who waits for a batch is known after a few steps, what it waits for comes with the beats. */
 static void an_input_that_is_seen_waiting_for_storage_becomes_the_storages(void **state)
 {
@@ -576,6 +635,9 @@ int main(void)
         cmocka_unit_test(a_rank_that_alone_is_late_with_its_checkpoint_is_named),
         cmocka_unit_test(checkpoints_that_cost_a_tenth_of_the_time_are_said),
         cmocka_unit_test(ranks_seen_in_state_d_make_it_the_storages),
+        cmocka_unit_test(one_rank_on_slow_storage_is_not_hidden_by_those_on_sound_storage),
+        cmocka_unit_test(one_rank_that_is_late_by_itself_is_not_the_storages),
+        cmocka_unit_test(a_checkpoint_whose_beats_come_late_becomes_the_storages),
         cmocka_unit_test(an_input_that_is_seen_waiting_for_storage_becomes_the_storages),
         cmocka_unit_test(an_evaluation_that_takes_far_longer_than_before_is_said),
         cmocka_unit_test(a_slow_start_is_no_fault),

@@ -41,6 +41,34 @@ static void rank_main(uint32_t rank)
     }
 }
 
+static void job_start(struct job *job)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        job->pid[rank] = fork();
+        assert_true(job->pid[rank] >= 0);
+        if (job->pid[rank] == 0)
+            rank_main(rank);
+    }
+}
+
+static void job_kill(struct job *job)
+{
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        kill(job->pid[rank], SIGKILL);
+        assert_int_equal(waitpid(job->pid[rank], NULL, 0), job->pid[rank]);
+    }
+}
+
+static void job_sweep(const struct job *job)
+{
+    DIR *dir = opendir(job->dir);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+}
+
 static int job_setup(void **state)
 {
     struct job *job = calloc(1, sizeof(*job));
@@ -48,12 +76,7 @@ static int job_setup(void **state)
     strcpy(job->dir, "/tmp/lockstep-test-inject-XXXXXX");
     assert_non_null(mkdtemp(job->dir));
     setenv("LOCKSTEP_DIR", job->dir, 1);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        job->pid[rank] = fork();
-        assert_true(job->pid[rank] >= 0);
-        if (job->pid[rank] == 0)
-            rank_main(rank);
-    }
+    job_start(job);
     *state = job;
     return 0;
 }
@@ -61,17 +84,10 @@ static int job_setup(void **state)
 static int job_teardown(void **state)
 {
     struct job *job = *state;
-    DIR *dir = opendir(job->dir);
-    const struct dirent *entry;
 
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        kill(job->pid[rank], SIGKILL);
-        assert_int_equal(waitpid(job->pid[rank], NULL, 0), job->pid[rank]);
-    }
+    job_kill(job);
     assert_true(waitpid(-1, NULL, 0) < 0 && errno == ECHILD); /* no neighbour is left */
-    while (dir && (entry = readdir(dir)))
-        unlinkat(dirfd(dir), entry->d_name, 0);
-    closedir(dir);
+    job_sweep(job);
     rmdir(job->dir);
     free(job);
     return 0;
@@ -97,6 +113,37 @@ static int cpus_of(pid_t pid)
 
     assert_int_equal(sched_getaffinity(pid, sizeof(set), &set), 0);
     return CPU_COUNT(&set);
+}
+
+/* An agent that has read the rings of the dead removes them: the next ones get the same names. */
+static void restarted_ranks_are_known_again_though_their_rings_have_the_old_names(void **state)
+{
+    struct job *job = *state;
+    char dir[sizeof(job->dir)];
+    const struct inject_config config = { .ring_dir = dir, .world = RANKS, .nodes = 2 };
+    struct plan plan = { .count = 1 };
+    struct inject *inject = NULL;
+    struct inject_report report;
+    int64_t end;
+
+    memcpy(dir, job->dir, sizeof(dir));
+    assert_int_equal(fault_parse("neighbours:node=1,count=1,step=20", &plan.fault[0], NULL), 0);
+    assert_int_equal(inject_create(&plan, &config, &inject, NULL), 0);
+    dir[0] = '\0'; /* the name was the caller's */
+    assert_int_equal(until(inject, INJECT_ACTIVE, &report), INJECT_ACTIVE);
+    job_kill(job);
+    job_sweep(job);
+    job_start(job);
+    /* It is taken from the old ranks, and made again on the new ones at its step. */
+    end = time_mono_ns() + 60 * NS_PER_S;
+    do {
+        inject_tick(inject, time_mono_ns());
+        assert_int_equal(inject_read(inject, 0, &report), 0);
+        nanosleep(&(struct timespec){ .tv_nsec = 5 * NS_PER_MS }, NULL);
+    } while (report.state == INJECT_ACTIVE && time_mono_ns() < end);
+    assert_int_equal(report.state, INJECT_WAITING);
+    assert_int_equal(until(inject, INJECT_ACTIVE, &report), INJECT_ACTIVE);
+    inject_destroy(inject);
 }
 
 static void neighbours_come_at_their_step_and_leave(void **state)
@@ -190,6 +237,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(neighbours_come_at_their_step_and_leave, job_setup,
                                         job_teardown),
+        cmocka_unit_test_setup_teardown(
+            restarted_ranks_are_known_again_though_their_rings_have_the_old_names, job_setup,
+            job_teardown),
         cmocka_unit_test_setup_teardown(what_is_active_is_taken_back_at_the_end, job_setup,
                                         job_teardown),
         cmocka_unit_test_setup_teardown(a_quota_moves_the_node_into_a_group_and_back, job_setup,
