@@ -5,11 +5,13 @@
  * step does what a typical one does, and all that it took longer was spent waiting for the node, and
  * so is straggler-wait.  The verdict comes after a few steps; they are booked anew, too.
  */
+#include <stdlib.h>
+
 #include "core/clean.h"
 #include "judge/ledger_parts.h"
-#include "judge/median.h"
 
-#define TYPICAL_STEPS 16 /* before the first scarce one: their medians are what is typical */
+#define TYPICAL_STEPS                                                                              \
+    32 /* before the first scarce one: all but the outermost of them are typical */
 #define TYPICAL_LEAST 4
 
 /* Where a late host may show.  Checkpoints, evaluations and start-up are none of its making. */
@@ -22,12 +24,31 @@ static double may_be_late(const struct step_account *account, enum ledger_bucket
     return account->seconds[bucket] - (bucket == LEDGER_PRODUCTIVE ? account->evaluated : 0);
 }
 
-/* False: too few steps are known from before. */
+static double late_seconds(const struct step_account *account)
+{
+    double sum = account->seconds[LEDGER_STRAGGLER_WAIT];
+
+    for (size_t i = 0; i < COUNT(touched); i++)
+        sum += may_be_late(account, touched[i]);
+    return sum;
+}
+
+static int compare_accounts(const void *a, const void *b)
+{
+    double left = late_seconds(*(const struct step_account *const *)a);
+    double right = late_seconds(*(const struct step_account *const *)b);
+
+    return left < right ? -1 : left > right;
+}
+
+/* False: too few steps are known from before.  Each bucket's median would be of another step, and their sum
+ * that of none: they are means, over steps among which no outlier is.
+ */
 static bool typical_learn(struct scarce_typical *typical, uint64_t since,
                           const struct step_account step[KEPT_STEPS])
 {
     const struct step_account *known[TYPICAL_STEPS];
-    uint32_t count = 0;
+    uint32_t count = 0, from, to;
 
     if (typical->before == since)
         return since > 0;
@@ -39,12 +60,15 @@ static bool typical_learn(struct scarce_typical *typical, uint64_t since,
     }
     if (count < TYPICAL_LEAST)
         return false;
+    qsort(known, count, sizeof(known[0]), compare_accounts);
+    from = count / 8;
+    to = count - from;
     for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++) {
-        double value[TYPICAL_STEPS];
+        double sum = 0;
 
-        for (uint32_t i = 0; i < count; i++)
-            value[i] = may_be_late(known[i], (enum ledger_bucket)bucket);
-        typical->seconds[bucket] = median_f64(value, count);
+        for (uint32_t i = from; i < to; i++)
+            sum += may_be_late(known[i], (enum ledger_bucket)bucket);
+        typical->seconds[bucket] = sum / (to - from);
     }
     typical->before = since;
     return true;
@@ -53,13 +77,12 @@ static bool typical_learn(struct scarce_typical *typical, uint64_t since,
 static void account_rebook(const struct scarce_typical *typical, struct step_account *account,
                            double total[LEDGER_BUCKETS])
 {
-    double lost = account->seconds[LEDGER_STRAGGLER_WAIT] - typical->seconds[LEDGER_STRAGGLER_WAIT];
-    double moved = 0;
+    double usual = typical->seconds[LEDGER_STRAGGLER_WAIT], moved = 0;
 
     for (size_t i = 0; i < COUNT(touched); i++)
-        lost += may_be_late(account, touched[i]) - typical->seconds[touched[i]];
+        usual += typical->seconds[touched[i]];
     account->scarce = true;
-    if (lost <= 0)
+    if (late_seconds(account) <= usual)
         return;
     for (size_t i = 0; i < COUNT(touched); i++) {
         enum ledger_bucket bucket = touched[i];

@@ -201,6 +201,14 @@ static bool op_is_message(const struct op_form *op)
     return op->kind == OP_COMM && op->role != REPLAY_BOTH;
 }
 
+/* Ranks of a class begin a step as far apart as the one before has left them, which a straggler in it
+ * does; with everybody on time they begin together.
+ */
+static bool op_is_typical(const struct op_form *op)
+{
+    return op_is_local(op) || op_is_message(op) || op->kind == OP_BEGIN;
+}
+
 /* A typical duration for every local op: the median at its place over the rank's peers of the
  * same class.  Large groups are sampled evenly; the median of 65 is within a few per cent
  * of a rank's place in the group.
@@ -216,7 +224,7 @@ static void group_typical(struct program *program, const uint32_t *member, uint3
         size_t used = 0;
         int64_t typical;
 
-        if (!op_is_local(op) && !op_is_message(op)) {
+        if (!op_is_typical(op)) {
             for (uint32_t i = 0; i < count; i++)
                 program->typical[op_at(program, member[i], place)] =
                     program->duration[op_at(program, member[i], place)];
@@ -314,7 +322,8 @@ int64_t program_without_ns(struct program *program, const uint8_t *flag)
         return program_replayed_ns(program);
     trial_fill(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
-        for (size_t i = 0; flag[rank] && i < program->place[rank].count; i++) {
+        for (size_t i = 1; flag[rank] && i < program->place[rank].count;
+             i++) { /* begins as it did */
             const size_t at = op_at(program, rank, i);
 
             program->trial[at] = MIN(program->duration[at], program->typical[at]);

@@ -249,6 +249,9 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
         fault->set |= FAULT_NODE;
         fault->node = rand_below(rand, 2);
         at->host_work_ms = HOST_WORK_CPU_MS;
+        fault->step =
+            2 * ONSET; /* steps with much host work differ more: more of them to know them */
+        at->steps = fault->step + 60;
         break;
     case FAULT_HEAVY_STAGE:
         fault->set |= FAULT_STAGE;

@@ -57,6 +57,17 @@ bool score_has_ledger(const struct score_case *at)
     return expect && expect->buckets && !at->also.kind && !at->torch;
 }
 
+/* Ranks wait for each other's jitter: more where the fault makes it matter, as in a stage that all wait for, and less
+ * where they wait for the fault anyway.  That much is no part of what was injected; what is more than
+ * half as much again as in the twin was booked there wrongly.
+ */
+#define JITTER_MORE 1.5
+
+static double jitter_more(const struct score_ledger *run, const struct score_ledger *twin)
+{
+    return MIN(run->straggler_wait, JITTER_MORE * twin->straggler_wait) - twin->straggler_wait;
+}
+
 static double off_by(double found, double due)
 {
     return due > 0 ? found / due - 1 : 1; /* a fault that costs nothing is none */
@@ -67,15 +78,14 @@ double score_ledger_compare(const struct score_case *at, const struct score_ledg
 {
     const struct score_expect *expect = score_expect(&at->fault);
     uint32_t buckets = expect ? expect->buckets : 0;
-    double straggler_wait = run->straggler_wait - twin->straggler_wait, error, worked;
+    double error, worked;
 
     *due = run->whole - twin->whole;
     *found = 0;
     if (buckets & SCORE_IN_STRAGGLER_WAIT)
-        *found += straggler_wait;
+        *found += run->straggler_wait - twin->straggler_wait;
     else
-        *found +=
-            MIN(0, straggler_wait); /* who waits for the fault does not wait for noise as well */
+        *due -= jitter_more(run, twin);
     if (buckets & SCORE_IN_IMBALANCE)
         *found += run->imbalance - twin->imbalance;
     if (buckets & SCORE_IN_TRANSFER)

@@ -263,10 +263,18 @@ static void lost_seconds_are_looked_for_where_they_belong(void **state)
     run.imbalance = 10.5;
     run.productive = 2;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == 0);
-    assert_true(due == 10 && found == 10);
+    assert_true(due == 10.5 && found == 10.5);
     run.productive = 1; /* work that was not seen, though what it cost was */
     run.imbalance = 11.5;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == -0.5);
+    /* Nor is some noise more; but what is in that bucket beyond it is missing from the fault's. */
+    run = (struct score_ledger){
+        .whole = 50, .straggler_wait = 1.5, .imbalance = 9.5, .productive = 2, .injected = 2
+    };
+    assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == 0);
+    run.straggler_wait = 5.75;
+    run.imbalance = 5.25;
+    assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) < -0.4);
 }
 
 int main(void)
