@@ -14,6 +14,7 @@
 #include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
+#include "lab/score_books.h"
 #include "lab/score_doc.h"
 #include "lab/score_plan.h"
 #include "lab/score_pool.h"
@@ -43,7 +44,7 @@ static const struct opt options[] = {
       .type = OPT_U32,
       .offset = offsetof(struct settings, healthy),
       .arg = "N",
-      .help = "runs without, default 30; with --all of each family, at most" },
+      .help = "runs without, default 40; with --all of each family, at most" },
     { .name = "healthy-time",
       .type = OPT_DURATION,
       .offset = offsetof(struct settings, healthy_ns),
@@ -107,10 +108,9 @@ const struct command command_bench_verdicts = {
 struct board {
     struct score_board score;
     uint64_t slowest[2]; /* most steps that a verdict took: from 1.25×, and below */
-    double ledger_error[SCORE_CASES_MAX], unattributed[SCORE_CASES_MAX];
-    double ledger_most;              /* largest error of a case, either way */
-    double ledger_due, ledger_found; /* of all cases together */
-    uint32_t ledgers, ledgers_good, healthies;
+    struct score_books books;
+    double unattributed[SCORE_CASES_MAX];
+    uint32_t healthies;
 };
 
 /* Held against a number of steps: a steady slowness.  Pauses come when they come, and what grows is slight at first. */
@@ -132,7 +132,9 @@ static void board_add(struct board *board, const struct score_case *at,
         return;
     if (!expect)
         board->unattributed[board->healthies++] =
-            result->ledger.whole > 0 ? result->ledger.unattributed / result->ledger.whole : 0;
+            result->ledger.whole > 0
+                ? result->ledger.bucket[LEDGER_UNATTRIBUTED] / result->ledger.whole
+                : 0;
     else if (result->found && is_steady(at, expect)) {
         uint64_t *slowest = &board->slowest[at->fault.factor < 1.25];
 
@@ -140,27 +142,13 @@ static void board_add(struct board *board, const struct score_case *at,
     }
 }
 
-#define LEDGER_GOOD 0.05
-
-static void board_ledgers(struct board *board, const struct score_case *cases,
-                          const struct score_result *results, uint32_t count)
+/* Case by case, while it is known which. */
+static void books_tell(const struct score_books *books)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t twin = cases[i].twin;
-        double due, found, error;
-
-        if (twin >= count || !results[twin].ran || !results[i].ran)
-            continue;
-        error = score_ledger_compare(&cases[twin], &results[twin].ledger, &results[i].ledger, &due,
-                                     &found);
-        fprintf(stderr, "case %u: %.2f GPU-seconds lost, %.2f in the ledger (%+.1f %%)\n", twin + 1,
-                due, found, 100 * error);
-        board->ledger_due += due;
-        board->ledger_found += found;
-        board->ledger_error[board->ledgers++] = error;
-        board->ledgers_good += fabs(error) <= LEDGER_GOOD;
-        board->ledger_most = MAX(board->ledger_most, fabs(error));
-    }
+    for (uint32_t i = 0; i < books->count; i++)
+        fprintf(stderr, "case %u: %.2f GPU-seconds lost, %.2f in the ledger (%+.1f %%)\n",
+                books->at[i].number + 1, books->at[i].due, books->at[i].found,
+                100 * books->at[i].error);
 }
 
 /* ---- telling ---- */
@@ -210,6 +198,22 @@ static struct json_object *calm_families_json(const struct score_board *score)
     return object;
 }
 
+static void books_json(struct json_object *object, struct score_books *books)
+{
+    struct json_object *families = json_object_new_object();
+
+    number_add(object, "ledger_error_p50", stats_quantile(books->error, books->count, 0.5));
+    number_add(object, "ledger_error_most", books->most);
+    number_add(object, "ledger_error_all", score_book_error(&books->all));
+    json_object_object_add(object, "ledgers", json_object_new_int64(books->count));
+    json_object_object_add(object, "ledgers_within_5_percent", json_object_new_int64(books->good));
+    json_object_object_add(object, "ledgers_within_blur", json_object_new_int64(books->blurred));
+    number_add(object, "ledger_blur", books->blur);
+    for (uint32_t i = 0; i < books->families; i++)
+        number_add(families, books->family[i].name, score_book_error(&books->family[i]));
+    json_object_object_add(object, "ledger_error_families", families);
+}
+
 static void board_json(struct board *board)
 {
     struct score_board *score = &board->score;
@@ -228,14 +232,7 @@ static void board_json(struct board *board)
     json_object_object_add(object, "steps_most_at_1.10",
                            json_object_new_int64((int64_t)board->slowest[1]));
     json_object_object_add(object, "skipped", json_object_new_int64(score->skipped));
-    number_add(object, "ledger_error_p50",
-               stats_quantile(board->ledger_error, board->ledgers, 0.5));
-    number_add(object, "ledger_error_most", board->ledger_most);
-    number_add(object, "ledger_error_all",
-               board->ledger_due > 0 ? board->ledger_found / board->ledger_due - 1 : 0);
-    json_object_object_add(object, "ledgers", json_object_new_int64(board->ledgers));
-    json_object_object_add(object, "ledgers_within_5_percent",
-                           json_object_new_int64(board->ledgers_good));
+    books_json(object, &board->books);
     number_add(object, "unattributed_p50",
                stats_quantile(board->unattributed, board->healthies, 0.5));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
@@ -250,21 +247,31 @@ static void tally_text(const char *name, struct score_tally *tally)
            score_seconds(tally, 0.9), score_steps(tally, 0.9), score_brier(tally));
 }
 
+static void books_write(struct board *board, FILE *out)
+{
+    struct score_books *books = &board->books;
+
+    fprintf(out,
+            "lost seconds in their buckets: %u of %u cases within 5 %%, %u of the others within "
+            "the %.2f %% of a run by which healthy ones with the same seed differ; median error "
+            "%+.1f %%, at most %.1f %%, all together %+.1f %%",
+            books->good, books->count, books->blurred, 100 * books->blur,
+            100 * stats_quantile(books->error, books->count, 0.5), 100 * books->most,
+            100 * score_book_error(&books->all));
+    for (uint32_t i = 0; i < books->families; i++)
+        fprintf(out, "%s %s %+.1f %%", i ? "," : ";", books->family[i].name,
+                100 * score_book_error(&books->family[i]));
+    fprintf(out, "; unattributed in healthy runs: median %.2f %%\n",
+            100 * stats_quantile(board->unattributed, board->healthies, 0.5));
+}
+
 /* Two lines that stand on the screen and on the page. */
 static void lines_write(struct board *board, FILE *out)
 {
     fprintf(out, "said after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
-    if (board->ledgers)
-        fprintf(out,
-                "lost seconds in their buckets: %u of %u cases within 5 %%, median error %+.1f %%, "
-                "at most %.1f %%, all together %+.1f %%; unattributed in healthy runs: median "
-                "%.2f %%\n",
-                board->ledgers_good, board->ledgers,
-                100 * stats_quantile(board->ledger_error, board->ledgers, 0.5),
-                100 * board->ledger_most,
-                100 * (board->ledger_found / MAX(board->ledger_due, 1e-9) - 1),
-                100 * stats_quantile(board->unattributed, board->healthies, 0.5));
+    if (board->books.count)
+        books_write(board, out);
 }
 
 static void board_text(struct board *board)
@@ -290,7 +297,7 @@ static bool board_good(const struct board *board)
 
     return score_precision(all) >= 0.98 && score_recall(all) >= 0.98 &&
            score_layer_exact(all) >= 0.95 && board->slowest[0] <= 5 && board->slowest[1] <= 20 &&
-           board->ledger_most <= LEDGER_GOOD && board->score.calm.false_alarms == 0;
+           score_books_good(&board->books) && board->score.calm.false_alarms == 0;
 }
 
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
@@ -410,7 +417,8 @@ static int bench_run(struct bench *bench, struct err *err)
         if (bench->known[i])
             board_add(bench->board, &bench->cases[i], &bench->results[i]);
     }
-    board_ledgers(bench->board, bench->cases, bench->results, bench->count);
+    score_books_fill(bench->cases, bench->results, bench->count, &bench->board->books);
+    books_tell(&bench->board->books);
     return result;
 }
 

@@ -23,6 +23,7 @@ struct ledger_book {
     struct ledger total;
     int64_t *until_ns; /* by rank */
     bool *stepped;     /* by rank: has made a step in this attempt */
+    float *bubble;     /* by rank: seconds of structural waiting in the newest step that fits */
     uint32_t ranks;
     int64_t begin_ns;
     uint32_t attempt;
@@ -56,6 +57,7 @@ void ledger_book_destroy(struct ledger_book *book)
         return;
     free(book->until_ns);
     free(book->stepped);
+    free(book->bubble);
     free(book->step);
     free(book);
 }
@@ -64,16 +66,19 @@ void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns)
 {
     int64_t *until = calloc(ranks + 1, sizeof(*until));
     bool *stepped = calloc(ranks + 1, sizeof(*stepped));
+    float *bubble = calloc(ranks + 1, sizeof(*bubble));
 
-    if (!until || !stepped || book->ranks) {
+    if (!until || !stepped || !bubble || book->ranks) {
         free(until);
         free(stepped);
+        free(bubble);
         return;
     }
     for (uint32_t rank = 0; rank < ranks; rank++)
         until[rank] = mono_ns;
     book->until_ns = until;
     book->stepped = stepped;
+    book->bubble = bubble;
     book->ranks = book->total.ranks = ranks;
     book->begin_ns = mono_ns;
 }
@@ -193,9 +198,11 @@ static struct parts step_parts(const struct court *court, const struct past_step
     return parts;
 }
 
-/* `typical_ms` of its peers; `length_ms`: what its lengths explain over that. */
+/* `typical_ms` of its peers; `length_ms`: what its lengths explain over that; `bubble`: what it waits by design,
+ * which a step that fits tells and one that does not is taken to have as well.
+ */
 static void rank_parts(const struct rank_split *split, double typical_ms, double length_ms,
-                       const struct parts *parts, double seconds[LEDGER_BUCKETS])
+                       const struct parts *parts, float *bubble, double seconds[LEDGER_BUCKETS])
 {
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
@@ -207,7 +214,7 @@ static void rank_parts(const struct rank_split *split, double typical_ms, double
     /* A late rank also brings to light transfers that are else hidden behind compute. */
     double bared = MIN(transfer, parts->excess - over - waited);
     double more = parts->data > 0 ? MIN(over, MAX(0, length_ms / 1e3)) : 0; /* of its own work */
-    double lost = over - more + waited + bared;
+    double lost = over - more + waited + bared, rest = wait - started - waited;
 
     idle = MIN(idle, local - over);
     seconds[LEDGER_PRODUCTIVE] =
@@ -215,7 +222,10 @@ static void rank_parts(const struct rank_split *split, double typical_ms, double
     seconds[LEDGER_STRAGGLER_WAIT] = lost * (1 - parts->data);
     seconds[LEDGER_IMBALANCE] = lost * parts->data;
     seconds[parts->starting] += started;
-    seconds[parts->fits ? LEDGER_IMBALANCE : LEDGER_UNATTRIBUTED] += wait - started - waited;
+    if (parts->fits)
+        *bubble = (float)rest;
+    seconds[LEDGER_IMBALANCE] += MIN(rest, (double)*bubble);
+    seconds[LEDGER_UNATTRIBUTED] += MAX(0, rest - (double)*bubble);
     seconds[LEDGER_TRANSFER] = transfer - bared;
     seconds[LEDGER_INPUT] = (double)split->host_ns[LOCKSTEP_PHASE_DATA] / 1e9;
     seconds[LEDGER_CHECKPOINT] = (double)split->host_ns[LOCKSTEP_PHASE_CHECKPOINT] / 1e9;
@@ -279,7 +289,7 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
             continue;
         }
         rank_parts(split, (double)past->typical_ms[rank], (double)past->length_ms[rank], &parts,
-                   seconds);
+                   &book->bubble[rank], seconds);
         account_step(book, rank, split, seconds, kept);
     }
     scarce_rebook(&book->typical, court, past->step, book->step, book->total.gpu_seconds);

@@ -19,18 +19,18 @@ static const struct score_expect expects[] = {
     { FAULT_ALL_SLOW, 0, "regression", "regression", "unknown", SCORE_NOBODY, 0 },
     /* A wait inside forward, in a process without a device that anybody sees: it is slow, and nobody can know why. */
     { FAULT_GPU_SLOW, SCORE_HOST_VIEW, "gpu", "straggler", "unknown", SCORE_RANK, 0 },
-    { FAULT_GPU_SLOW, 0, "gpu", "straggler", "gpu", SCORE_RANK, SCORE_IN_STRAGGLER_WAIT },
+    { FAULT_GPU_SLOW, 0, "gpu", "straggler", "gpu", SCORE_RANK, SCORE_IN(STRAGGLER_WAIT) },
     { FAULT_HOST_SLEEP, 0, "user-code", "straggler", "user-code", SCORE_RANK,
-      SCORE_IN_STRAGGLER_WAIT },
-    { FAULT_CPU_QUOTA, 0, "cpu", "straggler", "cpu", SCORE_NODE, SCORE_IN_STRAGGLER_WAIT },
-    { FAULT_NEIGHBOURS, 0, "cpu", "straggler", "cpu", SCORE_NODE, SCORE_IN_STRAGGLER_WAIT },
+      SCORE_IN(STRAGGLER_WAIT) },
+    { FAULT_CPU_QUOTA, 0, "cpu", "straggler", "cpu", SCORE_NODE, SCORE_IN(STRAGGLER_WAIT) },
+    { FAULT_NEIGHBOURS, 0, "cpu", "straggler", "cpu", SCORE_NODE, SCORE_IN(STRAGGLER_WAIT) },
     { FAULT_UNEVEN_DATA, 0, "data", "imbalance", "data", SCORE_NOBODY,
-      SCORE_IN_IMBALANCE | SCORE_WORK },
+      SCORE_IN(IMBALANCE) | SCORE_WORK },
     { FAULT_HEAVY_STAGE, 0, "stage", "imbalance", NULL, SCORE_STAGE,
-      SCORE_IN_IMBALANCE | SCORE_WORK },
+      SCORE_IN(IMBALANCE) | SCORE_WORK },
     { FAULT_SLOW_INPUT, FAULT_RANK, "input", "straggler", "data", SCORE_RANK,
-      SCORE_IN_INPUT | SCORE_IN_STRAGGLER_WAIT },
-    { FAULT_SLOW_INPUT, 0, "input", "input-stall", "data", SCORE_NOBODY, SCORE_IN_INPUT },
+      SCORE_IN(INPUT) | SCORE_IN(STRAGGLER_WAIT) },
+    { FAULT_SLOW_INPUT, 0, "input", "input-stall", "data", SCORE_NOBODY, SCORE_IN(INPUT) },
     { FAULT_SLOW_DATASET, FAULT_RANK, "input", "straggler", "storage", SCORE_RANK, 0 },
     { FAULT_SLOW_DATASET, 0, "input", "input-stall", "storage", SCORE_NOBODY, 0 },
     { FAULT_KILL, 0, "crash", "crash", "unknown", SCORE_RANK, 0 },
@@ -55,9 +55,9 @@ static const struct score_expect expects[] = {
     { FAULT_FROZEN, FAULT_RANK, "corruption", "corruption", "user-code", SCORE_RANK, 0 },
     { FAULT_FROZEN, 0, "corruption", "corruption", "user-code", SCORE_NOBODY, 0 },
     { FAULT_SLOW_FABRIC, 0, "fabric", "sync-stall", "fabric", SCORE_NOBODY,
-      SCORE_IN_TRANSFER | SCORE_IN_IMBALANCE },
+      SCORE_IN(TRANSFER) | SCORE_IN(IMBALANCE) },
     { FAULT_SLOW_NIC, 0, "fabric", "sync-stall", "nic", SCORE_NODE,
-      SCORE_IN_TRANSFER | SCORE_IN_IMBALANCE },
+      SCORE_IN(TRANSFER) | SCORE_IN(IMBALANCE) },
     { FAULT_SLOW_LINK, 0, "fabric", "sync-stall", "nic", SCORE_NODE, 0 },
     { FAULT_LINK_DOWN, 0, "hang", "hang", "fabric", SCORE_NOBODY, 0 },
     { FAULT_SLOW_STORAGE, FAULT_RANK, "checkpoint", "checkpoint-stall", "storage", SCORE_RANK, 0 },
@@ -92,7 +92,8 @@ const struct score_expect *score_expect(const struct fault *fault)
 #define STEP_MS_RANK 12.5
 #define HOST_WORK_MS 10.0  /* of all ranks together */
 #define HOST_WORK_CPU_MS 8 /* of each rank: a scarce cpu only hurts who needs it */
-#define ONSET 20           /* the first steps are for warming up and for knowing what is typical */
+#define SLIGHT 1.2
+#define ONSET 20 /* the first steps are for warming up and for knowing what is typical */
 
 /* How often each fault is drawn, of ten; `given`: with these said that else mean all. */
 struct draw {
@@ -212,7 +213,7 @@ static void case_fault(struct score_case *at, struct rand *rand, uint32_t number
     *fault = (struct fault){ .kind = score_kind(id), .set = FAULT_STEP | FAULT_FACTOR };
     fault->step = id == FAULT_HEAVY_STAGE ? 0 : ONSET;
     fault->factor = factors[number % COUNT(factors)];
-    at->steps = ONSET + (fault->factor < 1.2 ? 60 : 30);
+    at->steps = ONSET + (fault->factor < SLIGHT ? 60 : 30);
     at->nodes = 1;
     switch (id) {
     case FAULT_GPU_SLOW:
@@ -317,21 +318,36 @@ static void case_trap(struct score_case *at, const struct draw_set *set, uint32_
 
 #define SET_SEEDS 1000000 /* apart, so that no two sets have the same healthy run */
 
-/* First the twins of those whose ledgers are compared, then layouts at random. */
+/* The next case after `from` that has a ledger to compare, a slight one if only those are meant. */
+static uint32_t twin_next(const struct score_case *cases, uint32_t faults, uint32_t from,
+                          bool slight)
+{
+    while (from < faults &&
+           !(score_has_ledger(&cases[from]) && (!slight || cases[from].fault.factor < SLIGHT)))
+        from++;
+    return from;
+}
+
+/* First the twins of those whose ledgers are compared, second ones of the slight ones, then layouts at random. */
 static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t healthy,
                              struct rand *rand, struct score_case *cases, uint32_t faults,
                              uint32_t room)
 {
     uint32_t count = 0, twin = 0;
+    bool again = false;
 
     for (; count < healthy && faults + count < room; count++) {
         struct score_case *at = &cases[faults + count];
 
-        while (twin < faults && !score_has_ledger(&cases[twin]))
-            twin++;
+        twin = twin_next(cases, faults, twin, again);
+        if (twin == faults && !again) {
+            again = true;
+            twin = twin_next(cases, faults, 0, again);
+        }
         if (twin < faults) {
             *at = cases[twin];
             at->twin = twin++;
+            at->again = again;
             at->fault = (struct fault){ .kind = score_kind(FAULT_NONE) };
         } else {
             *at = (struct score_case){

@@ -12,6 +12,7 @@
 
 #include "core/err.h"
 #include "lab/fault.h"
+#include "wire/facts.h"
 
 enum score_who {   /* whom the verdict must name */
     SCORE_RANK,    /* the rank that was hurt */
@@ -27,23 +28,18 @@ struct score_expect {
     const char *family;       /* name in the report */
     const char *kind, *layer; /* layer NULL: any */
     enum score_who who;
-    uint32_t
-        buckets; /* SCORE_IN_...: where the ledger must have the lost seconds; 0: not compared */
+    uint32_t buckets; /* SCORE_IN(): where the ledger must have the lost seconds; 0: not compared */
 };
 
 /* Buckets of the ledger.  SCORE_WORK: what was injected is work itself, and must be productive; in the other
  * buckets is what the other ranks wait for it.
  */
-#define SCORE_IN_STRAGGLER_WAIT (1u << 0)
-#define SCORE_IN_IMBALANCE (1u << 1)
-#define SCORE_IN_TRANSFER (1u << 2)
-#define SCORE_IN_INPUT (1u << 3)
-#define SCORE_IN_CHECKPOINT (1u << 4)
-#define SCORE_WORK (1u << 5)
+#define SCORE_IN(name) (1u << LEDGER_##name)
+#define SCORE_WORK SCORE_IN(PRODUCTIVE)
 
 struct score_ledger { /* of a run: GPU-seconds */
     double whole;     /* from the first step on */
-    double productive, straggler_wait, imbalance, transfer, input, checkpoint, unattributed;
+    double bucket[LEDGER_BUCKETS];
     double injected; /* by the injectors' own account, on the ranks that were hurt */
 };
 
@@ -69,6 +65,7 @@ struct score_case {
      * their ledgers can be compared; SCORE_NO_TWIN: none.
      */
     uint32_t twin;
+    bool again; /* the second one of that case */
 };
 #define SCORE_NO_TWIN UINT32_MAX
 

@@ -82,6 +82,8 @@ void score_case_command(const struct score_case *at, char *out, size_t room)
     out[0] = '\0';
     for (size_t i = 0; i < words.count && used < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? " " : "", words.argv[i]);
+    if (at->again && used < room)
+        snprintf(out + used, room - used, " # again");
 }
 
 static void demo_exec(const struct score_case *at, const char *state, int out, int complaints)

@@ -37,17 +37,10 @@ void score_ledger_read(struct json_object *answer, const struct score_truth *tru
     struct json_object *ledger = NULL;
 
     json_object_object_get_ex(answer, "ledger", &ledger);
-    *ret = (struct score_ledger){
-        .whole = whole(ledger) - bucket(ledger, "start-up"),
-        .productive = bucket(ledger, "productive"),
-        .straggler_wait = bucket(ledger, "straggler-wait"),
-        .imbalance = bucket(ledger, "imbalance"),
-        .transfer = bucket(ledger, "transfer"),
-        .input = bucket(ledger, "input"),
-        .checkpoint = bucket(ledger, "checkpoint"),
-        .unattributed = bucket(ledger, "unattributed"),
-        .injected = truth->seconds,
-    };
+    *ret = (struct score_ledger){ .injected = truth->seconds };
+    for (unsigned i = 0; i < LEDGER_BUCKETS; i++)
+        ret->bucket[i] = bucket(ledger, ledger_bucket_name(i));
+    ret->whole = whole(ledger) - ret->bucket[LEDGER_START_UP];
 }
 
 bool score_has_ledger(const struct score_case *at)
@@ -65,7 +58,9 @@ bool score_has_ledger(const struct score_case *at)
 
 static double jitter_more(const struct score_ledger *run, const struct score_ledger *twin)
 {
-    return MIN(run->straggler_wait, JITTER_MORE * twin->straggler_wait) - twin->straggler_wait;
+    double usual = twin->bucket[LEDGER_STRAGGLER_WAIT];
+
+    return MIN(run->bucket[LEDGER_STRAGGLER_WAIT], JITTER_MORE * usual) - usual;
 }
 
 static double off_by(double found, double due)
@@ -78,25 +73,17 @@ double score_ledger_compare(const struct score_case *at, const struct score_ledg
 {
     const struct score_expect *expect = score_expect(&at->fault);
     uint32_t buckets = expect ? expect->buckets : 0;
-    double error, worked;
+    double error, worked = run->bucket[LEDGER_PRODUCTIVE] - twin->bucket[LEDGER_PRODUCTIVE];
 
     *due = run->whole - twin->whole;
     *found = 0;
-    if (buckets & SCORE_IN_STRAGGLER_WAIT)
-        *found += run->straggler_wait - twin->straggler_wait;
-    else
+    if (!(buckets & SCORE_IN(STRAGGLER_WAIT)))
         *due -= jitter_more(run, twin);
-    if (buckets & SCORE_IN_IMBALANCE)
-        *found += run->imbalance - twin->imbalance;
-    if (buckets & SCORE_IN_TRANSFER)
-        *found += run->transfer - twin->transfer;
-    if (buckets & SCORE_IN_INPUT)
-        *found += run->input - twin->input;
-    if (buckets & SCORE_IN_CHECKPOINT)
-        *found += run->checkpoint - twin->checkpoint;
-    if (buckets & SCORE_WORK)
-        *found += run->productive - twin->productive;
+    for (unsigned i = 0; i < LEDGER_BUCKETS; i++) {
+        if (buckets & 1u << i)
+            *found += run->bucket[i] - twin->bucket[i];
+    }
     error = off_by(*found, *due);
-    worked = off_by(run->productive - twin->productive, run->injected);
+    worked = off_by(worked, run->injected);
     return buckets & SCORE_WORK && fabs(worked) > fabs(error) ? worked : error;
 }

@@ -7,8 +7,9 @@
 #include "core/clean.h"
 #include "lab/score_parts.h"
 
-#define PLACES 9 /* first, middle and last rank of each of three sizes */
-#define USUAL 30 /* cases of what is drawn by default, and as many healthy ones */
+#define PLACES 9         /* first, middle and last rank of each of three sizes */
+#define USUAL 30         /* cases of what is drawn by default */
+#define USUAL_HEALTHY 40 /* a twin of each of them, and a second one of each slight one */
 #define LONG_RUN_S 150.0
 #define NAME 64
 #define SHARED_RANKS 16 /* three of them at a time leave a machine of two cores half idle */
@@ -99,7 +100,7 @@ static uint32_t plan_only(const struct score_wish *wish, const char *only, struc
     }
     if (count == 0) /* one family of a set, or what is drawn by default */
         count = score_draw(wish->seed, wish_count(wish, wish->cases, USUAL),
-                           wish_count(wish, wish->healthy, USUAL), only, ret, room);
+                           wish_count(wish, wish->healthy, USUAL_HEALTHY), only, ret, room);
     return count;
 }
 

@@ -22,6 +22,7 @@ enum field_type {
     TYPE_U32,
     TYPE_U64,
     TYPE_F64,
+    TYPE_F64S, /* several */
     TYPE_TEXT
 };
 
@@ -35,37 +36,24 @@ static const struct field {
     enum field_type type;
     size_t offset, size;
 } fields[] = {
-    FIELD(ran, TYPE_BOOL),
-    FIELD(why, TYPE_TEXT),
-    FIELD(found, TYPE_BOOL),
-    FIELD(layer_exact, TYPE_BOOL),
-    FIELD(right, TYPE_U32),
-    FIELD(wrong, TYPE_U32),
-    FIELD(expected, TYPE_U32),
-    FIELD(extra, TYPE_U32),
-    FIELD(verdicts, TYPE_U32),
-    FIELD(brier, TYPE_F64),
-    FIELD(seconds, TYPE_F64),
-    FIELD(steps, TYPE_U64),
-    FIELD(run_seconds, TYPE_F64),
-    FIELD(said, TYPE_TEXT),
-    FIELD(run, TYPE_TEXT),
-    FIELD(ledger.whole, TYPE_F64),
-    FIELD(ledger.productive, TYPE_F64),
-    FIELD(ledger.straggler_wait, TYPE_F64),
-    FIELD(ledger.imbalance, TYPE_F64),
-    FIELD(ledger.transfer, TYPE_F64),
-    FIELD(ledger.input, TYPE_F64),
-    FIELD(ledger.checkpoint, TYPE_F64),
-    FIELD(ledger.unattributed, TYPE_F64),
-    FIELD(ledger.injected, TYPE_F64),
+    FIELD(ran, TYPE_BOOL),           FIELD(why, TYPE_TEXT),
+    FIELD(found, TYPE_BOOL),         FIELD(layer_exact, TYPE_BOOL),
+    FIELD(right, TYPE_U32),          FIELD(wrong, TYPE_U32),
+    FIELD(expected, TYPE_U32),       FIELD(extra, TYPE_U32),
+    FIELD(verdicts, TYPE_U32),       FIELD(brier, TYPE_F64),
+    FIELD(seconds, TYPE_F64),        FIELD(steps, TYPE_U64),
+    FIELD(run_seconds, TYPE_F64),    FIELD(said, TYPE_TEXT),
+    FIELD(run, TYPE_TEXT),           FIELD(ledger.whole, TYPE_F64),
+    FIELD(ledger.bucket, TYPE_F64S), FIELD(ledger.injected, TYPE_F64),
 };
 
 /* Who adds a field there adds a row here: else it is lost when a score goes on. */
-_Static_assert(sizeof(struct score_result) == 992, "a row for each field of struct score_result");
+_Static_assert(sizeof(struct score_result) == 1032, "a row for each field of struct score_result");
 
 static struct json_object *field_write(const struct field *field, const void *place)
 {
+    struct json_object *array;
+
     switch (field->type) {
     case TYPE_BOOL:
         return json_object_new_boolean(*(const bool *)place);
@@ -75,9 +63,26 @@ static struct json_object *field_write(const struct field *field, const void *pl
         return json_object_new_int64((int64_t) * (const uint64_t *)place);
     case TYPE_F64:
         return json_object_new_double(*(const double *)place);
+    case TYPE_F64S:
+        array = json_object_new_array();
+        for (size_t i = 0; i < field->size / sizeof(double); i++)
+            json_object_array_add(array, json_object_new_double(((const double *)place)[i]));
+        return array;
     default:
         return json_object_new_string(place);
     }
+}
+
+static int array_read(struct json_object *array, double *ret, size_t count)
+{
+    if (!json_object_is_type(array, json_type_array) || json_object_array_length(array) != count)
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++) {
+        ret[i] = json_object_get_double(json_object_array_get_idx(array, i));
+        if (!isfinite(ret[i]))
+            return -EINVAL;
+    }
+    return 0;
 }
 
 static int field_read(const struct field *field, struct json_object *value, void *place)
@@ -98,6 +103,8 @@ static int field_read(const struct field *field, struct json_object *value, void
     case TYPE_F64:
         *(double *)place = real;
         return isfinite(real) ? 0 : -EINVAL;
+    case TYPE_F64S:
+        return array_read(value, place, field->size / sizeof(double));
     default:
         return json_object_is_type(value, json_type_string) &&
                        (size_t)snprintf(place, field->size, "%s", json_object_get_string(value)) <

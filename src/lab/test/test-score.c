@@ -11,6 +11,7 @@
 #include <json-c/json.h>
 
 #include "core/clean.h"
+#include "lab/score_books.h"
 #include "lab/score_parts.h"
 #include "lab/score_plan.h"
 #include "lab/score_stats.h"
@@ -221,7 +222,7 @@ static void a_record_comes_back_whole(void **state)
                     .seconds = 1.5,
                     .steps = 7,
                     .run_seconds = 12.25,
-                    .ledger = { .whole = 3, .imbalance = 2.5, .injected = 0.125 },
+                    .ledger = { .whole = 3, .bucket[LEDGER_IMBALANCE] = 2.5, .injected = 0.125 },
                     .said = "straggler/gpu ranks [ 3 ]",
                     .run = "20261115-0000" }
     };
@@ -238,7 +239,8 @@ static void a_record_comes_back_whole(void **state)
     assert_string_equal(read.result.run, record.result.run);
     assert_int_equal(read.result.steps, 7);
     assert_true(read.result.found && !read.result.layer_exact && read.result.brier == 0.25);
-    assert_true(read.result.ledger.imbalance == 2.5 && read.result.ledger.injected == 0.125);
+    assert_true(read.result.ledger.bucket[LEDGER_IMBALANCE] == 2.5 &&
+                read.result.ledger.injected == 0.125);
     line[strlen(line) / 2] = '\0'; /* cut in the middle: not a record */
     assert_true(score_record_read(line, &read) < 0);
 }
@@ -251,35 +253,72 @@ static struct score_case case_with(enum fault_id id)
 static void lost_seconds_are_looked_for_where_they_belong(void **state)
 {
     struct score_case gpu = case_with(FAULT_GPU_SLOW), data = case_with(FAULT_UNEVEN_DATA);
-    struct score_ledger twin = { .whole = 40, .straggler_wait = 1, .imbalance = 2 };
-    struct score_ledger run = { .whole = 50, .straggler_wait = 9, .imbalance = 4, .injected = 2 };
+    struct score_ledger twin = { .whole = 40,
+                                 .bucket[LEDGER_STRAGGLER_WAIT] = 1,
+                                 .bucket[LEDGER_IMBALANCE] = 2 };
+    struct score_ledger run = { .whole = 50,
+                                .bucket[LEDGER_STRAGGLER_WAIT] = 9,
+                                .bucket[LEDGER_IMBALANCE] = 4,
+                                .injected = 2 };
     double due, found;
 
     (void)state;
     assert_true(score_ledger_compare(&gpu, &run, &twin, &due, &found) == 0.8 - 1);
     assert_true(due == 10 && found == 8);
     /* Noise that nobody waits for any more is not held against it. */
-    run.straggler_wait = 0.5;
-    run.imbalance = 10.5;
-    run.productive = 2;
+    run.bucket[LEDGER_STRAGGLER_WAIT] = 0.5;
+    run.bucket[LEDGER_IMBALANCE] = 10.5;
+    run.bucket[LEDGER_PRODUCTIVE] = 2;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == 0);
     assert_true(due == 10.5 && found == 10.5);
-    run.productive = 1; /* work that was not seen, though what it cost was */
-    run.imbalance = 11.5;
+    run.bucket[LEDGER_PRODUCTIVE] = 1; /* work that was not seen, though what it cost was */
+    run.bucket[LEDGER_IMBALANCE] = 11.5;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == -0.5);
     /* Nor is some noise more; but what is in that bucket beyond it is missing from the fault's. */
-    run = (struct score_ledger){
-        .whole = 50, .straggler_wait = 1.5, .imbalance = 9.5, .productive = 2, .injected = 2
-    };
+    run = (struct score_ledger){ .whole = 50,
+                                 .bucket[LEDGER_STRAGGLER_WAIT] = 1.5,
+                                 .bucket[LEDGER_IMBALANCE] = 9.5,
+                                 .bucket[LEDGER_PRODUCTIVE] = 2,
+                                 .injected = 2 };
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) == 0);
-    run.straggler_wait = 5.75;
-    run.imbalance = 5.25;
+    run.bucket[LEDGER_STRAGGLER_WAIT] = 5.75;
+    run.bucket[LEDGER_IMBALANCE] = 5.25;
     assert_true(score_ledger_compare(&data, &run, &twin, &due, &found) < -0.4);
+}
+
+static void errors_within_the_blur_are_the_machines(void **state)
+{
+    struct score_books *books = malloc(sizeof(*books));
+    struct score_case cases[] = { case_with(FAULT_GPU_SLOW), case_with(FAULT_NONE),
+                                  case_with(FAULT_NONE) };
+    struct score_result results[3] = {
+        { .ran = true, .ledger = { .whole = 110, .bucket[LEDGER_STRAGGLER_WAIT] = 11 } },
+        { .ran = true, .ledger = { .whole = 100, .bucket[LEDGER_STRAGGLER_WAIT] = 2 } },
+    };
+
+    (void)state;
+    cases[0].twin = cases[2].twin = SCORE_NO_TWIN;
+    score_books_fill(cases, results, 3,
+                     books); /* one twin: 10 lost, 9 found, and nobody knows how finely */
+    assert_true(books->count == 1 && books->good == 0 && books->blurred == 0);
+    assert_false(score_books_good(books));
+    cases[2].twin = 0;
+    results[2] = (struct score_result){ .ran = true, .ledger = { .whole = 102 } };
+    results[2].ledger.bucket[LEDGER_STRAGGLER_WAIT] = 3;
+    score_books_fill(cases, results, 3, books); /* mean of two: 9 lost, 8.5 found */
+    assert_true(books->at[0].due == 9 && books->at[0].found == 8.5 && books->blur > 0.0199);
+    assert_true(books->good == 0 && books->blurred == 1);
+    assert_false(score_books_good(books)); /* the family is out by more than 5 % */
+    results[0].ledger.bucket[LEDGER_STRAGGLER_WAIT] = 11.25;
+    score_books_fill(cases, results, 3, books);
+    assert_true(books->good == 1 && score_books_good(books));
+    free(books);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_within_the_blur_are_the_machines),
         cmocka_unit_test(lost_seconds_are_looked_for_where_they_belong),
         cmocka_unit_test(counts_what_is_right_and_what_is_not),
         cmocka_unit_test(wants_each_of_two_faults),
