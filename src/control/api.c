@@ -201,6 +201,8 @@ static const struct route routes[] = {
     { "GET", API "events", NEED_READER, get_events },
     { "GET", API "config", NEED_READER, api_get_config },
     { "GET", API "nodes", NEED_READER, api_get_nodes },
+    { "GET", API "verdicts", NEED_READER, api_get_verdicts },
+    { "GET", API "findings", NEED_READER, api_get_findings },
     { "GET", API "runs", NEED_READER, api_get_runs },
     { "GET", API "runs/*", NEED_READER, api_get_run },
     { "GET", API "runs/*/ranks", NEED_READER, api_get_ranks },

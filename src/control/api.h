@@ -35,6 +35,7 @@ void api_post_thresholds(struct call *call);
 struct json_object *run_json(const struct index_run *row);
 struct json_object *rank_json(const struct index_rank *row);
 struct json_object *node_json(const struct index_node *row);
+struct json_object *finding_json(const struct index_finding *row);
 struct json_object *clock_json(int64_t offset_ns, int64_t error_ns);
 struct json_object *step_json(const struct index_step *row);
 struct json_object *shape_json(const struct index_shape *row);

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "control/reply.h"
 #include "core/clean.h"
+#include "core/time.h"
 #include "wire/verdict.h"
 
 #define LIMIT 100
@@ -66,6 +68,35 @@ static bool word_of(struct call *call, const char *name, const char *(*word)(uns
     return !text;
 }
 
+/* "2026-03-01T10:42:07Z", with a fraction or without, or seconds since 1970. */
+static bool time_of(struct call *call, const char *name, int64_t *ret)
+{
+    const char *text = http_query(call->exchange, name);
+    struct tm date = { 0 };
+    double seconds;
+    char *end;
+
+    if (!text)
+        return true;
+    end = strptime(text, "%Y-%m-%dT%H:%M:%S", &date);
+    if (end) {
+        seconds = *end == '.' ? strtod(end, &end) : 0;
+        *ret = (int64_t)timegm(&date) * NS_PER_S + (int64_t)(seconds * 1e9);
+        if (strcmp(end, "Z") == 0 && *ret > 0)
+            return true;
+    } else if (*text >= '0' && *text <= '9') {
+        seconds = strtod(text, &end);
+        *ret = seconds < 9e9 ? (int64_t)(seconds * 1e9) : 0;
+        if (!*end && *ret > 0)
+            return true;
+    }
+    reply_error(call->exchange, 400,
+                "%s: expected a time such as 2026-03-01T10:42:07Z, or seconds since 1970, not "
+                "'%.40s'",
+                name, text);
+    return false;
+}
+
 static bool query_read(struct call *call, struct index_query *query)
 {
     uint64_t limit = LIMIT, rank = UINT64_MAX;
@@ -73,10 +104,14 @@ static bool query_read(struct call *call, struct index_query *query)
 
     *query = (struct index_query){ .run = call->run[0] ? call->run : NULL,
                                    .node = http_query(call->exchange, "node"),
-                                   .id = http_query(call->exchange, "id") };
+                                   .id = http_query(call->exchange, "id"),
+                                   .source = http_query(call->exchange, "source") };
     if (!number_of(call, "limit", &limit) || !number_of(call, "after", &query->after) ||
         !number_of(call, "rank", &rank) || !number_of(call, "step_from", &query->step_from) ||
-        !number_of(call, "step_to", &query->step_to) || !flag_of(call, "open", &query->open_only) ||
+        !number_of(call, "step_to", &query->step_to) ||
+        !time_of(call, "time_from", &query->real_from_ns) ||
+        !time_of(call, "time_to", &query->real_to_ns) ||
+        !flag_of(call, "open", &query->open_only) ||
         !flag_of(call, "newest_first", &query->newest_first) ||
         !word_of(call, "kind", verdict_kind_name, 1, VERDICT_KIND_COUNT, &kind) ||
         !word_of(call, "layer", verdict_layer_name, 0, LAYER_COUNT, &layer))
@@ -144,23 +179,9 @@ static int add_ledger(void *arg, const struct index_ledger *row)
     return page_add(arg, row->cursor, ledger_row_json(row));
 }
 
-/* What a verdict rests on, line by line. */
-static int add_findings(void *arg, uint64_t cursor, const struct verdict *row)
+static int add_finding(void *arg, const struct index_finding *row)
 {
-    struct page *page = arg;
-
-    for (uint32_t i = 0; i < MIN(row->because_count, VERDICT_LINES); i++) {
-        struct json_object *one = json_object_new_object();
-
-        json_object_object_add(one, "cursor", json_object_new_uint64(cursor));
-        json_object_object_add(one, "verdict", json_object_new_string(row->id));
-        json_object_object_add(one, "kind", json_object_new_string(verdict_kind_name(row->kind)));
-        json_object_object_add(one, "what", show_string(row->because[i].what));
-        json_object_object_add(one, "source", show_string(row->because[i].source));
-        page_add(page, cursor, one);
-    }
-    page->last = cursor;
-    return 0;
+    return page_add(arg, row->cursor, finding_json(row));
 }
 
 /* ---- pages ---- */
@@ -205,7 +226,7 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
     reply_cached(call->exchange, root);
 }
 
-/* The seven of them differ in what is asked and how a row looks. */
+/* They differ only in what is asked and how a row looks. */
 #define PAGE(function, name, ask, add)                                                             \
     void function(struct call *call)                                                               \
     {                                                                                              \
@@ -226,7 +247,7 @@ PAGE(api_get_ranks, "ranks", index_ranks, add_rank)
 PAGE(api_get_steps, "steps", index_steps, add_step)
 PAGE(api_get_shapes, "shapes", index_shapes, add_shape)
 PAGE(api_get_verdicts, "verdicts", index_verdicts, add_verdict)
-PAGE(api_get_findings, "findings", index_verdicts, add_findings)
+PAGE(api_get_findings, "findings", index_findings, add_finding)
 PAGE(api_get_ledger, "ledgers", index_ledgers, add_ledger)
 PAGE(api_get_nodes, "nodes", index_nodes, add_node)
 

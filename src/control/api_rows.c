@@ -213,6 +213,47 @@ struct json_object *verdict_row_json(uint64_t cursor, const struct verdict *row)
     return root;
 }
 
+static struct json_object *ranks_json(const struct verdict *verdict)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++)
+        json_object_array_add(list, json_object_new_int64(verdict->rank[i]));
+    return list;
+}
+
+static struct json_object *nodes_json(const struct verdict *verdict)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++)
+        json_object_array_add(list, show_string(verdict->node[i]));
+    return list;
+}
+
+struct json_object *finding_json(const struct index_finding *row)
+{
+    static const char *const roles[] = {
+        [FINDING_BECAUSE] = "because", [FINDING_RULED_OUT] = "ruled-out", [FINDING_ECHO] = "echo"
+    };
+    const struct verdict *verdict = row->verdict;
+    struct json_object *root = row_begin(row->cursor);
+
+    add_text(root, "run", verdict->run);
+    add_text(root, "verdict", verdict->id);
+    add_text(root, "kind", verdict_kind_name(verdict->kind));
+    add_text(root, "role", roles[row->role]);
+    add_text(root, "what", row->line->what);
+    add_text(root, "source", row->line->source);
+    json_object_object_add(root, "ranks", ranks_json(verdict));
+    json_object_object_add(root, "nodes", nodes_json(verdict));
+    add_number(root, "since_step", verdict->since_step);
+    add_time(root, "since_time", verdict->since_real_ns);
+    add_time(root, "decided_time", verdict->decided_real_ns);
+    add_time(root, "until_time", verdict->until_real_ns);
+    return root;
+}
+
 struct json_object *ledger_row_json(const struct index_ledger *row)
 {
     struct json_object *root = row_begin(row->cursor);

@@ -13,7 +13,7 @@
 #include "control/index_parts.h"
 #include "core/clean.h"
 
-#define INDEX_VERSION 2              /* of the tables: another one is made anew */
+#define INDEX_VERSION 3              /* of the tables: another one is made anew */
 #define INDEX_APPLICATION 0x4c534958 /* "LSIX" */
 #define BUSY_MS 2000
 
@@ -38,6 +38,8 @@ static const char index_tables[] =
     " since_step INT, since_real INT, open INT, payload BLOB, UNIQUE (run, id));"
     "CREATE TABLE verdict_rank (run INT, id TEXT, rank INT, PRIMARY KEY (run, rank, id)) WITHOUT ROWID;"
     "CREATE TABLE verdict_node (run INT, id TEXT, node TEXT, PRIMARY KEY (run, node, id)) WITHOUT ROWID;"
+    "CREATE TABLE finding (cursor INTEGER PRIMARY KEY, run INT, id TEXT, role INT, line INT, source TEXT);"
+    "CREATE INDEX finding_verdict ON finding (run, id);"
     "CREATE TABLE ledger (id INTEGER PRIMARY KEY AUTOINCREMENT, run INT, real INT, at INT, payload BLOB,"
     " UNIQUE (run, at));";
 /* clang-format on */

@@ -48,13 +48,14 @@ int index_forget(struct index *index, const char *run, struct err *err);
  * their `cursor`; to go on, ask again with `after` = the last one's.
  */
 struct index_query {
-    const char *run;  /* all but index_runs() and index_nodes() need it */
-    const char *node; /* ranks, nodes, verdicts */
-    const char *id;   /* verdicts: this one */
-    uint32_t kind;    /* verdicts: enum verdict_kind */
-    int32_t layer;    /* verdicts: enum verdict_layer plus one */
-    int64_t rank;     /* verdicts that name it, and that rank: plus one */
-    bool open_only;   /* verdicts that are not over; runs that go on */
+    const char *run;    /* ranks, steps, shapes and ledgers need it */
+    const char *node;   /* ranks, nodes, verdicts and findings */
+    const char *id;     /* verdicts: this one; findings: of this one */
+    const char *source; /* findings: "ring", "schedstat", "launcher" ... */
+    uint32_t kind;      /* verdicts: enum verdict_kind */
+    int32_t layer;      /* verdicts: enum verdict_layer plus one */
+    int64_t rank;       /* verdicts that name it, and that rank: plus one */
+    bool open_only;     /* verdicts that are not over; runs that go on */
     bool newest_first;
     uint64_t step_from, step_to;      /* steps: inclusive; verdicts: since_step; to 0: no end */
     int64_t real_from_ns, real_to_ns; /* since_real_ns or begin_real_ns; to 0: no end */
@@ -121,6 +122,19 @@ struct index_shape {
     uint32_t dtypes; /* bit i: some op's elements are of type i */
 };
 
+/* One line of what is said in a verdict: what it rests on, what was ruled out, what followed from it. */
+enum finding_role {
+    FINDING_BECAUSE,
+    FINDING_RULED_OUT, /* the source is the layer that it is not */
+    FINDING_ECHO,
+};
+struct index_finding {
+    uint64_t cursor;
+    enum finding_role role;
+    const struct verdict_line *line;
+    const struct verdict *verdict; /* whose evidence it is, as it stands */
+};
+
 struct index_ledger { /* as it stood at that time */
     uint64_t cursor;
     int64_t real_ns;
@@ -135,6 +149,7 @@ typedef int index_step_call(void *arg, const struct index_step *row);
 typedef int index_shape_call(void *arg, const struct index_shape *row);
 /* The last state of a verdict; its cursor grows when it changes, so that `after` also finds news. */
 typedef int index_verdict_call(void *arg, uint64_t cursor, const struct verdict *row);
+typedef int index_finding_call(void *arg, const struct index_finding *row);
 typedef int index_ledger_call(void *arg, const struct index_ledger *row);
 
 /* Each returns how many rows it gave, or -errno. */
@@ -150,6 +165,8 @@ int64_t index_shapes(struct index *index, const struct index_query *query, index
                      void *arg, struct err *err);
 int64_t index_verdicts(struct index *index, const struct index_query *query,
                        index_verdict_call *call, void *arg, struct err *err);
+int64_t index_findings(struct index *index, const struct index_query *query,
+                       index_finding_call *call, void *arg, struct err *err);
 int64_t index_ledgers(struct index *index, const struct index_query *query, index_ledger_call *call,
                       void *arg, struct err *err);
 

@@ -326,6 +326,34 @@ static int give_verdict(void *arg, sqlite3_stmt *statement)
     return asker->call(asker->arg, (uint64_t)sqlite3_column_int64(statement, 0), &verdict);
 }
 
+/* Which verdicts: for them, and for what is said in them. */
+static void add_verdicts(struct question *question, const struct index_query *query)
+{
+    if (query->run && query->run[0])
+        add_text(question, " AND verdict.run = (SELECT id FROM run WHERE name = ?)", query->run);
+    if (query->id && query->id[0])
+        add_text(question, " AND verdict.id = ?", query->id);
+    if (query->kind)
+        add_number(question, " AND kind = ?", query->kind);
+    if (query->layer)
+        add_number(question, " AND layer = ?", query->layer - 1);
+    if (query->open_only)
+        add(question, " AND open");
+    if (query->rank)
+        add_number(question,
+                   " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
+                   " AND v.id = verdict.id AND v.rank = ?)",
+                   query->rank - 1);
+    if (query->node && query->node[0])
+        add_text(question,
+                 " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
+                 " AND v.id = verdict.id AND v.node = ?)",
+                 query->node);
+    add_range(question, "since_step", query->step_from, query->step_to);
+    add_range(question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
+              (uint64_t)MAX(0, query->real_to_ns));
+}
+
 int64_t index_verdicts(struct index *index, const struct index_query *query,
                        index_verdict_call *call, void *arg, struct err *err)
 {
@@ -333,31 +361,50 @@ int64_t index_verdicts(struct index *index, const struct index_query *query,
     struct question question = { .size = 0 };
 
     add(&question, "SELECT seq, payload FROM verdict WHERE 1");
-    if (query->run && query->run[0])
-        add_text(&question, " AND run = (SELECT id FROM run WHERE name = ?)", query->run);
-    if (query->id && query->id[0])
-        add_text(&question, " AND id = ?", query->id);
-    if (query->kind)
-        add_number(&question, " AND kind = ?", query->kind);
-    if (query->layer)
-        add_number(&question, " AND layer = ?", query->layer - 1);
-    if (query->open_only)
-        add(&question, " AND open");
-    if (query->rank)
-        add_number(&question,
-                   " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
-                   " AND v.id = verdict.id AND v.rank = ?)",
-                   query->rank - 1);
-    if (query->node && query->node[0])
-        add_text(&question,
-                 " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
-                 " AND v.id = verdict.id AND v.node = ?)",
-                 query->node);
-    add_range(&question, "since_step", query->step_from, query->step_to);
-    add_range(&question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
-              (uint64_t)MAX(0, query->real_to_ns));
+    add_verdicts(&question, query);
     add_page(&question, query, "seq", 0);
     return ask(index, &question, give_verdict, &asker, err);
+}
+
+/* ---- what is said in them ---- */
+
+struct finding_asker {
+    index_finding_call *call;
+    void *arg;
+};
+
+static int give_finding(void *arg, sqlite3_stmt *statement)
+{
+    const struct finding_asker *asker = arg;
+    struct verdict verdict;
+    const struct verdict_line *const lines[] = { [FINDING_BECAUSE] = verdict.because,
+                                                 [FINDING_RULED_OUT] = verdict.ruled_out,
+                                                 [FINDING_ECHO] = verdict.echo };
+    int role = sqlite3_column_int(statement, 1), line = sqlite3_column_int(statement, 2);
+
+    if (verdict_get(column_cut(statement, 3), &verdict) < 0 || role < 0 ||
+        role >= (int)COUNT(lines) || line < 0 || line >= VERDICT_LINES)
+        return 0;
+    return asker->call(
+        asker->arg, &(struct index_finding){ .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                                             .role = (enum finding_role)role,
+                                             .line = &lines[role][line],
+                                             .verdict = &verdict });
+}
+
+int64_t index_findings(struct index *index, const struct index_query *query,
+                       index_finding_call *call, void *arg, struct err *err)
+{
+    struct finding_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    add(&question, "SELECT cursor, role, line, payload FROM finding JOIN verdict"
+                   " ON verdict.run = finding.run AND verdict.id = finding.id WHERE 1");
+    if (query->source && query->source[0])
+        add_text(&question, " AND source = ?", query->source);
+    add_verdicts(&question, query);
+    add_page(&question, query, "cursor", 0);
+    return ask(index, &question, give_finding, &asker, err);
 }
 
 /* ---- ledgers ---- */

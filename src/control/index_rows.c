@@ -236,6 +236,43 @@ static int verdict_names(struct follower *follower, const struct verdict *verdic
     return result;
 }
 
+#define FINDINGS_OF_ROLE 16 /* cursors; lines are fewer */
+#define FINDINGS (4 * FINDINGS_OF_ROLE)
+_Static_assert(VERDICT_LINES <= FINDINGS_OF_ROLE, "cursors of findings");
+
+/* Their cursors follow the verdict's, which is a new one each time it changes. */
+static int findings_put(struct follower *follower, const struct verdict *verdict, int64_t seq,
+                        enum finding_role role, const struct verdict_line *line, uint32_t count)
+{
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < MIN(count, VERDICT_LINES); i++)
+        result =
+            index_execute(follower->index, follower->err,
+                          "INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?, ?)", "iitiit",
+                          seq * FINDINGS + (int64_t)role * FINDINGS_OF_ROLE + (int64_t)i,
+                          follower->id, verdict->id, (int64_t)role, (int64_t)i, line[i].source);
+    return result;
+}
+
+static int verdict_findings(struct follower *follower, const struct verdict *verdict, int64_t seq)
+{
+    int result = index_execute(follower->index, follower->err,
+                               "DELETE FROM finding WHERE run = ? AND id = ?", "it", follower->id,
+                               verdict->id);
+
+    if (result == 0)
+        result = findings_put(follower, verdict, seq, FINDING_BECAUSE, verdict->because,
+                              verdict->because_count);
+    if (result == 0)
+        result = findings_put(follower, verdict, seq, FINDING_RULED_OUT, verdict->ruled_out,
+                              verdict->ruled_out_count);
+    if (result == 0)
+        result =
+            findings_put(follower, verdict, seq, FINDING_ECHO, verdict->echo, verdict->echo_count);
+    return result;
+}
+
 static int take_verdict(struct follower *follower, const struct frame *frame, struct cut in)
 {
     struct verdict verdict;
@@ -250,6 +287,9 @@ static int take_verdict(struct follower *follower, const struct frame *frame, st
                       "itiiiiib", follower->id, verdict.id, (int64_t)verdict.kind,
                       (int64_t)verdict.layer, (int64_t)verdict.since_step, verdict.since_real_ns,
                       (int64_t)(verdict.until_real_ns == 0), frame->payload, frame->payload_bytes);
+    if (result == 0)
+        result =
+            verdict_findings(follower, &verdict, sqlite3_last_insert_rowid(follower->index->db));
     return result < 0 ? result : verdict_names(follower, &verdict);
 }
 
@@ -476,8 +516,9 @@ int follower_write(struct follower *follower, bool ranks, struct err *err)
 
 int follower_forget(struct index *index, const char *run, struct err *err)
 {
-    static const char *const tables[] = { "rank",    "node",         "step",         "shape",
-                                          "verdict", "verdict_rank", "verdict_node", "ledger" };
+    static const char *const tables[] = { "rank",         "node",    "step",
+                                          "shape",        "verdict", "verdict_rank",
+                                          "verdict_node", "finding", "ledger" };
     int result = index_execute(index, err, "SAVEPOINT forget", "");
 
     for (size_t i = 0; i < COUNT(tables) && result == 0; i++) {
