@@ -31,7 +31,7 @@ struct score_books {
 void score_books_fill(const struct score_case *cases, const struct score_result *results,
                       uint32_t count, struct score_books *books);
 double score_book_error(const struct score_book *book); /* share of what is due */
-/* Every family's within 5 %, and every case's within 5 % or the blur. */
+/* Every family's within 5 %, and every case's within 5 % or a blur that is itself below 1 %. */
 bool score_books_good(const struct score_books *books);
 
 #endif
