@@ -1,7 +1,8 @@
 /* oomkills.c - the oom_kill count of a memory control group, v1 or v2.
  *
- * The kernel counts the victim in its own group, wherever the limit is that was hit.  The file stays
- * open: who is killed leaves no /proc entry from which its group could be read.
+ * The kernel counts the victim in its own group, wherever the limit is that was hit; in v2, where a group need not
+ * have the memory controller, in the nearest group above that has.  The file stays open: who is killed leaves no
+ * /proc entry from which its group could be read.
  */
 #include "agent/oomkills.h"
 
@@ -15,6 +16,7 @@
 #include "core/clean.h"
 
 struct oomkills {
+    const char *root; /* before /proc and /sys */
     char path[512];
     int fd;
     uint64_t base, last; /* of the group that is followed now */
@@ -30,12 +32,14 @@ static const struct place {
     { true, "/sys/fs/cgroup/unified", "memory.events" },
 };
 
-struct oomkills *oomkills_create(void)
+struct oomkills *oomkills_create(const char *root)
 {
     struct oomkills *kills = calloc(1, sizeof(*kills));
 
-    if (kills)
-        kills->fd = -1;
+    if (!kills)
+        return NULL;
+    kills->root = root ? root : "";
+    kills->fd = -1;
     return kills;
 }
 
@@ -58,26 +62,48 @@ static bool count_read(int fd, uint64_t *ret)
     return proc_parse_oom_kill(text, ret) == 0;
 }
 
-static int text_of(pid_t pid, char *text, size_t room)
+static int text_of(const struct oomkills *kills, pid_t pid, char *text, size_t room)
 {
     CLEAN(fd_clean) int fd = -1;
-    char path[64];
+    char path[640];
     ssize_t size;
 
-    snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+    snprintf(path, sizeof(path), "%s/proc/%d/cgroup", kills->root, (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     size = fd < 0 ? -1 : read(fd, text, room - 1);
     text[MAX(size, 0)] = '\0';
     return size > 0 ? 0 : -1;
 }
 
+/* Opens the file of the group, or of the nearest one above it. */
+static int group_open(const struct oomkills *kills, const struct place *place, const char *group)
+{
+    size_t size = strlen(group);
+    char path[1400];
+    int fd;
+
+    while (size > 0 && group[size - 1] == '/')
+        size--;
+    for (;;) {
+        snprintf(path, sizeof(path), "%s%s%.*s/%s", kills->root, place->mount, (int)size, group,
+                 place->file);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 || size == 0 || !place->v2)
+            return fd;
+        while (size > 0 && group[size - 1] != '/')
+            size--;
+        while (size > 0 && group[size - 1] == '/')
+            size--;
+    }
+}
+
 void oomkills_follow(struct oomkills *kills, pid_t pid)
 {
     struct proc_cgroup where;
-    char text[4096], path[640];
+    char text[4096];
 
-    if (text_of(pid, text, sizeof(text)) < 0 || proc_parse_cgroup_of(text, "memory", &where) < 0 ||
-        strstr(where.path, "/.."))
+    if (text_of(kills, pid, text, sizeof(text)) < 0 ||
+        proc_parse_cgroup_of(text, "memory", &where) < 0 || strstr(where.path, "/.."))
         return;
     if (kills->fd >= 0 && strcmp(where.path, kills->path) == 0)
         return;
@@ -87,10 +113,8 @@ void oomkills_follow(struct oomkills *kills, pid_t pid)
     kills->base = kills->last = 0;
     snprintf(kills->path, sizeof(kills->path), "%s", where.path);
     for (size_t i = 0; i < COUNT(places) && kills->fd < 0; i++) {
-        if (places[i].v2 != where.v2)
-            continue;
-        snprintf(path, sizeof(path), "%s%s/%s", places[i].mount, where.path, places[i].file);
-        kills->fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (places[i].v2 == where.v2)
+            kills->fd = group_open(kills, &places[i], where.path);
     }
     if (count_read(kills->fd, &kills->base))
         kills->last = kills->base;

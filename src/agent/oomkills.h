@@ -7,7 +7,8 @@
 
 struct oomkills;
 
-struct oomkills *oomkills_create(void); /* NULL: no memory */
+/* Below `root`, which must stay, lie /proc and /sys; NULL: where they are.  Returns NULL: no memory. */
+struct oomkills *oomkills_create(const char *root);
 void oomkills_destroy(struct oomkills *kills);
 /* Once a second: the process may have been moved to another group. */
 void oomkills_follow(struct oomkills *kills, pid_t pid);

@@ -530,7 +530,7 @@ int watch_open(const struct watch_place *place, const char *path, uint32_t rank,
     if (result < 0)
         return result;
     ring_reader_mark_lost(watch->reader);
-    watch->kills = oomkills_create();
+    watch->kills = oomkills_create(NULL);
     watch->assemble = assemble_create(&(struct assemble_id){ rank, watch->info.attempt, ring });
     done = known(watch);
     if (!watch->assemble || !watch->kills || !done)

@@ -13,4 +13,7 @@ void stall_destroy(struct stall *stall);
 void stall_beat(struct court *court, const struct fact_beat *beat);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 
+/* Its batches have come late for long enough, those of its peers have not; it need not cost anything. */
+bool stall_suspects(const struct court *court, uint32_t rank);
+
 #endif

@@ -12,6 +12,7 @@
 #include "core/clean.h"
 #include "judge/median.h"
 #include "judge/stall_parts.h"
+#include "judge/straggler.h"
 
 /* A long wait needs few steps, a short one many; `share` is a multiple of the threshold. */
 static const struct rule {
@@ -460,11 +461,33 @@ struct suspects { /* ranks that came under suspicion in this step, named togethe
     uint8_t *flag;
 };
 
+/* What they cost.  Behind somebody who is slow for another reason they cost nothing alone, nor does that one behind
+ * them: as straggler.c does, the mean of "they alone" and "they as the last that are left slow" counts.
+ */
+static double ranks_cost_ms(struct court *court, const struct suspects *suspects)
+{
+    CLEAN(free_clean) uint8_t *others = calloc(court->model.world, 1);
+    double own = court_cost_ms(court, suspects->flag), without, all;
+    bool any = false;
+
+    for (uint32_t rank = 0; others && rank < court->model.world; rank++) {
+        others[rank] = !suspects->flag[rank] && straggler_suspects(court, rank);
+        any |= others[rank] != 0;
+    }
+    if (own < 0 || !any)
+        return own;
+    without = court_cost_ms(court, others);
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        others[rank] |= suspects->flag[rank];
+    all = court_cost_ms(court, others);
+    return (own + MAX(0, all - without)) / 2;
+}
+
 static void ranks_accuse(struct court *court, const struct suspects *suspects)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
     uint32_t steps = suspects->rule->steps, back = 0;
-    double cost = court_cost_ms(court, suspects->flag), excess;
+    double cost = ranks_cost_ms(court, suspects), excess;
     bool fresh;
 
     if (cost < court->limits.straggler_cost_share * history_period_ms(&court->history, 5))
@@ -550,28 +573,37 @@ static bool is_named(const struct court *court, uint32_t rank)
     return false;
 }
 
-static void ranks_step(struct court *court)
+/* The rule that its input breaks; NULL: none. */
+static const struct rule *rank_broken(const struct court *court, uint32_t rank)
 {
     const struct past_step *past = history_back(&court->history, 0);
     const struct stall_input *input = &court->stall->input;
-    CLEAN(free_clean) uint8_t *flag = NULL;
-    struct suspects suspects = { 0 };
+    const struct rank_split *split = &past->split[rank];
     double least = court->limits.input_cost_share * (double)past->measured_ns / 2e6;
 
+    if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
+        input->world < court->model.world ||
+        (double)(part_input(split) - input->level_ns[rank]) / 1e6 < least)
+        return NULL;
+    return rank_rule(court, rank);
+}
+
+bool stall_suspects(const struct court *court, uint32_t rank)
+{
+    return rank_broken(court, rank) != NULL;
+}
+
+static void ranks_step(struct court *court)
+{
+    CLEAN(free_clean) uint8_t *flag = NULL;
+    struct suspects suspects = { 0 };
+
     ranks_stay(court);
-    if (input->newest_ms < least || input->world < court->model.world)
-        return;
     suspects.flag = flag = calloc(court->model.world, 1);
     for (uint32_t rank = 0; flag && rank < court->model.world; rank++) {
-        const struct rank_split *split = &past->split[rank];
-        const struct rule *rule;
+        const struct rule *rule = rank_broken(court, rank);
 
-        if (!split->present || suspects.count == SUSPECTS_MAX ||
-            (double)(part_input(split) - input->level_ns[rank]) / 1e6 < least ||
-            is_named(court, rank))
-            continue;
-        rule = rank_rule(court, rank);
-        if (!rule)
+        if (!rule || suspects.count == SUSPECTS_MAX || is_named(court, rank))
             continue;
         suspects.rule = suspects.rule ? suspects.rule : rule;
         suspects.rank[suspects.count++] = rank;

@@ -7,13 +7,15 @@
  * as they do.  Peers come before the rank's own past: a whole job may slow down for
  * good reasons, such as longer sequences.
  */
+#include "judge/straggler.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
+#include "judge/stall.h"
 
 /* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
 struct rule {
@@ -150,6 +152,11 @@ static const struct rule *broken_rule(const struct court *court, uint32_t rank)
             return &rules[i];
     }
     return NULL;
+}
+
+bool straggler_suspects(const struct court *court, uint32_t rank)
+{
+    return broken_rule(court, rank) != NULL;
 }
 
 static bool still_slow(const struct court *court, uint32_t rank)
@@ -384,6 +391,13 @@ static bool suspects_gather(struct court *court, struct suspects *suspects)
             fresh.rule = broken_rule(court, rank);
         if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(court, rank)))
             suspects_add(suspects, &fresh);
+    }
+    /* Those whose batches come late are another judge's, but hold up the step as much. */
+    for (uint32_t rank = 0; suspects->count && rank < court->model.world; rank++) {
+        if (suspects->flag[rank] || !stall_suspects(court, rank))
+            continue;
+        suspects->flag[rank] = 1;
+        covered = true;
     }
     return covered;
 }

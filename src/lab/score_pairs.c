@@ -4,6 +4,7 @@
 #include "lockstep/probe.h"
 
 #define ONSET 20
+#define DATASET_STEPS 0.4 /* of a step: each request for a batch takes so much longer */
 
 static const struct pair {
     enum fault_id fault[2];
@@ -18,6 +19,7 @@ static const struct pair {
     { { FAULT_GPU_SLOW, FAULT_SLOW_INPUT }, { 1.5, 1.5 }, { false, true }, 0 },
     { { FAULT_HOST_SLEEP, FAULT_SLOW_CHECKPOINT }, { 1.5, 20 }, { false, true }, 6 },
     { { FAULT_STUCK_CODE, FAULT_GPU_HANG }, { 0 }, { false }, 0 },
+    { { FAULT_GPU_SLOW, FAULT_SLOW_DATASET }, { 1.5, 0 }, { false }, 0 },
 };
 _Static_assert(COUNT(pairs) == SCORE_PAIRS, "as the header says");
 
@@ -54,6 +56,11 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
                                     .phase = LOCKSTEP_PHASE_FORWARD,
                                     .factor = pair->factor[i],
                                     .rank = score_place(which + round, at->ranks) };
+        if (pair->fault[i] ==
+            FAULT_SLOW_DATASET) { /* about as slow as the other: each hides the other */
+            fault[i]->ms = DATASET_STEPS * at->step_ms;
+            fault[i]->set |= FAULT_MS;
+        }
         if (pair->all[i])
             fault[i]->set &= ~(uint32_t)FAULT_RANK;
         fault[i]->set &= fault[i]->kind->params;

@@ -32,7 +32,7 @@ const char *score_series_name(uint32_t which); /* NULL: there are no more */
 uint32_t score_series_faults(uint32_t which);
 
 /* score_pairs.c: two faults at once. */
-#define SCORE_PAIRS 7
+#define SCORE_PAIRS 8
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 
 /* score_link.c: links that are slow or cut. */

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,8 +197,7 @@ static int serve_readdir(DIR *dir, const struct fuse_read_in *in, char *out, siz
     return 0;
 }
 
-static int serve_opendir(const struct slowfs_server *server, uint64_t node,
-                         struct fuse_open_out *ret)
+static int serve_opendir(struct slowfs_server *server, uint64_t node, struct fuse_open_out *ret)
 {
     const char *path = slowfs_path(server, node);
     int fd = path ? openat(server->backing_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -211,8 +209,8 @@ static int serve_opendir(const struct slowfs_server *server, uint64_t node,
         fd_clean(&fd);
         return result;
     }
-    *ret = (struct fuse_open_out){ .fh = (uint64_t)(uintptr_t)dir };
-    return 0;
+    *ret = (struct fuse_open_out){ 0 };
+    return slowfs_handle_add(server, -1, dir, &ret->fh);
 }
 
 static int serve_rename(struct slowfs_server *server, uint64_t from_dir, uint64_t to_dir,
@@ -257,29 +255,32 @@ static int serve_mkdir(struct slowfs_server *server, uint64_t parent, const char
 /* ---- files ---- */
 
 /* Never from the page cache: each read of a job shall reach its storage. */
-static int serve_open(const struct slowfs_server *server, const char *path, int flags, mode_t mode,
+static int serve_open(struct slowfs_server *server, const char *path, int flags, mode_t mode,
                       struct fuse_open_out *ret)
 {
     int fd = openat(server->backing_fd, path, (flags & ~O_APPEND) | O_CLOEXEC | O_NOFOLLOW, mode);
 
     if (fd < 0)
         return -errno;
-    *ret = (struct fuse_open_out){ .fh = (uint64_t)fd, .open_flags = FOPEN_DIRECT_IO };
-    return 0;
+    *ret = (struct fuse_open_out){ .open_flags = FOPEN_DIRECT_IO };
+    return slowfs_handle_add(server, fd, NULL, &ret->fh);
 }
 
-static int serve_read(const struct fuse_read_in *in, char *out, size_t *size)
+static int serve_read(const struct slowfs_server *server, const struct fuse_read_in *in, char *out,
+                      size_t *size)
 {
-    ssize_t got = pread((int)in->fh, out, MIN(in->size, SLOWFS_WRITE_MOST), (off_t)in->offset);
+    int fd = slowfs_handle_fd(server, in->fh);
+    ssize_t got = pread(fd, out, MIN(in->size, SLOWFS_WRITE_MOST), (off_t)in->offset);
 
     *size = got > 0 ? (size_t)got : 0;
     return got < 0 ? -errno : 0;
 }
 
-static int serve_write(const struct fuse_write_in *in, const char *data, size_t size,
-                       struct fuse_write_out *ret)
+static int serve_write(const struct slowfs_server *server, const struct fuse_write_in *in,
+                       const char *data, size_t size, struct fuse_write_out *ret)
 {
-    ssize_t put = pwrite((int)in->fh, data, MIN(in->size, size), (off_t)in->offset);
+    int fd = slowfs_handle_fd(server, in->fh);
+    ssize_t put = pwrite(fd, data, MIN(in->size, size), (off_t)in->offset);
 
     if (put < 0)
         return -errno;
@@ -350,7 +351,7 @@ static int serve_create(struct slowfs_server *server, uint64_t parent,
     reply->size = sizeof(reply->created);
     result = entry_of(server, path, &reply->created.entry);
     if (result < 0)
-        close((int)reply->created.open.fh);
+        slowfs_handle_close(server, reply->created.open.fh);
     return result;
 }
 
@@ -382,7 +383,9 @@ static int serve_names(struct slowfs_server *server, const struct slowfs_request
         const struct fuse_getattr_in *in = body;
 
         reply->size = sizeof(reply->attr);
-        return serve_attr(server, node, in->getattr_flags & FUSE_GETATTR_FH ? (int)in->fh : -1,
+        return serve_attr(server, node,
+                          in->getattr_flags & FUSE_GETATTR_FH ? slowfs_handle_fd(server, in->fh)
+                                                              : -1,
                           &reply->attr);
     }
     case FUSE_SETATTR:
@@ -429,36 +432,68 @@ static int serve_open_files(struct slowfs_server *server, const struct slowfs_re
         return serve_create(server, node, body, (const char *)body + sizeof(struct fuse_create_in),
                             reply);
     case FUSE_READ:
-        return serve_read(body, reply->bytes, &reply->size);
+        return serve_read(server, body, reply->bytes, &reply->size);
     case FUSE_WRITE:
         reply->size = sizeof(reply->write);
-        return serve_write(body, (const char *)body + sizeof(struct fuse_write_in),
+        return serve_write(server, body, (const char *)body + sizeof(struct fuse_write_in),
                            request->size - sizeof(struct fuse_write_in), &reply->write);
     case FUSE_FSYNC:
-        return fsync((int)((const struct fuse_fsync_in *)body)->fh) < 0 ? -errno : 0;
+    case FUSE_FSYNCDIR:
+        return fsync(slowfs_handle_fd(server, ((const struct fuse_fsync_in *)body)->fh)) < 0
+                   ? -errno
+                   : 0;
     case FUSE_FLUSH:
         return 0;
     case FUSE_RELEASE:
-        return close((int)((const struct fuse_release_in *)body)->fh) < 0 ? -errno : 0;
+    case FUSE_RELEASEDIR:
+        return slowfs_handle_close(server, ((const struct fuse_release_in *)body)->fh);
     case FUSE_OPENDIR:
         reply->size = sizeof(reply->open);
         return serve_opendir(server, node, &reply->open);
     case FUSE_READDIR: {
         const struct fuse_read_in *in = body;
+        DIR *dir = slowfs_handle_dir(server, in->fh);
 
-        return serve_readdir((DIR *)(uintptr_t)in->fh, in, reply->bytes, &reply->size);
+        return dir ? serve_readdir(dir, in, reply->bytes, &reply->size) : -EBADF;
     }
-    case FUSE_FSYNCDIR: {
-        DIR *dir = (DIR *)(uintptr_t)((const struct fuse_fsync_in *)body)->fh;
-
-        return fsync(dirfd(dir)) < 0 ? -errno : 0;
-    }
-    case FUSE_RELEASEDIR:
-        return closedir((DIR *)(uintptr_t)((const struct fuse_release_in *)body)->fh) < 0 ? -errno
-                                                                                          : 0;
     default:
         return serve_names(server, request, reply);
     }
+}
+
+/* What a request has at least behind its header; names, which end with NUL, come after it. */
+static size_t least_size(uint32_t opcode)
+{
+    static const struct least {
+        uint32_t opcode;
+        size_t size;
+    } leasts[] = {
+        { FUSE_LOOKUP, 1 },
+        { FUSE_FORGET, sizeof(struct fuse_forget_in) },
+        { FUSE_BATCH_FORGET, sizeof(struct fuse_batch_forget_in) },
+        { FUSE_GETATTR, sizeof(struct fuse_getattr_in) },
+        { FUSE_SETATTR, sizeof(struct fuse_setattr_in) },
+        { FUSE_MKDIR, sizeof(struct fuse_mkdir_in) + 1 },
+        { FUSE_UNLINK, 1 },
+        { FUSE_RMDIR, 1 },
+        { FUSE_RENAME, sizeof(struct fuse_rename_in) + 1 },
+        { FUSE_INIT, offsetof(struct fuse_init_in, flags) + sizeof(uint32_t) }, /* old kernels */
+        { FUSE_OPEN, sizeof(struct fuse_open_in) },
+        { FUSE_CREATE, sizeof(struct fuse_create_in) + 1 },
+        { FUSE_READ, sizeof(struct fuse_read_in) },
+        { FUSE_WRITE, sizeof(struct fuse_write_in) },
+        { FUSE_FSYNC, sizeof(struct fuse_fsync_in) },
+        { FUSE_FSYNCDIR, sizeof(struct fuse_fsync_in) },
+        { FUSE_RELEASE, sizeof(struct fuse_release_in) },
+        { FUSE_RELEASEDIR, sizeof(struct fuse_release_in) },
+        { FUSE_READDIR, sizeof(struct fuse_read_in) },
+    };
+
+    for (size_t i = 0; i < COUNT(leasts); i++) {
+        if (leasts[i].opcode == opcode)
+            return leasts[i].size;
+    }
+    return 0;
 }
 
 void slowfs_serve(struct slowfs_server *server, const struct slowfs_request *request)
@@ -466,6 +501,10 @@ void slowfs_serve(struct slowfs_server *server, const struct slowfs_request *req
     CLEAN(free_clean) struct reply *reply = NULL;
     int result;
 
+    if (request->size < least_size(request->head.opcode)) {
+        slowfs_answer(server, request->head.unique, -EINVAL, NULL, 0);
+        return;
+    }
     switch (request->head.opcode) { /* those that nobody waits for */
     case FUSE_FORGET:
         node_forget(server, request->head.nodeid,

@@ -154,6 +154,29 @@ static void a_rank_alone_with_its_loader_is_a_straggler(void **state)
     }
 }
 
+/* Each is hidden behind the other: alone, neither would make a step shorter. */
+static void a_slow_device_and_another_ranks_late_batches_are_both_named(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+
+    (void)state;
+    for (int64_t late_ms = 40; late_ms <= 50; late_ms += 5) {
+        struct bench bench = bench_open(&config);
+        double period;
+
+        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        period = history_period_ms(&bench.court.history, 5);
+        bench.lab->fault.stretch[0] = 0.45 * 100 / period;
+        sleep_in_data(&bench, 3, 4, late_ms * MS);
+        lab_judge_many(bench.lab, &bench.court, 20);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 2);
+        assert_int_equal(lab_open_count(&bench.court, 0), 2);
+        assert_non_null(court_open_entry(&bench.court, VERDICT_STRAGGLER, LAYER_GPU, 0));
+        assert_non_null(court_open_entry(&bench.court, VERDICT_STRAGGLER, LAYER_DATA, 3));
+        bench_close(&bench);
+    }
+}
+
 static void ranks_on_a_slow_storage_are_named_together(void **state)
 {
     struct lab_config config = layout(1, 1, 8);
@@ -623,6 +646,7 @@ int main(void)
         cmocka_unit_test(an_input_that_was_always_slow_is_said_so),
         cmocka_unit_test(one_late_batch_is_nothing),
         cmocka_unit_test(a_rank_alone_with_its_loader_is_a_straggler),
+        cmocka_unit_test(a_slow_device_and_another_ranks_late_batches_are_both_named),
         cmocka_unit_test(ranks_on_a_slow_storage_are_named_together),
         cmocka_unit_test(hosts_without_a_cpu_are_not_the_inputs_fault),
         cmocka_unit_test(a_loader_is_named_beside_a_node_without_cpus),

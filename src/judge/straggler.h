@@ -1,0 +1,10 @@
+/* straggler.h - what other judges ask the judge of stragglers. */
+#ifndef LOCKSTEP_JUDGE_STRAGGLER_H
+#define LOCKSTEP_JUDGE_STRAGGLER_H
+
+#include "judge/court.h"
+
+/* Its own work has been longer than its peers' for long enough; it need not cost anything. */
+bool straggler_suspects(const struct court *court, uint32_t rank);
+
+#endif
