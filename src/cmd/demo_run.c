@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,28 +18,10 @@
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "core/words.h"
 #include "lab/oom.h"
 
 #define WORD 64
-#define WORDS 40
-
-struct words { /* a command line */
-    char text[WORDS][PATH_MAX];
-    char *argv[WORDS + 1];
-    int count;
-};
-
-__attribute__((format(printf, 2, 3))) static void word_add(struct words *words, const char *format,
-                                                           ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(words->text[words->count], sizeof(words->text[0]), format, args);
-    va_end(args);
-    words->argv[words->count] = words->text[words->count];
-    words->argv[++words->count] = NULL;
-}
 
 static int self_path(char out[static PATH_MAX], struct err *err)
 {
@@ -60,40 +41,40 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
 
     if (result < 0)
         return result;
-    word_add(words, "%s", self);
-    word_add(words, "run");
-    word_add(words, "--quiet");
-    word_add(words, "--ranks=%u", config->ranks);
-    word_add(words, "--nodes=%u", config->nodes);
-    word_add(words, "--max-restarts=%u", config->restarts);
-    word_add(words, "--on-hang=restart");
-    word_add(words, "--backoff=200ms");
-    word_add(words, "--grace=3s");
-    word_add(words, "--name=%s", config->run);
-    word_add(words, "--");
+    words_add(words, "%s", self);
+    words_add(words, "run");
+    words_add(words, "--quiet");
+    words_add(words, "--ranks=%u", config->ranks);
+    words_add(words, "--nodes=%u", config->nodes);
+    words_add(words, "--max-restarts=%u", config->restarts);
+    words_add(words, "--on-hang=restart");
+    words_add(words, "--backoff=200ms");
+    words_add(words, "--grace=3s");
+    words_add(words, "--name=%s", config->run);
+    words_add(words, "--");
     if (config->torch) {
-        word_add(words, "%s", config->torch->python);
-        word_add(words, "%s", config->torch->script.text);
+        words_add(words, "%s", config->torch->python);
+        words_add(words, "%s", config->torch->script.text);
     } else {
-        word_add(words, "%s", self);
-        word_add(words, "trainer");
-        word_add(words, "--host-work-ms=%g", config->host_work_ms);
+        words_add(words, "%s", self);
+        words_add(words, "trainer");
+        words_add(words, "--host-work-ms=%g", config->host_work_ms);
         if (config->layout)
-            word_add(words, "--layout=%s", config->layout);
+            words_add(words, "--layout=%s", config->layout);
     }
-    word_add(words, "--steps=%llu", (unsigned long long)config->steps);
-    word_add(words, "--seed=%llu", (unsigned long long)config->seed);
-    word_add(words, "--step-ms=%g", config->step_ms);
+    words_add(words, "--steps=%llu", (unsigned long long)config->steps);
+    words_add(words, "--seed=%llu", (unsigned long long)config->seed);
+    words_add(words, "--step-ms=%g", config->step_ms);
     if (demo->net.nodes)
-        word_add(words, "--net-dir=%s/net", demo->scratch);
+        words_add(words, "--net-dir=%s/net", demo->scratch);
     if (demo->storage.order)
-        word_add(words, "--data-dir=%s/storage/" SLOWFS_DATA, demo->scratch);
+        words_add(words, "--data-dir=%s/storage/" SLOWFS_DATA, demo->scratch);
     if (config->checkpoint_every) {
-        word_add(words, "--checkpoint-dir=%s%s/" SLOWFS_CHECKPOINTS, demo->scratch,
-                 demo->storage.order ? "/storage" : "");
-        word_add(words, "--checkpoint-every=%u", config->checkpoint_every);
+        words_add(words, "--checkpoint-dir=%s%s/" SLOWFS_CHECKPOINTS, demo->scratch,
+                  demo->storage.order ? "/storage" : "");
+        words_add(words, "--checkpoint-every=%u", config->checkpoint_every);
     }
-    word_add(words, "--plan=%s/plan", demo->scratch);
+    words_add(words, "--plan=%s/plan", demo->scratch);
     return 0;
 }
 
@@ -144,6 +125,8 @@ static int run_spawn(struct demo_run *demo, struct err *err)
     if (!words)
         return -ENOMEM;
     result = command_line(demo, words, err);
+    if (result == 0 && words->full)
+        result = err_set(err, -E2BIG, "the command line is too long");
     if (result < 0)
         return result;
     demo->pid = fork();

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,10 @@
 #include "core/buf.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "core/words.h"
 #include "lab/score_parts.h"
 
 #define ANSWER_BYTES (4u << 20)
-#define WORDS 20
 /* A run takes its steps' time, a few seconds to begin and end, a limit of ten seconds where it hangs.  One that
  * takes many times that is stuck, and nobody saw it.
  */
@@ -26,50 +25,32 @@
 #define PATIENCE_S 90
 #define GRACE_S 30 /* to end in order when it is told to */
 
-struct words { /* a command line */
-    char text[WORDS][FAULT_TEXT + 16];
-    const char *argv[WORDS + 1];
-    size_t count;
-};
-
-__attribute__((format(printf, 2, 3))) static void word_add(struct words *words, const char *format,
-                                                           ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(words->text[words->count], sizeof(words->text[0]), format, args);
-    va_end(args);
-    words->argv[words->count] = words->text[words->count];
-    words->argv[++words->count] = NULL;
-}
-
 static void command_words(const struct score_case *at, struct words *words)
 {
     char fault[FAULT_TEXT] = "none";
 
-    words->count = 0;
-    word_add(words, "lockstep");
-    word_add(words, "demo");
-    word_add(words, "--json");
+    *words = (struct words){ 0 };
+    words_add(words, "lockstep");
+    words_add(words, "demo");
+    words_add(words, "--json");
     if (at->torch)
-        word_add(words, "--torch");
+        words_add(words, "--torch");
     else
-        word_add(words, "--host-work-ms=%g", at->host_work_ms);
-    word_add(words, "--step-ms=%g", at->step_ms);
-    word_add(words, "--ranks=%u", at->ranks);
-    word_add(words, "--nodes=%u", at->nodes);
-    word_add(words, "--steps=%llu", (unsigned long long)at->steps);
-    word_add(words, "--seed=%llu", (unsigned long long)at->seed);
+        words_add(words, "--host-work-ms=%g", at->host_work_ms);
+    words_add(words, "--step-ms=%g", at->step_ms);
+    words_add(words, "--ranks=%u", at->ranks);
+    words_add(words, "--nodes=%u", at->nodes);
+    words_add(words, "--steps=%llu", (unsigned long long)at->steps);
+    words_add(words, "--seed=%llu", (unsigned long long)at->seed);
     if (!at->torch)
-        word_add(words, "--layout=tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
-    word_add(words, "--checkpoint-every=%u", at->checkpoint_every);
+        words_add(words, "--layout=tp=%u,pp=%u,dp=%u", at->tp, at->pp, at->dp);
+    words_add(words, "--checkpoint-every=%u", at->checkpoint_every);
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);
-    word_add(words, "--fault=%s", fault);
+    words_add(words, "--fault=%s", fault);
     if (at->also.kind) {
         fault_format(&at->also, fault);
-        word_add(words, "--fault=%s", fault);
+        words_add(words, "--fault=%s", fault);
     }
 }
 
@@ -97,7 +78,8 @@ static void demo_exec(const struct score_case *at, const char *state, int out, i
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(complaints, STDERR_FILENO);
-    execv("/proc/self/exe", (char *const *)(void *)words.argv);
+    if (!words.full)
+        execv("/proc/self/exe", words.argv);
     _exit(127);
 }
 
