@@ -213,24 +213,6 @@ struct json_object *verdict_row_json(uint64_t cursor, const struct verdict *row)
     return root;
 }
 
-static struct json_object *ranks_json(const struct verdict *verdict)
-{
-    struct json_object *list = json_object_new_array();
-
-    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++)
-        json_object_array_add(list, json_object_new_int64(verdict->rank[i]));
-    return list;
-}
-
-static struct json_object *nodes_json(const struct verdict *verdict)
-{
-    struct json_object *list = json_object_new_array();
-
-    for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++)
-        json_object_array_add(list, show_string(verdict->node[i]));
-    return list;
-}
-
 struct json_object *finding_json(const struct index_finding *row)
 {
     static const char *const roles[] = {
@@ -245,8 +227,8 @@ struct json_object *finding_json(const struct index_finding *row)
     add_text(root, "role", roles[row->role]);
     add_text(root, "what", row->line->what);
     add_text(root, "source", row->line->source);
-    json_object_object_add(root, "ranks", ranks_json(verdict));
-    json_object_object_add(root, "nodes", nodes_json(verdict));
+    json_object_object_add(root, "ranks", verdict_ranks_json(verdict));
+    json_object_object_add(root, "nodes", verdict_nodes_json(verdict));
     add_number(root, "since_step", verdict->since_step);
     add_time(root, "since_time", verdict->since_real_ns);
     add_time(root, "decided_time", verdict->decided_real_ns);

@@ -11,6 +11,9 @@
 
 /* The caller puts it.  What is not known is null; man/lockstep-why.1.scd lists the fields. */
 struct json_object *verdict_json(const struct verdict *verdict);
+/* The lists of it alone. */
+struct json_object *verdict_ranks_json(const struct verdict *verdict);
+struct json_object *verdict_nodes_json(const struct verdict *verdict);
 
 /* A sentence that says what, which and so-what, then indented lines: why, what it costs, what was
  * ruled out, how sure we are.

@@ -2,7 +2,7 @@
 #include "core/clean.h"
 #include "show/verdict.h"
 
-static struct json_object *ranks_json(const struct verdict *verdict)
+struct json_object *verdict_ranks_json(const struct verdict *verdict)
 {
     struct json_object *list = json_object_new_array();
 
@@ -11,7 +11,7 @@ static struct json_object *ranks_json(const struct verdict *verdict)
     return list;
 }
 
-static struct json_object *nodes_json(const struct verdict *verdict)
+struct json_object *verdict_nodes_json(const struct verdict *verdict)
 {
     struct json_object *list = json_object_new_array();
 
@@ -66,8 +66,8 @@ struct json_object *verdict_json(const struct verdict *verdict)
     ADD("kind", json_object_new_string(verdict_kind_name(verdict->kind)));
     ADD("layer", json_object_new_string(verdict_layer_name(verdict->layer)));
     ADD("cause", show_string_or_null(verdict->cause));
-    ADD("ranks", ranks_json(verdict));
-    ADD("nodes", nodes_json(verdict));
+    ADD("ranks", verdict_ranks_json(verdict));
+    ADD("nodes", verdict_nodes_json(verdict));
     if (verdict->rank_count > VERDICT_RANKS) /* a list that is not whole says so */
         ADD("rank_count", json_object_new_int64(verdict->rank_count));
     if (verdict->node_count > VERDICT_NODES)
