@@ -12,15 +12,22 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define STEPS 4        /* looked at ... */
-#define ABOVE 1        /* ... of which two must be bad: scarce cpus do not hurt every step alike */
-#define STRONG_ABOVE 2 /* a pressure that is there in three of them: one slow step is enough */
+/* How many steps are looked at, and how many of them may be better than what counts. */
+static uint32_t steps_of(const struct court *court)
+{
+    return (uint32_t)court->limits.cpu_steps;
+}
+
+static uint32_t above_of(const struct court *court)
+{
+    return (uint32_t)court->limits.cpu_bad_steps - 1;
+}
 
 static bool node_is_starved(const struct court *court, uint32_t node, double scale,
                             double excess_ms)
 {
     const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = history_node(&court->history, node, STEPS, ABOVE);
+    struct node_typical now = history_node(&court->history, node, steps_of(court), above_of(court));
     const struct thresholds *limits = &court->limits;
 
     return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
@@ -32,12 +39,13 @@ static bool node_is_starved(const struct court *court, uint32_t node, double sca
 static bool node_is_strangled(const struct court *court, uint32_t node)
 {
     const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = history_node(&court->history, node, STEPS, STRONG_ABOVE);
+    struct node_typical now = history_node(&court->history, node, steps_of(court),
+                                           (uint32_t)court->limits.cpu_strong_steps - 1);
     const struct thresholds *limits = &court->limits;
 
     return now.pressure - typical->pressure > limits->cpu_strong_least &&
            now.pressure > typical->pressure * limits->cpu_pressure_times &&
-           history_period_above_ms(&court->history, STEPS, 0) >
+           history_period_above_ms(&court->history, steps_of(court), 0) >
                court->history.base_period_ms * limits->cpu_strong_slower;
 }
 
@@ -47,7 +55,8 @@ static double worst_pressure(const struct court *court)
     double worst = 0;
 
     for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct node_typical now = history_node(&court->history, node, STEPS, ABOVE);
+        struct node_typical now =
+            history_node(&court->history, node, steps_of(court), above_of(court));
 
         worst = MAX(worst, (now.pressure - court->history.typical[node].pressure));
     }
@@ -71,7 +80,8 @@ static double node_part_ms(const struct court *court, uint32_t node, split_part 
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (court->model.rank[rank].node == node) {
-            sum += history_part_ms(&court->history, rank, ABOVE + 1, part); /* the newest are bad */
+            sum += history_part_ms(&court->history, rank, above_of(court) + 1,
+                                   part); /* the newest are bad */
             count++;
         }
     }
@@ -82,7 +92,7 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
 {
     const struct history *history = &court->history;
     const struct node_typical *typical = &history->typical[node];
-    struct node_typical now = history_node(history, node, STEPS, ABOVE);
+    struct node_typical now = history_node(history, node, steps_of(court), above_of(court));
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
     double throttled_ms = node_part_ms(court, node, throttled);
     double delayed_ms = node_part_ms(court, node, delayed);
@@ -95,7 +105,7 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              throttled_ms > delayed_ms ? "the cgroup's cpu quota throttles its ranks"
                                        : "other processes take the cpus of its ranks");
-    draft.since_step = history_back(history, STEPS - 1)->step;
+    draft.since_step = history_back(history, MIN(steps_of(court), history->count) - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = excess_ms / 1e3;
     verdict_because(&draft, "schedstat",
@@ -107,7 +117,7 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
                     "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
-                    history_period_ms(history, STEPS), history->base_period_ms);
+                    history_period_ms(history, steps_of(court)), history->base_period_ms);
     court_find(court, &draft, &fresh);
 }
 
@@ -134,12 +144,13 @@ static void cpu_step(struct court *court)
 
     if (history->base_period_ms == 0)
         return;
-    excess = MAX(0, history_period_above_ms(history, STEPS, ABOVE) - history->base_period_ms);
+    excess = MAX(0, history_period_above_ms(history, steps_of(court), above_of(court)) -
+                        history->base_period_ms);
     worst = worst_pressure(court);
     if (worst < limits->cpu_pressure_least * limits->cpu_stay_share)
         return;
     for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct node_typical now = history_node(history, node, STEPS, ABOVE);
+        struct node_typical now = history_node(history, node, steps_of(court), above_of(court));
         double above = now.pressure - history->typical[node].pressure, scale;
         struct entry *open;
 

@@ -14,24 +14,24 @@
 #include "judge/court.h"
 #include "judge/median.h"
 
-/* A stage is heavier by design, so a few steps show it; a slight difference needs more of them, to
- * be sure that it is not noise.
- */
-#define DATA_STEPS 6
-#define STAGE_STEPS 4
-#define STAGE_SLIGHT_STEPS 12
 #define STAGE_LOOKS 64 /* from then on the mean moves with the newest ones */
 
 /* ---- lengths ---- */
 
+static uint32_t data_steps(const struct court *court)
+{
+    return (uint32_t)court->limits.imbalance_data_steps;
+}
+
 /* How much shorter steps would be with even lengths. */
 static double data_cost_ms(const struct court *court)
 {
-    double value[DATA_STEPS];
+    double value[HISTORY_STEPS];
+    uint32_t steps = data_steps(court);
 
-    for (uint32_t back = 0; back < DATA_STEPS; back++)
+    for (uint32_t back = 0; back < steps; back++)
         value[back] = history_back(&court->history, back)->uneven_ms;
-    return median_f64(value, DATA_STEPS);
+    return median_f64(value, steps);
 }
 
 static void data_accuse(struct court *court, double cost_ms)
@@ -49,7 +49,7 @@ static void data_accuse(struct court *court, double cost_ms)
         most = MAX(most, past->split[rank].tokens);
     }
     snprintf(draft.cause, sizeof(draft.cause), "sequences of uneven length");
-    draft.since_step = history_back(history, DATA_STEPS - 1)->step;
+    draft.since_step = history_back(history, data_steps(court) - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(&draft, "ring",
@@ -58,7 +58,7 @@ static void data_accuse(struct court *court, double cost_ms)
     verdict_because(&draft, "ring", "tokens a rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
     verdict_because(&draft, "replay", "an even split would save %.1f ms of %.1f ms a step", cost_ms,
-                    history_period_ms(history, DATA_STEPS));
+                    history_period_ms(history, data_steps(court)));
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
     court_find(court, &draft, &fresh);
 }
@@ -70,11 +70,11 @@ static void data_step(struct court *court)
     const struct thresholds *limits = &court->limits;
     double scale = open ? limits->imbalance_stay_share : 1, cost;
 
-    if (history->count < DATA_STEPS + 2 ||
+    if (history->count < data_steps(court) + 2 ||
         history->explained < limits->imbalance_data_explained * scale)
         return;
     cost = data_cost_ms(court);
-    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, DATA_STEPS))
+    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, data_steps(court)))
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
@@ -216,7 +216,7 @@ static void stage_look(struct court *court, struct stages *stages, double heavie
     CLEAN(free_clean) double *scale = malloc((court->model.world + stages->count) * sizeof(*scale));
     struct stage_looks *looks = &court->stage_looks;
 
-    if (!stages_differ(court, stages, STAGE_STEPS, heavier)) {
+    if (!stages_differ(court, stages, (uint32_t)court->limits.imbalance_stage_steps, heavier)) {
         looks->count = 0;
         return;
     }
@@ -254,8 +254,9 @@ static void stage_step(struct court *court)
         open->step_seconds = MAX(0, looks->even_ms) / 1e3;
         return;
     }
-    if (!stages_differ(court, &stages, STAGE_STEPS, limits->imbalance_stage_heavier) &&
-        !stages_differ(court, &stages, STAGE_SLIGHT_STEPS, slightly))
+    if (!stages_differ(court, &stages, (uint32_t)limits->imbalance_stage_steps,
+                       limits->imbalance_stage_heavier) &&
+        !stages_differ(court, &stages, (uint32_t)limits->imbalance_slight_steps, slightly))
         return;
     if (stages.heaviest != looks->stage || stage_has_straggler(court, stages.heaviest))
         return;

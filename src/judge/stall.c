@@ -45,9 +45,6 @@ void stall_attempt(struct stall *stall)
     }
 }
 
-#define FADE 0.8f     /* a beat: about five seconds are remembered */
-#define WAITS_LEAST 2 /* seen so often: one may be chance */
-
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world)
 {
     struct stall_files *grown;
@@ -63,9 +60,9 @@ bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world
     return true;
 }
 
-bool stall_waits(const struct stall_files *seen)
+bool stall_waits(const struct court *court, const struct stall_files *seen)
 {
-    return seen->waits >= WAITS_LEAST && 2 * seen->waits >= seen->looks;
+    return (double)seen->waits >= court->limits.storage_looks && 2 * seen->waits >= seen->looks;
 }
 
 static void files_beat(struct court *court, const struct fact_beat *beat)
@@ -73,13 +70,15 @@ static void files_beat(struct court *court, const struct fact_beat *beat)
     const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
     struct stall *stall = court->stall;
     uint32_t world = court->model.world;
+    float fade;
 
     if (beat->rank >= world || (!stall->files && seen->waits == 0))
         return;
     if (!stall_files_room(&stall->files, &stall->files_room, world))
         return;
-    stall->files[beat->rank].looks = FADE * stall->files[beat->rank].looks + (float)seen->looks;
-    stall->files[beat->rank].waits = FADE * stall->files[beat->rank].waits + (float)seen->waits;
+    fade = (float)court->limits.storage_fade;
+    stall->files[beat->rank].looks = fade * stall->files[beat->rank].looks + (float)seen->looks;
+    stall->files[beat->rank].waits = fade * stall->files[beat->rank].waits + (float)seen->waits;
 }
 
 bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen)
@@ -93,7 +92,7 @@ bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct st
         seen->looks += stall->files[i].looks;
         seen->waits += stall->files[i].waits;
     }
-    return stall_waits(seen);
+    return stall_waits(court, seen);
 }
 
 void stall_beat(struct court *court, const struct fact_beat *beat)

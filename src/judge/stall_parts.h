@@ -78,7 +78,8 @@ int64_t stall_starved_ns(const struct rank_split *split);
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 /* Room for all ranks, zeroed where new; false: no memory. */
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
-bool stall_waits(const struct stall_files *seen); /* in most looks, and more than once */
+bool stall_waits(const struct court *court,
+                 const struct stall_files *seen); /* in most looks, and more than once */
 bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
 void stall_input_step(struct court *court); /* stall_input.c */
 void stall_pause_step(struct court *court); /* stall_pause.c */

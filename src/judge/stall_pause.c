@@ -271,7 +271,7 @@ static void renew_layer(const struct court *court, const struct stall_pause *pau
 {
     struct stall_files seen = seen_of(court, pause, &entry->verdict);
 
-    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(&seen))
+    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(court, &seen))
         return;
     entry->verdict.layer = LAYER_STORAGE;
     say_storage(&entry->verdict, &seen);
@@ -309,7 +309,7 @@ static void accuse(struct court *court, const struct kind *kind, struct stall_pa
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
     draft_who(court, &draft, kind, event);
     seen = seen_of(court, pause, &draft);
-    draft.layer = (uint8_t)(stall_waits(&seen) ? LAYER_STORAGE : kind->layer);
+    draft.layer = (uint8_t)(stall_waits(court, &seen) ? LAYER_STORAGE : kind->layer);
     draft.since_step = now;
     if (reason == REASON_LONGER && pause->slow >= 2)
         draft.since_step = pause->slow_since;

@@ -15,8 +15,7 @@
 #include "wire/names.h"
 
 #define BEAT_MOST_NS                                                                               \
-    INT64_C(5000000000)  /* a gap between beats says nothing of what was done in it */
-#define SHARE_LEAST 0.5f /* of what a rank was late: less than that is not the reason */
+    INT64_C(5000000000) /* a gap between beats says nothing of what was done in it */
 
 void stall_start_attempt(struct stall *stall)
 {
@@ -90,7 +89,7 @@ static bool reason_of(const struct court *court, uint32_t rank, double late, str
         ret->seconds = (double)stall->birth[rank].seconds[phase];
         ret->storage = (double)stall->birth[rank].storage;
     }
-    return ret->seconds > 0 && ret->seconds >= (double)SHARE_LEAST * late;
+    return ret->seconds > 0 && ret->seconds >= court->limits.startup_reason_share * late;
 }
 
 static unsigned reason_layer(const struct reason *reason)

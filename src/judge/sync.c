@@ -15,6 +15,8 @@
 #include "judge/sync_parts.h"
 
 #define BASE_STEPS 8
+#define USUAL_STEPS                                                                                \
+    5 /* the shortest rule that is sure of anything has three slow ones among them */
 
 /* Much slower is clear after three steps, a little only after many. */
 static const struct rule {
@@ -276,6 +278,27 @@ static double cost_ms(struct court *court)
     return MAX(0, (double)(program_replayed_ns(court->program) - before) / 1e6);
 }
 
+/* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
+ * not: such a step alone says nothing about the network.
+ */
+static double usual_cost_ms(const struct sync *sync, double cost)
+{
+    double now = 0, usual = 0;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        const struct sync_link *link = &sync->link[i];
+        double excess = MAX(0, link->sum_ms - link->base_ms);
+
+        if (!link->slow)
+            continue;
+        now += excess;
+        usual += link->wavers
+                     ? excess
+                     : MIN(excess, MAX(0, sync_link_ms(link, USUAL_STEPS) - link->base_ms));
+    }
+    return now > 0 ? cost * usual / now : cost;
+}
+
 /* Where the network is a program on the host, a host without a cpu moves nothing.  Where hosts do all of it,
  * as gloo's threads do, any wait for a cpu may be the transfer's, and not only what is new of it.
  */
@@ -333,8 +356,6 @@ static void accuse(struct court *court, double cost)
         memcpy(court->sync->id, entry->verdict.id, sizeof(court->sync->id));
 }
 
-#define SETTLES 4 /* looks in a row that show the same node */
-
 /* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
  * nobody gets its node when that has been plain for some steps; it stays the same verdict.
  */
@@ -349,7 +370,7 @@ static void settle(struct court *court, struct entry *open, double cost)
     sync->settles =
         place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
     sync->settles_on = place.node;
-    if (sync->settles < SETTLES)
+    if (sync->settles < court->limits.sync_settles)
         return;
     sync_draft(court, &place, MAX(cost, 0), &draft);
     memcpy(draft.id, verdict->id, sizeof(draft.id));
@@ -397,6 +418,7 @@ static void sync_step(struct court *court)
         settle(court, open, cost);
         return;
     }
+    cost = usual_cost_ms(sync, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
     if (key != before || cost < least_cost_ms(court) || is_starved(court, cost))
         return;

@@ -75,8 +75,6 @@ static void place_sound(const struct court *court, uint32_t nodes, const uint8_t
         candidate[node] = candidate[node] && !mark[node];
 }
 
-#define CLEAR 0.5 /* of the worst excess */
-
 static double excess_ms(const struct sync_link *link)
 {
     return sync_link_ms(link, 5) - link->base_ms;
@@ -94,7 +92,7 @@ static double clear_ms(const struct court *court)
         if (sync->link[i].slow && sync_link_is_active(&sync->link[i], court->whole->step))
             worst = MAX(worst, excess_ms(&sync->link[i]));
     }
-    return CLEAR * worst;
+    return court->limits.sync_clear_share * worst;
 }
 
 int sync_where(const struct court *court, struct sync_place *ret)

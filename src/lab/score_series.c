@@ -10,7 +10,8 @@
 #include "lockstep/probe.h"
 
 #define PAUSE_MS 14000 /* longer than the limit of a hang */
-#define ONSET 20       /* steps before: enough to know what is typical */
+#define CHECKPOINT_EVERY 6
+#define ONSET 20 /* steps before: enough to know what is typical */
 
 /* Families that have cases only when they are asked for: a hang takes its limit to be said. */
 static const struct series {
@@ -19,9 +20,9 @@ static const struct series {
     enum fault_id fault[16];
 } all_series[] = {
     { "hang",
-      7,
+      8,
       { FAULT_STOP, FAULT_STUCK_DATA, FAULT_GPU_HANG, FAULT_STUCK_CODE, FAULT_OTHER_ORDER,
-        FAULT_FROZEN_LINK, FAULT_STUCK_STORAGE } },
+        FAULT_FROZEN_LINK, FAULT_STUCK_STORAGE, FAULT_STUCK_CHECKPOINT } },
     { "crash",
       6,
       { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT } },
@@ -91,6 +92,8 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
         fault->steps = 1;
         fault->set |= FAULT_STEPS;
     }
+    if (id == FAULT_STUCK_CHECKPOINT)
+        at->checkpoint_every = CHECKPOINT_EVERY;
     if (id == FAULT_LONG_SEQUENCES) {
         fault->factor = 1.5;
         fault->steps = 8;
