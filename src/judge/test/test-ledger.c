@@ -111,6 +111,51 @@ static void a_host_sleep_is_straggler_wait(void **state)
     }
 }
 
+static void buckets_read(const struct bench *bench, double ret[LEDGER_BUCKETS])
+{
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        ret[i] = bucket(bench, (enum ledger_bucket)i);
+}
+
+/* More work is productive, what the other stages wait for it imbalance; and where it has moved the critical path, messages
+ * that compute hid are transfers now.
+ */
+static void heavy_stage_is_booked(const uint32_t at[3], uint32_t stage, double more)
+{
+    struct lab_config config = layout(at[0], at[1], at[2]);
+    static const struct lab_fault none;
+    struct bench bench = bench_open(&config);
+    double begin[LEDGER_BUCKETS], middle[LEDGER_BUCKETS], end[LEDGER_BUCKETS], lost = 0;
+
+    lab_judge_many(bench.lab, &bench.court, 12);
+    buckets_read(&bench, begin);
+    lab_judge_many(bench.lab, &bench.court, STEPS); /* as many without it say what it changes */
+    buckets_read(&bench, middle);
+    bench.lab->fault.heavier[stage] = more;
+    for (int step = 0; step < STEPS; step++) {
+        lab_judge(bench.lab, &bench.court);
+        lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
+    }
+    buckets_read(&bench, end);
+    lost *= bench.lab->world;
+    for (int i = 0; i < LEDGER_BUCKETS; i++)
+        end[i] += begin[i] - 2 * middle[i];
+    near(end[LEDGER_PRODUCTIVE] + end[LEDGER_IMBALANCE] + end[LEDGER_TRANSFER], lost, 0.02);
+    near(end[LEDGER_PRODUCTIVE] + end[LEDGER_IMBALANCE], lost, 0.1);
+    bench_close(&bench);
+}
+
+static void a_heavy_stage_is_work_and_imbalance(void **state)
+{
+    static const double more[] = { 0.10, 0.25, 1.0 };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        for (uint32_t k = 0; layouts[i][1] > 1 && k < layouts[i][1] * COUNT(more); k++)
+            heavy_stage_is_booked(layouts[i], k / COUNT(more), more[k % COUNT(more)]);
+    }
+}
+
 static void uneven_lengths_are_imbalance(void **state)
 {
     struct lab_config config = layout(1, 1, 8);
@@ -266,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_healthy_run_leaves_next_to_nothing_unattributed),
         cmocka_unit_test(a_stretch_is_straggler_wait),
         cmocka_unit_test(a_host_sleep_is_straggler_wait),
+        cmocka_unit_test(a_heavy_stage_is_work_and_imbalance),
         cmocka_unit_test(uneven_lengths_are_imbalance),
         cmocka_unit_test(input_and_checkpoint_have_their_buckets),
         cmocka_unit_test(a_rollback_is_lost_and_the_pause_is_restart),
