@@ -1,4 +1,8 @@
-/* pystack.c - from _PyRuntime to the first thread's frames, one pointer after the other. */
+/* pystack.c - from _PyRuntime to a thread's frames, one pointer after the other.
+ *
+ * The first thread is the one that trains.  Where another one holds the GIL and does not let go, that is why the
+ * first does not go on: then its frames come first.
+ */
 #include "agent/pystack.h"
 
 #include <errno.h>
@@ -14,7 +18,11 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/time.h"
+#include "wire/facts.h"
 
+#define GIL_LOOKS 5 /* a thread that works moves on between two of them, or gives the GIL away */
+#define GIL_BETWEEN_NS (25 * NS_PER_MS)
 #define FRAMES_MAX 32
 #define THREADS_MAX 1024
 #define TABLE_MAX 65536
@@ -36,13 +44,21 @@ struct layout {
     int code_file, code_name, code_first, code_table;
     int code_bytes; /* of the code object: what frame_at points into; NONE: it is an offset */
     int text_bytes; /* of an ASCII string */
+    /* Who holds the GIL: until 3.11 a thread of the runtime, later the lock's last holder while it is locked.  The
+     * lock lies in the interpreter, or behind a pointer there.
+     */
+    int runtime_holder, interp_gil, gil_holder, gil_locked;
 };
-static const struct layout layouts[] = {
-    { 9, 32, 8, 8, 24, NONE, NONE, 32, 24, 104, NONE, 104, 112, 40, 120, NONE, 48 },
-    { 10, 32, 8, 8, 24, NONE, NONE, 32, 24, 96, NONE, 104, 112, 40, 120, NONE, 48 },
-    { 11, 40, 16, 8, 56, 8, 160, 32, 48, 56, 69, 112, 128, 72, 136, 184, 48 },
-    { 12, 40, 72, 8, 56, 0, 144, 0, 8, 56, 70, 112, 128, 68, 136, 192, 40 },
-};
+static const struct layout
+    layouts[] = {
+        { 9,   32,  8,  8,   24,   NONE, NONE, 32,   24,   104, NONE,
+          104, 112, 40, 120, NONE, 48,   568,  NONE, NONE, NONE },
+        { 10,  32,  8,  8,   24,   NONE, NONE, 32,   24,   96,  NONE,
+          104, 112, 40, 120, NONE, 48,   568,  NONE, NONE, NONE },
+        { 11,  40,  16, 8,   56,  8,  160, 32,   48,   56,  69,
+          112, 128, 72, 136, 184, 48, 576, NONE, NONE, NONE },
+        { 12, 40, 72, 8, 56, 0, 144, 0, 8, 56, 70, 112, 128, 68, 136, 192, 40, NONE, 384, 8, 16 },
+    };
 
 struct python {
     pid_t pid;
@@ -168,6 +184,8 @@ enum debug_word {
     DEBUG_VERSION = 1,
     DEBUG_RUNTIME_HEAD = 5,
     DEBUG_INTERP_THREADS = 9,
+    DEBUG_GIL_LOCKED = 17, /* both from the interpreter's beginning */
+    DEBUG_GIL_HOLDER = 18,
     DEBUG_THREAD_NEXT = 21,
     DEBUG_THREAD_FRAME = 23,
     DEBUG_THREAD_NATIVE = 25,
@@ -214,6 +232,10 @@ static int layout_carried(struct python *python, unsigned minor)
         .code_table = (int)word[DEBUG_CODE_TABLE],
         .code_bytes = (int)word[DEBUG_CODE_BYTES],
         .text_bytes = 40,
+        .runtime_holder = NONE,
+        .interp_gil = NONE,
+        .gil_holder = (int)word[DEBUG_GIL_HOLDER],
+        .gil_locked = (int)word[DEBUG_GIL_LOCKED],
     };
     return 0;
 }
@@ -263,6 +285,38 @@ static int thread_first(const struct python *python, uint64_t *ret)
     }
     *ret = thread;
     return 0;
+}
+
+/* 0: nobody, or it cannot be told. */
+static uint64_t gil_holder(const struct python *python)
+{
+    uint64_t lock, holder = 0;
+
+    if (python->at.runtime_holder != NONE) {
+        pointer_read(python, python->runtime, python->at.runtime_holder, &holder);
+        return holder;
+    }
+    if (pointer_read(python, python->runtime, python->at.runtime_head, &lock) < 0 ||
+        (python->at.interp_gil != NONE &&
+         pointer_read(python, lock, python->at.interp_gil, &lock) < 0) ||
+        number_read(python, lock, python->at.gil_locked) != 1)
+        return 0;
+    pointer_read(python, lock, python->at.gil_holder, &holder);
+    return holder;
+}
+
+static bool thread_is_known(const struct python *python, uint64_t wanted)
+{
+    uint64_t thread;
+
+    if (pointer_read(python, python->runtime, python->at.runtime_head, &thread) < 0 ||
+        pointer_read(python, thread, python->at.interp_threads, &thread) < 0)
+        return false;
+    for (int i = 0; i < THREADS_MAX && thread != 0 && thread != wanted; i++) {
+        if (pointer_read(python, thread, python->at.thread_next, &thread) < 0)
+            return false;
+    }
+    return thread == wanted && thread != 0;
 }
 
 static int frame_line(const struct python *python, uint64_t frame, uint64_t code)
@@ -319,6 +373,39 @@ static int thread_frame(const struct python *python, uint64_t thread, uint64_t *
     return result;
 }
 
+struct moment { /* where the holder of the GIL is */
+    uint64_t thread, frame, at;
+};
+
+static struct moment gil_moment(const struct python *python)
+{
+    struct moment now = { .thread = gil_holder(python) };
+
+    if (now.thread && thread_frame(python, now.thread, &now.frame) == 0)
+        pointer_read(python, now.frame, python->at.frame_at, &now.at);
+    return now;
+}
+
+/* The thread other than the first that holds the GIL all the time, at one place; 0: none. */
+static uint64_t gil_keeper(const struct python *python, uint64_t first)
+{
+    struct moment then = gil_moment(python);
+
+    if (!then.thread || !then.frame || then.thread == first ||
+        !thread_is_known(python, then.thread))
+        return 0;
+    for (int i = 1; i < GIL_LOOKS; i++) {
+        const struct timespec between = { .tv_nsec = GIL_BETWEEN_NS };
+        struct moment now;
+
+        nanosleep(&between, NULL);
+        now = gil_moment(python);
+        if (memcmp(&now, &then, sizeof(now)) != 0)
+            return 0;
+    }
+    return then.thread;
+}
+
 static void frames_write(const struct python *python, uint64_t frame, char *ret, size_t room)
 {
     size_t used = 0;
@@ -337,10 +424,26 @@ static void frames_write(const struct python *python, uint64_t frame, char *ret,
     }
 }
 
+/* Its innermost frame says what it does; then the first thread, as far as there is room. */
+static void keeper_write(const struct python *python, uint64_t keeper, uint64_t first, char *ret,
+                         size_t room)
+{
+    char own[FACT_STACK / 2], others[FACT_STACK / 2];
+    uint64_t frame = 0;
+    size_t line;
+
+    thread_frame(python, keeper, &frame);
+    frames_write(python, frame, own, sizeof(own));
+    frames_write(python, first, others, sizeof(others));
+    line = strcspn(own, "\n");
+    snprintf(ret, room, "%.*s, which holds the GIL%s\nfirst thread: %s", (int)line, own, own + line,
+             others);
+}
+
 int pystack_read(pid_t pid, char *ret, size_t room, struct err *err)
 {
     struct python python = { .pid = pid };
-    uint64_t thread, frame;
+    uint64_t thread, frame, keeper;
     unsigned minor;
     int result = python_find(&python, &minor, err);
 
@@ -353,6 +456,10 @@ int pystack_read(pid_t pid, char *ret, size_t room, struct err *err)
         result = thread_frame(&python, thread, &frame);
     if (result < 0)
         return err_set(err, result, "Python is there, but has no thread yet or any more");
-    frames_write(&python, frame, ret, room);
+    keeper = gil_keeper(&python, thread);
+    if (keeper)
+        keeper_write(&python, keeper, frame, ret, room);
+    else
+        frames_write(&python, frame, ret, room);
     return 0;
 }

@@ -14,7 +14,8 @@
 
 #include "core/err.h"
 
-/* "function (file:line)", innermost first, one a line, of the process's first thread.  -ENOENT: there is no Python
+/* "function (file:line)", innermost first, one a line, of the process's first thread.  Where another thread holds the
+ * GIL and does not let go, that one's, the innermost with ", which holds the GIL", then the first's.  -ENOENT: there is no Python
  * in it; -EPERM: it may not be read; -EPROTO: its memory does not look as expected.
  */
 int pystack_read(pid_t pid, char *ret, size_t room, struct err *err);

@@ -134,15 +134,35 @@ static void root_cause(struct verdict *draft, const struct wait_rank *at, enum w
                  at->state == 'D' ? ", stuck in the kernel" : "");
 }
 
+/* "load (/data/train.py:12)" without the directories. */
+static void frame_shorten(const char *text, size_t size, char *out, size_t room)
+{
+    const char *open = memchr(text, '(', size);
+    const char *name = open ? open + 1 : text;
+
+    for (const char *at = name; at < text + size; at++) {
+        if (*at == '/')
+            name = at + 1;
+    }
+    snprintf(out, room, "%.*s%.*s", open ? (int)(open + 1 - text) : 0, text,
+             (int)(text + size - name), name);
+}
+
 /* The innermost line of Python says more than any phase. */
 static void cause_python(const struct court *court, struct verdict *draft, uint32_t rank)
 {
     const struct fact_stack *stack = hang_stack_of(court, rank);
     size_t used = strlen(draft->cause), size = stack ? strcspn(stack->python, "\n") : 0;
+    char frame[sizeof(draft->cause)];
 
-    if (size && used + size + 6 < sizeof(draft->cause))
-        snprintf(draft->cause + used, sizeof(draft->cause) - used, ": in %.*s", (int)size,
-                 stack->python);
+    if (!size)
+        return;
+    if (used + size + 6 < sizeof(draft->cause))
+        snprintf(frame, sizeof(frame), "%.*s", (int)size, stack->python);
+    else
+        frame_shorten(stack->python, size, frame, sizeof(frame));
+    if (used + strlen(frame) + 6 < sizeof(draft->cause))
+        snprintf(draft->cause + used, sizeof(draft->cause) - used, ": in %s", frame);
 }
 
 /* Where it is instead: for each culprit, of the first ones. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,20 +23,34 @@
 #include "core/time.h"
 
 /* Calls us back through stdout once it is where it shall be found. */
-static const char program[] = "import sys, time, ctypes\n"              /* line 1 */
-                              "class Loader:\n"                         /* 2 */
-                              "    def load(self, n):\n"                /* 3 */
-                              "        if n:\n"                         /* 4 */
-                              "            return self.load(n - 1)\n"   /* 5 */
-                              "        sys.stdout.write('x')\n"         /* 6 */
-                              "        sys.stdout.flush()\n"            /* 7 */
-                              "        if sys.argv[1] == 'gil':\n"      /* 8 */
-                              "            ctypes.PyDLL(None).sleep(\n" /* 9 */
-                              "                1000)\n"                 /* 10 */
-                              "        time.sleep(1000)\n"              /* 11 */
-                              "def main():\n"                           /* 12 */
-                              "    Loader().load(2)\n"                  /* 13 */
-                              "main()\n";                               /* 14 */
+static const char program[] = "import sys, time, ctypes, threading\n"               /* line 1 */
+                              "class Loader:\n"                                     /* 2 */
+                              "    def load(self, n):\n"                            /* 3 */
+                              "        if n:\n"                                     /* 4 */
+                              "            return self.load(n - 1)\n"               /* 5 */
+                              "        sys.stdout.write('x')\n"                     /* 6 */
+                              "        sys.stdout.flush()\n"                        /* 7 */
+                              "        if sys.argv[1] == 'gil':\n"                  /* 8 */
+                              "            ctypes.PyDLL(None).sleep(\n"             /* 9 */
+                              "                1000)\n"                             /* 10 */
+                              "        if sys.argv[1] == 'thread':\n"               /* 11 */
+                              "            threading.Thread(target=keep).start()\n" /* 12 */
+                              "        if sys.argv[1] == 'busy':\n"                 /* 13 */
+                              "            threading.Thread(target=work).start()\n" /* 14 */
+                              "        time.sleep(1000)\n"                          /* 15 */
+                              "def keep():\n"                                       /* 16 */
+                              "    sys.stdout.write('y')\n"                         /* 17 */
+                              "    sys.stdout.flush()\n"                            /* 18 */
+                              "    ctypes.PyDLL(None).sleep(1000)\n"                /* 19 */
+                              "def work():\n"                                       /* 20 */
+                              "    sys.stdout.write('y')\n"                         /* 21 */
+                              "    sys.stdout.flush()\n"                            /* 22 */
+                              "    n = 0\n"                                         /* 23 */
+                              "    while True:\n"                                   /* 24 */
+                              "        n = n * n % 1000003 + 1\n"                   /* 25 */
+                              "def main():\n"                                       /* 26 */
+                              "    Loader().load(2)\n"                              /* 27 */
+                              "main()\n";                                           /* 28 */
 
 static pid_t python_start(const char *how)
 {
@@ -47,12 +62,17 @@ static pid_t python_start(const char *how)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails must not leave it behind */
         dup2(fd[1], STDOUT_FILENO);
-        execl("/usr/bin/python3", "python3", "-c", program, how, (char *)NULL);
+        const char *python = getenv("PYTHON"); /* to try other versions by hand */
+
+        execl(python ? python : "/usr/bin/python3", "python3", "-c", program, how, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
-    if (read(fd[0], &ready, 1) != 1) {
+    /* A thread says so, too. */
+    if (read(fd[0], &ready, 1) != 1 ||
+        ((strcmp(how, "thread") == 0 || strcmp(how, "busy") == 0) && read(fd[0], &ready, 1) != 1)) {
         waitpid(pid, NULL, 0);
         pid = 0;
     }
@@ -79,7 +99,7 @@ static void python_is_read(const char *how, int sig)
     assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
     assert_non_null(strstr(text, "load (<string>:"));
     assert_non_null(strstr(text, "load (<string>:5)\n"));
-    assert_non_null(strstr(text, "main (<string>:13)\n<module> (<string>:14)"));
+    assert_non_null(strstr(text, "main (<string>:27)\n<module> (<string>:28)"));
     assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it lives */
     child_end(pid);
 }
@@ -94,6 +114,44 @@ static void also_while_the_gil_is_held(void **state)
 {
     (void)state;
     python_is_read("gil", 0);
+}
+
+/* Looks until the thread is where it shall be: it speaks just before. */
+static void who_keeps_the_gil_comes_first(void **state)
+{
+    const struct timespec soon = { .tv_nsec = 20 * 1000000 };
+    pid_t pid = python_start("thread");
+    char text[FACT_STACK] = "";
+    struct err err = { "" };
+
+    (void)state;
+    if (!pid)
+        skip();
+    for (int i = 0; i < 250 && strncmp(text, "keep ", 5) != 0; i++) {
+        nanosleep(&soon, NULL);
+        assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+    }
+    assert_non_null(strstr(text, "keep (<string>:19), which holds the GIL\n"));
+    assert_non_null(strstr(text, "\nfirst thread: ")); /* in start(), or past it */
+    assert_non_null(strstr(text, "load (<string>:5)\n"));
+    assert_non_null(strstr(text, "main (<string>:27)\n<module> (<string>:28)"));
+    child_end(pid);
+}
+
+static void a_thread_that_works_does_not_keep_it(void **state)
+{
+    pid_t pid = python_start("busy");
+    char text[FACT_STACK] = "";
+    struct err err = { "" };
+
+    (void)state;
+    if (!pid)
+        skip();
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+        assert_null(strstr(text, "GIL")); /* the rest may be torn: it moves */
+    }
+    child_end(pid);
 }
 
 static void also_while_it_is_stopped(void **state)
@@ -256,6 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_python_stack_is_read_from_outside),
         cmocka_unit_test(also_while_the_gil_is_held),
+        cmocka_unit_test(who_keeps_the_gil_comes_first),
+        cmocka_unit_test(a_thread_that_works_does_not_keep_it),
         cmocka_unit_test(also_while_it_is_stopped),
         cmocka_unit_test(a_program_without_python_is_told_as_such),
         cmocka_unit_test(the_whole_look_names_where_it_is_and_lets_it_go),
