@@ -18,7 +18,13 @@ from setuptools.dist import Distribution
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
 except ImportError:  # setuptools before 70
-    from wheel.bdist_wheel import bdist_wheel
+    try:
+        from wheel.bdist_wheel import bdist_wheel
+    except ImportError:
+        raise SystemExit("lockstep: this Python has neither setuptools 70 nor the package wheel: pip install wheel; or, "
+                         "where there is no network, make a wheel with one that has (apt install python3-pip "
+                         "python3-wheel; pip wheel --no-build-isolation .) and install that file: it serves every "
+                         "Python of the architecture") from None
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SONAME = "liblockstep.so.0"

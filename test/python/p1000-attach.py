@@ -48,6 +48,32 @@ def another_sitecustomize_still_runs(place):
 
 
 @test
+def where_there_is_no_other_nothing_is_said(place):
+    # Debian's Python has one of its own; others have none.  Here only ours is found, and only while it is on the path.
+    done = subprocess.run([PYTHON, "-S", "-c", """
+import site, sys
+from importlib.machinery import PathFinder
+class Only:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sitecustomize":
+            found = PathFinder.find_spec(name, [one for one in sys.path if one == sys.argv[1]])
+            if found is None:
+                raise ModuleNotFoundError("No module named 'sitecustomize'", name=name)
+            return found
+sys.meta_path.insert(0, Only())
+sys.path.insert(0, sys.argv[1])
+site.execsitecustomize()
+print("lockstep" in sys.modules, "sitecustomize" in sys.modules, sys.argv[1] in sys.path)
+""", SITE], env=base_env(place, True), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    equal(done.stdout, "True False False\n")
+    for name in sorted({shutil.which("python3"), PYTHON} - {None}):
+        done = subprocess.run([name, "-c", "import sys; print('lockstep' in sys.modules)"],
+                              env=base_env(place, True), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              universal_newlines=True)
+        equal(done.stdout, "True\n", name)
+
+
+@test
 def an_error_in_another_sitecustomize_is_its_own(place):
     other = os.path.join(place, "other")
     write(other, "sitecustomize.py", "import nothing_of_that_name")

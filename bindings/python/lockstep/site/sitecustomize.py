@@ -38,11 +38,8 @@ def _run():
                    if not path or os.path.abspath(path) != here]
     # Not ours any more: the name belongs to the one that comes next.
     del sys.modules["sitecustomize"]
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError as error:
-        if getattr(error, "name", None) != "sitecustomize":
-            raise
+    # Where there is none, that is for Python to hear: it knows what to do, and that no module came of this one.
+    import sitecustomize  # noqa: F401
 
 
 _run()
