@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""What watching costs a PyTorch training: with and without lockstep, side by side, interleaved.
+"""What watching costs a PyTorch training, told from turns with and without inside the same processes.
 
 usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--quick]
 
-Two jobs of the same ranks stand ready, one attached to lockstep, one not, and take turns: 20 steps
-of one, 20 of the other.  A step is about 50 ms with 40 all-reduces (DistributedDataParallel on gloo),
-part of it sleep, so that the processors are not the limit.  Told is the difference of neighbouring
-turns, its median with a 95 % interval by bootstrap, of a step's wall time and of its CPU time.
+The ranks of one job (DistributedDataParallel on gloo) have two models alike: one made while lockstep's hooks
+are on torch, one made while torch is as it came.  They train in turns of 10 steps, in random order; between
+turns the hooks are put on or taken off again, on all ranks.  So both sides have the same processes, sockets and
+processors, which two jobs have not.  A step is paced to 50 ms by sleep and has 40 all-reduces.  Told is the
+difference of the two turns of a pair, its median with a 95 % interval by bootstrap over pairs, of a step's wall
+time and of its CPU time.  What cannot be taken off is Python's audit hook, which hears of uncaught exceptions:
+how often it is called in a step, and what a call costs, is told apart.
 
-Then the losses: bit by bit the same with and without, for 2, 3 and 4 ranks, with and without a
+Then the losses, of jobs with and without lockstep: bit by bit the same for 2, 3 and 4 ranks, with and without a
 communication hook of the user's.  And what one event costs from Python, and how many a step has.
 
-Exit: 0 within the bar (1 % of the step; losses equal), 1 not, 3 could not tell.
-Needs torch; LOCKSTEP_PYTHON names another Python than this one.
+Exit: 0 the upper end of the wall time's interval is within the bar (1 % of the step) and losses are equal, 1 not,
+3 could not tell.  Needs torch; LOCKSTEP_PYTHON names another Python than this one.
 """
 import argparse
+import gc
 import json
 import math
 import os
@@ -26,66 +30,150 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD") or os.path.join(SOURCE, "build")
 COLLECTIVES, WIDTH, STEP_S, BAR = 40, 64, 0.050, 0.01
+TURN_STEPS = 10
+PACKAGE = os.path.join(BUILD, "bindings", "python")
 
 
 # ---- a rank ----
 
-def rank_main():
-    """Reads commands, one a line: "run STEPS SLEEP"; answers each with a line of JSON."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import torch
-    import torch.distributed as dist
-    from torch import nn
-    from torch.nn.parallel import DistributedDataParallel
-    from torch.utils.data import DataLoader, Dataset
+def _is_ours(value):
+    function = getattr(value, "__func__", value) if type(value) in (staticmethod, classmethod) else value
+    where = function.__globals__ if type(function) is types.FunctionType else vars(type(function))
+    return str(where.get("__name__", where.get("__module__"))).split(".")[0] == "lockstep"
 
-    class Data(Dataset):
-        def __len__(self):
-            return 1 << 30
 
-        def __getitem__(self, i):
-            return torch.randn(WIDTH, generator=torch.Generator().manual_seed(i))
+class Switch:
+    """Puts lockstep's hooks on torch and takes them off again: all that attaching replaced there."""
 
-    dist.init_process_group("gloo")
-    torch.manual_seed(1)
-    dist._DEFAULT_FIRST_BUCKET_BYTES = 1  # each layer a bucket of its own
-    layers = []
-    for _ in range(COLLECTIVES):
-        layers += [nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()]
-    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=1e-6)
-    if "hook" in sys.argv:
-        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    first = dist.get_rank() * 1000003
-    batches = iter(DataLoader(Data(), batch_size=8, sampler=range(first, 1 << 30)))
+    def __init__(self):
+        self.on = False
+        self.changed = {}  # (object, name): (without, with)
 
-    def step(sleep):
-        batch = next(batches)
-        loss = (model(batch) - batch).square().mean()
+    def learn(self, act):
+        """Runs what puts hooks on, as it does in a program, and keeps what it replaced."""
+        before = self._look()
+        result = act()
+        for place, (owner, value) in self._look().items():
+            if _is_ours(value) and before[place][1] is not value:
+                self.changed.setdefault(place, (owner, before[place][1], value))
+        self.on = True
+        return result
+
+    @staticmethod
+    def _look():
+        seen = {}
+        for module in [m for n, m in sys.modules.items() if n == "torch" or n.startswith("torch.")]:
+            for name, value in list(vars(module).items()):
+                seen[id(module), name] = module, value
+                if issubclass(type(value), type) and str(value.__module__).startswith("torch"):
+                    for inner, item in list(vars(value).items()):
+                        seen[id(value), inner] = value, item
+        return seen
+
+    def turn(self, on):
+        if on == self.on:
+            return
+        self.on = on
+        for (_, name), (owner, without, with_) in self.changed.items():
+            setattr(owner, name, with_ if on else without)
+        from lockstep import _pauses
+        (gc.callbacks.append if on else gc.callbacks.remove)(_pauses._callback)
+
+
+class Training:
+    """A model of its own, its optimizer and its data."""
+
+    def __init__(self, hook):
+        import torch
+        import torch.distributed as dist
+        from torch import nn
+        from torch.nn.parallel import DistributedDataParallel
+        from torch.utils.data import DataLoader, Dataset
+
+        class Data(Dataset):
+            def __len__(self):
+                return 1 << 30
+
+            def __getitem__(self, i):
+                return torch.randn(WIDTH, generator=torch.Generator().manual_seed(i))
+
+        torch.manual_seed(1)
+        dist._DEFAULT_FIRST_BUCKET_BYTES = 1  # each layer a bucket of its own
+        layers = []
+        for _ in range(COLLECTIVES):
+            layers += [nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()]
+        self.model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=1e-6)
+        if hook:
+            from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+            self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        first = dist.get_rank() * 1000003
+        self.batches = iter(DataLoader(Data(), batch_size=8, sampler=range(first, 1 << 30)))
+
+    def step(self, sleep):
+        batch = next(self.batches)
+        loss = (self.model(batch) - batch).square().mean()
         time.sleep(sleep)
-        optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         return loss.item()
 
+    def run(self, steps, sleep):
+        wall, cpu, losses = [], time.process_time(), []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            losses.append(self.step(sleep).hex())
+            wall.append(time.perf_counter() - begin)
+        return {"wall": wall, "cpu": (time.process_time() - cpu) / len(wall), "losses": losses}
+
+
+def make_both(dist):
+    """{"plain", "watched"}: the same training, made without and with the hooks; and the switch between."""
+    import torch.utils.data  # noqa: F401  what the program would have imported by then
+    from torch.nn.parallel import DistributedDataParallel  # noqa: F401
+    switch = Switch()
+
+    def attach():
+        from lockstep import _attach
+        _attach.attach()
+
+    switch.learn(attach)
+    dist.init_process_group("gloo")
+    switch.turn(False)
+    made = {"plain": Training(False)}
+    switch.turn(True)
+    made["watched"] = switch.learn(lambda: Training(False))  # the optimizer's class is hooked when one is made
+    return made, switch
+
+
+def rank_main():
+    """Reads commands, one a line: "run NAME STEPS SLEEP"; answers each with a line of JSON."""
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    if "both" in sys.argv:
+        trainings, switch = make_both(dist)
+    else:
+        dist.init_process_group("gloo")
+        trainings, switch = {"alone": Training("hook" in sys.argv)}, None
     for line in sys.stdin:
         word, *values = line.split()
         answer = {}
         if word == "run":
+            name, steps, sleep = values
+            if switch:
+                switch.turn(name == "watched")
             dist.barrier()
-            wall, cpu, losses = [], time.process_time(), []
-            for _ in range(int(values[0])):
-                begin = time.perf_counter()
-                losses.append(step(float(values[1])).hex())
-                wall.append(time.perf_counter() - begin)
-            answer = {"wall": wall, "cpu": (time.process_time() - cpu) / len(wall), "losses": losses}
+            answer = trainings[name].run(int(steps), float(sleep))
         elif word == "events":
-            answer = event_costs()
+            answer = dict(event_costs(), **audit_costs(trainings["plain"], switch))
+            answer["replaced"] = len(switch.changed)
         print(json.dumps(answer), flush=True)
 
 
@@ -95,45 +183,72 @@ def event_costs():
     library, handle = probe.library, probe.handle
     if not handle:
         return {}
+    import torch
+    import torch.distributed as dist
+    from lockstep import _collectives
     comm = library.comm_add(handle, 0x6265, 1, 0, 0, b"bench")
+    tensors, group = [torch.zeros(1024)], dist.group.WORLD
+    launch = _collectives._launcher("allreduce", lambda group, tensors: None)
 
     def collective():
-        key = library.coll_enqueue_typed(handle, comm, 1, 4096, 0, 1)
-        library.coll_start(handle, comm, key, 0)
+        key = library.coll_launch(handle, comm, 1, 4096, 0, 1)
         library.coll_end(handle, comm, key, 0)
 
     kinds = {
         "phase (begin and end)": lambda: (probe.phase_begin(11), probe.phase_end(11)),
         "collective (enqueue, start, end)": collective,
+        "all that a hooked all-reduce adds": lambda: launch(group, 0, (tensors,), {}),
         "metric": lambda: probe.metric(1, 1.5),
         "an empty Python function": lambda: None,
     }
-    costs = {}
-    for name, call in kinds.items():
-        best = math.inf
-        for _ in range(7):
-            begin = time.perf_counter()
-            for _ in range(2000):
-                call()
-            best = min(best, (time.perf_counter() - begin) / 2000)
-        costs[name] = best * 1e6
-    return costs
+    return {name: cost_of(call) for name, call in kinds.items()}
+
+
+def cost_of(call, times=2000):
+    best = math.inf
+    for _ in range(7):
+        begin = time.perf_counter()
+        for _ in range(times):
+            call()
+        best = min(best, (time.perf_counter() - begin) / times)
+    return best * 1e6
+
+
+def audit_costs(training, switch):
+    """The hook that stays on in both turns: how often a step without our hooks calls it, and at what cost."""
+    from lockstep import _failures
+    count = [0, False]
+    switch.turn(False)
+
+    def counting(event, arguments):
+        count[0] += count[1]
+
+    sys.addaudithook(counting)
+    training.step(0)
+    count[1] = True
+    training.step(0)
+    count[1] = False
+    return {"an audit event": cost_of(lambda: _failures._audit("object.__getattr__", ())),
+            "audit events a step": count[0]}
 
 
 # ---- jobs ----
 
 class Job:
-    """Ranks that wait for a word."""
+    """Ranks that wait for a word.  how: both (turns in one process), attached, plain."""
 
-    def __init__(self, python, world, attached, rings, words=()):
+    def __init__(self, python, world, how, rings, words=()):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_")}
-        env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(world))
-        if attached:
-            site = os.path.join(BUILD, "bindings", "python", "lockstep", "site")
-            env.update(PYTHONPATH=site, LOCKSTEP_DIR=rings)
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith("LOCKSTEP_") and name != "PYTHONPATH"}
+        env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(world), OMP_NUM_THREADS="1")
+        if how != "plain":
+            env.update(LOCKSTEP_DIR=rings, PYTHONPATH=PACKAGE if how == "both" else os.path.join(
+                PACKAGE, "lockstep", "site"))
+        if how == "both":
+            words = ("both",)
         self.ranks = [subprocess.Popen(
             [python, os.path.abspath(__file__), "--rank", *words], env=dict(env, RANK=str(rank)),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
@@ -187,33 +302,44 @@ def mean_cpu(answers):
 
 
 def cost(python, world, pairs, steps, say):
+    chance = random.Random(2)
+    losses = {"plain": [], "watched": []}
     with tempfile.TemporaryDirectory(prefix="lockstep-bench.") as rings:
-        plain, watched = Job(python, world, False, rings), Job(python, world, True, rings)
+        job = Job(python, world, "both", rings)
+
+        def turn(name, count, sleep):
+            answers = job.ask("run %s %d %g" % (name, count, sleep))
+            losses[name].append([answer["losses"] for answer in answers])
+            return median_wall(answers), mean_cpu(answers)
+
         try:
-            for job in (plain, watched):
-                job.ask("run 10 0.001")  # buckets settle, pages come in
-            base = median_wall(plain.ask("run %d 0" % steps))
-            sleep = max(0.001, STEP_S - base)
+            sleep = STEP_S / 2
+            for _ in range(3):  # buckets settle, pages come in, and the sleep becomes what is left of the step
+                for name in ("watched", "plain"):
+                    took = turn(name, 20, sleep)[0]
+                sleep = max(0.001, sleep + STEP_S - took)
             wall, cpu, typical = [], [], []
             for pair in range(pairs):
-                order = (plain, watched) if pair % 2 == 0 else (watched, plain)
-                got = {job: job.ask("run %d %g" % (steps, sleep)) for job in order}
-                typical.append(median_wall(got[plain]))
-                wall.append(median_wall(got[watched]) - typical[-1])
-                cpu.append(mean_cpu(got[watched]) - mean_cpu(got[plain]))
+                order = ["plain", "watched"]
+                chance.shuffle(order)
+                got = {name: turn(name, steps, sleep) for name in order}
+                typical.append(got["plain"][0])
+                wall.append(got["watched"][0] - got["plain"][0])
+                cpu.append(got["watched"][1] - got["plain"][1])
                 say("pair %d of %d: %+.0f us a step, %+.0f us of CPU" % (
                     pair + 1, pairs, wall[-1] * 1e6, cpu[-1] * 1e6))
             kinds = events_per_step(rings)
-            costs = watched.ask("events")[0]
+            costs = job.ask("events")[0]
         finally:
-            plain.end()
-            watched.end()
+            job.end()
     step = statistics.median(typical)
     wall_us, cpu_us = ([1e6 * value if math.isfinite(value) else None for value in interval(values)]
                        for values in (wall, cpu))
     return {"world": world, "pairs": pairs, "steps": steps, "step_ms": step * 1e3,
             "wall_us": wall_us[0], "wall_us_95": wall_us[1:],
             "cpu_us": cpu_us[0], "cpu_us_95": cpu_us[1:],
+            "losses_equal": sorted(losses["plain"]) == sorted(losses["watched"]),
+            "replaced": costs.pop("replaced"), "audit_events_a_step": costs.pop("audit events a step"),
             "events_a_step": sum(kinds.values()), "kinds": kinds, "event_us": costs}
 
 
@@ -221,25 +347,24 @@ def same_losses(python, world, hook, steps):
     words = ("hook",) if hook else ()
     losses = []
     with tempfile.TemporaryDirectory(prefix="lockstep-bench.") as rings:
-        for attached in (False, True):
-            job = Job(python, world, attached, rings, words)
+        for how in ("plain", "attached"):
+            job = Job(python, world, how, rings, words)
             try:
-                losses.append([answer["losses"] for answer in job.ask("run %d 0" % steps)])
+                losses.append([answer["losses"] for answer in job.ask("run alone %d 0" % steps)])
             finally:
                 job.end()
     return losses[0] == losses[1]
 
 
 def verdict(one, same):
-    """By wall time, and by CPU time, whose interval is narrower on a machine that does other things."""
-    if not same:
+    if not same or not one["losses_equal"]:
         return "missed"
+    low, high = one["wall_us_95"]
     bar_us = BAR * one["step_ms"] * 1e3
-    known = [one[name] for name in ("wall_us_95", "cpu_us_95") if None not in one[name]]
-    if any(low > bar_us for low, _ in known):
-        return "missed"
-    if any(high <= bar_us for _, high in known):
+    if low is not None and high <= bar_us:
         return "met"
+    if low is not None and low > bar_us:
+        return "missed"
     return "could not tell: the interval is wider than that; try a machine that does nothing else"
 
 
@@ -252,6 +377,9 @@ def report(result):
         print("  %-9s %+7.0f us a step, %+.2f %%; 95 %%: %s" % (
             what, one[name], one[name] / one["step_ms"] / 10,
             "too few turns" if low is None else "%+.0f to %+.0f us" % (low, high)))
+    print("  losses of the two: %s" % ("the same bits" if one["losses_equal"] else "DIFFER"))
+    print("  %d functions of torch are ours in one and torch's own in the other" % one["replaced"])
+    print("  %d calls a step of the audit hook, which is on in both" % one["audit_events_a_step"])
     print("  %d events a step: %s" % (one["events_a_step"], ", ".join(
         "%d %s" % (count, kind) for kind, count in sorted(one["kinds"].items()))))
     for name, cost_us in one["event_us"].items():
@@ -265,8 +393,8 @@ def report(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--pairs", type=int, default=20, help="turns of both jobs, default 20")
-    parser.add_argument("--world", type=int, default=2, help="ranks of the timed jobs, default 2")
+    parser.add_argument("--pairs", type=int, default=100, help="pairs of turns, default 100")
+    parser.add_argument("--world", type=int, default=2, help="ranks of the timed job, default 2")
     parser.add_argument("--quick", action="store_true", help="few steps, losses of 2 ranks only")
     given = parser.parse_args()
     python = os.environ.get("LOCKSTEP_PYTHON") or sys.executable
@@ -279,7 +407,7 @@ def main():
         if sys.stderr.isatty():
             print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
 
-    pairs, steps = (2, 5) if given.quick else (given.pairs, 20)
+    pairs, steps = (2, 5) if given.quick else (given.pairs, TURN_STEPS)
     result = {"cost": cost(python, given.world, pairs, steps, say), "losses": []}
     for world in (2,) if given.quick else (2, 3, 4):
         for hook in (False, True):

@@ -153,6 +153,9 @@ uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lock
 /* The same, with what the elements are. */
 uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                                      uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype);
+/* The same, and entered at once: one call for a caller whose calls are dear. */
+uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype);
 void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 

@@ -186,18 +186,36 @@ static inline uint64_t dtype_word(enum lockstep_dtype dtype) /* out of range: no
     return (unsigned)dtype < LOCKSTEP_DTYPE_COUNT ? (uint64_t)dtype : LOCKSTEP_DTYPE_UNKNOWN;
 }
 
-uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+static inline uint64_t coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                    uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
+                                    uint64_t time_ns)
 {
     uint64_t key;
 
-    if (!comm_usable(probe, comm))
-        return 0;
     if ((unsigned)op - 1 >= LOCKSTEP_OP_OTHER) /* unknown, but it has its place in the count */
         op = LOCKSTEP_OP_OTHER;
     key = atomic_fetch_add_explicit(&probe->comm[comm].coll_enqueued, 1, relaxed);
-    op_put(probe, ring_pack(RING_COLL_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, 0,
+    op_put(probe, ring_pack(RING_COLL_ENQUEUE, (uint8_t)op, stream, comm), time_ns, key, bytes, 0,
            dtype_word(dtype));
+    return key;
+}
+
+uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+{
+    return comm_usable(probe, comm) ? coll_enqueue(probe, comm, op, bytes, stream, dtype, 0) : 0;
+}
+
+uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+{
+    uint64_t now_ns, key;
+
+    if (!comm_usable(probe, comm))
+        return 0;
+    now_ns = (uint64_t)time_mono_ns();
+    key = coll_enqueue(probe, comm, op, bytes, stream, dtype, now_ns);
+    lockstep_coll_start(probe, comm, key, now_ns);
     return key;
 }
 

@@ -198,6 +198,34 @@ for x, y in data(): pass
 
 
 @test
+def warnings_name_the_line_of_the_program(place):
+    seen, _ = twice(place, HEAD + """
+import warnings
+class Old:
+    def __init__(self, level): self.level = level
+    def __reduce__(self):  # called by the pickler below torch.save
+        warnings.warn("Old is old", stacklevel=self.level)
+        return Old, (self.level,)
+class Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        for level in range(2, 7): warnings.warn("level %d" % level, stacklevel=level)
+        return g
+for x, y in data():
+    loss = Step.apply(net(x)).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+    say(loss)
+for level in range(2, 7):
+    torch.save(Old(level), "old.pt")
+""")
+    # With equal words all along the stack; and the program's own lines are among them.
+    assert seen.err[0].count("script.py") >= 2, seen.err[0]
+    assert "lockstep" not in seen.err[0], seen.err[0]
+
+
+@test
 def a_closure_is_inside_its_optimizer(place):
     _, found = twice(place, HEAD + """
 opt = torch.optim.LBFGS(net.parameters(), max_iter=2)

@@ -59,6 +59,7 @@ _MARKS = {
     "comm_add": (_INT, [_PROBE, _U64, _U32, _U32, _INT, ctypes.c_char_p]),
     "coll_enqueue": (_U64, [_PROBE, _INT, _INT, _U64, _U16]),
     "coll_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
+    "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
     "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
     "p2p_enqueue": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16]),

@@ -1,13 +1,13 @@
 """Hooks on saving: torch.save and torch.distributed.checkpoint as phase checkpoint."""
-import functools
 import sys
 
 from ._loop import CHECKPOINT, loop
 from ._probe import probe
+from ._wrap import wraps
 
 
 def _wrap(original):
-    @functools.wraps(original)
+    @wraps(original)
     def save(*args, **kwargs):
         # Pickling a tensor comes here, too, with the old format: that is no checkpoint.
         if not probe.handle or kwargs.get("_use_new_zipfile_serialization") is False:

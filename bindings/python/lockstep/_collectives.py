@@ -12,7 +12,6 @@ An op whose caller waits at once lies on the host's line (stream 0) and ends wit
 beside the caller lies on a line of its group and ends when its future is done, told by the thread
 that did it, or with wait(), when that comes first: the other thread may have to wait for the interpreter.
 """
-import functools
 import sys
 import threading
 import weakref
@@ -21,6 +20,7 @@ from . import _abi, _torch
 from ._groups import groups
 from ._loop import COMM_INIT, loop
 from ._probe import complain, probe
+from ._wrap import unseen, wraps
 
 ASYNC_STREAM = _abi.HOST_THREADS  # plus the communicator's place
 P2P_STREAM = _abi.HOST_THREADS + 64
@@ -132,7 +132,7 @@ def _watch(work, op, sync):
 def hook_work(work):
     original = work.wait
 
-    @functools.wraps(original)
+    @wraps(original)
     def wait(self, *args, **kwargs):
         if not _pending.ops:
             return original(self, *args, **kwargs)
@@ -152,13 +152,14 @@ def _waits(frame):
 
 
 def _launcher(name, original):
-    """launch(group, stream, args, kwargs): calls the group's method and returns (its work, Op or None).
+    """launch(group, stream, args, kwargs): calls the group's method and returns its work.
 
     stream: 0 where the caller waits, else the communicator's place is added to it.
     """
     op_name, place, keyword = _COLLECTIVES[name]
     number = _abi.OPS[op_name]
 
+    @unseen
     def launch(group, stream, args, kwargs):
         handle = probe.handle
         size, dtype = NOTHING
@@ -168,10 +169,9 @@ def _launcher(name, original):
             size = None
         comm = -1 if size is None else groups.handle(group)
         if comm < 0:
-            return original(group, *args, **kwargs), None
+            return original(group, *args, **kwargs)
         library = probe.library
-        key = library.coll_enqueue_typed(handle, comm, number, size, stream + comm if stream else 0, dtype)
-        library.coll_start(handle, comm, key, 0)
+        key = library.coll_launch(handle, comm, number, size, stream + comm if stream else 0, dtype)
         op = Op(library.coll_end, comm, key)
         try:
             work = original(group, *args, **kwargs)
@@ -180,26 +180,27 @@ def _launcher(name, original):
             raise
         if work is None:
             op()
-        elif stream < BUCKET_STREAM:
+        else:
             _watch(work, op, stream == 0)
-        return work, op
+        return work
 
     return launch
 
 
-launchers = {}  # by method, for groups of ours that pass calls on
+originals = {}  # by method, for groups of ours that pass calls on
 
 
 def _wrap_collective(name, original):
-    launch = launchers[name] = _launcher(name, original)
+    originals[name] = original
+    launch = _launcher(name, original)
     blocks = name == "monitored_barrier"  # returns when it is over
 
-    @functools.wraps(original)
+    @wraps(original)
     def method(self, *args, **kwargs):
         if not probe.handle or _torch.compiling():
             return original(self, *args, **kwargs)
         waits = blocks or _waits(sys._getframe(1))
-        return launch(self, 0 if waits else ASYNC_STREAM, args, kwargs)[0]
+        return launch(self, 0 if waits else ASYNC_STREAM, args, kwargs)
 
     # A group written in Python that does not have this method is asked for it by C++ under its name;
     # only a function of that name is known to be the one that asks.
@@ -230,7 +231,7 @@ def _message_waits(frame):
 def _wrap_message(name, original):
     op = _abi.OPS[_MESSAGES[name]]
 
-    @functools.wraps(original)
+    @wraps(original)
     def method(self, *args, **kwargs):
         handle = probe.handle
         if not handle or _torch.compiling():
@@ -267,7 +268,7 @@ def _rank_of(c10d):
 def _wrap_init(c10d):
     original = c10d.init_process_group
 
-    @functools.wraps(original)
+    @wraps(original)
     def init_process_group(*args, **kwargs):
         # Where the launcher said who we are, waiting for the others is seen; else after it.
         opened = loop.awake() and probe.handle
@@ -295,7 +296,7 @@ def _initialized(c10d):
 
 
 def _wrap_new_group(original):
-    @functools.wraps(original)
+    @wraps(original)
     def new_group(*args, **kwargs):
         if not probe.handle or _get_ident() != loop.thread:
             return original(*args, **kwargs)

@@ -4,10 +4,9 @@ With workers and prefetch the wait is what is left of loading; without workers i
 Making the iterator starts the workers, and persistent ones are only told to begin again.  In a
 worker's process nothing is recorded: it is no rank.
 """
-import functools
-
 from ._loop import DATA, loop
 from ._probe import probe
+from ._wrap import wraps
 
 
 def _is_ending(iterator):
@@ -22,7 +21,7 @@ def hook_loader(module):
     iterator = module._BaseDataLoaderIter
     original = iterator.__next__
 
-    @functools.wraps(original)
+    @wraps(original)
     def __next__(self):
         if not loop.awake():
             return original(self)
@@ -44,7 +43,7 @@ def hook_loader(module):
 def _hook_start(loader):
     original = loader.__iter__
 
-    @functools.wraps(original)
+    @wraps(original)
     def __iter__(self):
         if not probe.handle or not loop.awake() or loop.fetching:
             return original(self)

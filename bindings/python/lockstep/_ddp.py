@@ -8,9 +8,9 @@ Our group's methods are Python, called in the middle of a backward.  Python woul
 came meanwhile right there, and the exception of its handler (Ctrl-C) would come out of backward as
 a RuntimeError.  Without us it is handled after backward; so we have it handled then.
 """
+import _signal  # what signal's functions call, without turning each number into an enum: 30 of them a backward
 import collections
 import contextlib
-import functools
 import os
 import signal
 import sys
@@ -22,6 +22,7 @@ from . import _abi, _collectives, _torch
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
+from ._wrap import unseen, wraps
 
 speaks_in_backward = False  # there is a reducer with a group of ours
 
@@ -31,10 +32,10 @@ speaks_in_backward = False  # there is a reducer with a group of ours
 def _handled():
     """Signals with a handler of the program, or Python's own for Ctrl-C."""
     return [(number, handler) for number, handler in
-            ((number, signal.getsignal(number)) for number in _SIGNALS) if callable(handler)]
+            ((number, _signal.getsignal(number)) for number in _SIGNALS) if callable(handler)]
 
 
-_SIGNALS = [number for number in signal.valid_signals()
+_SIGNALS = [int(number) for number in signal.valid_signals()
             if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32]
 
 
@@ -52,12 +53,12 @@ def signals_after():
     handled = _handled()
     try:
         for number, _ in handled:  # Ctrl-C is the first to be put off
-            signal.signal(number, later)
+            _signal.signal(number, later)
         yield
     finally:
         for number, handler in reversed(handled):  # and the last to be taken again
-            if signal.getsignal(number) is later:
-                signal.signal(number, handler)
+            if _signal.getsignal(number) is later:
+                _signal.signal(number, handler)
         table = dict(handled)
         for number, frame in came:
             table[number](number, frame)
@@ -77,14 +78,13 @@ class _Buckets:
     PERIOD_S = 0.5
 
     def __init__(self):
-        self.open = collections.deque()  # (work, op), oldest first
+        self.open = collections.deque()  # (work, communicator, key), oldest first
         self.looking = threading.Lock()
         self.wanted = threading.Event()
         self.thread = None
 
-    def add(self, work, op):
-        self.look()
-        self.open.append((work, op))
+    def begin(self):
+        """The first of a backward."""
         if self.thread is None:
             self.thread = threading.Thread(target=self._watch, name="lockstep", daemon=True)
             self.thread.start()
@@ -96,14 +96,20 @@ class _Buckets:
             return
         try:
             while self.open and self.open[0][0].is_completed():
-                self.open.popleft()[1]()
+                self._end()
         finally:
             self.looking.release()
 
     def over(self):
         with self.looking:
             while self.open:
-                self.open.popleft()[1]()
+                self._end()
+
+    def _end(self):
+        _, comm, key = self.open.popleft()
+        handle = probe.handle
+        if handle:
+            probe.library.coll_end(handle, comm, key, 0)
 
     def _watch(self):
         while True:
@@ -122,8 +128,19 @@ backward_is_over = _buckets.over
 _held = weakref.WeakKeyDictionary()  # reducer: our group, which must live as long
 
 
+class _Widths(dict):
+    """torch.dtype: (its number in the ring, bytes of an element)."""
+
+    def __missing__(self, dtype):
+        torch = sys.modules["torch"]
+        self[dtype] = (_torch.dtypes.get(dtype, _abi.DTYPE_OTHER), torch.empty((), dtype=dtype).element_size())
+        return self[dtype]
+
+
 def _make_class(base):
-    launch = _collectives.launchers["allreduce"]
+    original = _collectives.originals["allreduce"]
+    number, widths = _abi.OPS["all_reduce"], _Widths()
+    opened, append, look, begin = _buckets.open, _buckets.open.append, _buckets.look, _buckets.begin
 
     class Through(base):
         """A process group that hands everything on."""
@@ -131,18 +148,42 @@ def _make_class(base):
         def __init__(self, group):
             base.__init__(self, group.rank(), group.size())
             self.group = group
+            self.known, self.comm = 0, -1
 
         def getBackendName(self):
             # Not "gloo": for that name DDP's logger reads the fields of a ProcessGroupGloo in us.
             return "gloo, watched"
 
-        def allreduce(self, *args):
-            if not probe.handle:
-                return self.group.allreduce(*args)
-            work, op = launch(self.group, _collectives.BUCKET_STREAM, args, {})
-            if op is not None:
-                _buckets.add(work, op)
+        # Called for every bucket, in the middle of a backward that has just swept the caches: what costs is how
+        # many different things are touched, so nothing is called here that can be known before.
+        def allreduce(self, tensors, options):
+            handle = probe.handle
+            if handle != self.known:
+                self.know(handle, tensors)
+            if self.comm < 0:
+                return original(self.group, tensors, options)
+            tensor = tensors[0]
+            dtype, width = widths[tensor.dtype]
+            key = self.launch(handle, self.comm, number, tensor.numel() * width, self.stream, dtype)
+            try:
+                work = original(self.group, tensors, options)
+            except BaseException:
+                probe.library.coll_end(handle, self.comm, key, 0)
+                raise
+            if opened:
+                look()
+            else:
+                begin()
+            append((work, self.comm, key))
             return work
+
+        def know(self, handle, tensors):
+            """At the first bucket, and again with another ring.  All of a reducer's buckets are on one kind of device."""
+            here = handle and len(tensors) == 1 and tensors[0].is_cpu
+            self.comm = groups.handle(self.group) if here else -1
+            self.stream = _collectives.BUCKET_STREAM + max(self.comm, 0)
+            self.launch = here and probe.library.coll_launch
+            self.known = handle
 
         def broadcast(self, *args):
             return self.group.broadcast(*args)
@@ -163,6 +204,7 @@ def _hook_reducer(package):
     original = package.Reducer
     through = _make_class(package.ProcessGroup)
 
+    @unseen
     def make(*args, **kwargs):
         global speaks_in_backward
         ours = None
@@ -187,6 +229,7 @@ def _hook_reducer(package):
         def __subclasscheck__(cls, subclass):
             return issubclass(subclass, original)
 
+        @unseen
         def __call__(cls, *args, **kwargs):
             return make(*args, **kwargs)
 
@@ -202,7 +245,7 @@ def _hook_buffers(package):
     original = package._broadcast_coalesced
     op = _abi.OPS["broadcast"]
 
-    @functools.wraps(original)
+    @wraps(original)
     def _broadcast_coalesced(group, tensors, *args, **kwargs):
         handle = probe.handle
         comm = -1
@@ -211,8 +254,7 @@ def _hook_buffers(package):
             comm = -1 if size is None else groups.handle(group)
         if comm < 0:
             return original(group, tensors, *args, **kwargs)
-        key = probe.library.coll_enqueue_typed(handle, comm, op, size, 0, dtype)
-        probe.library.coll_start(handle, comm, key, 0)
+        key = probe.library.coll_launch(handle, comm, op, size, 0, dtype)
         try:
             return original(group, tensors, *args, **kwargs)
         finally:
@@ -226,13 +268,13 @@ def _hook_buffers(package):
 def _hook_model(kind, replicas=False):
     original_forward, original_init = kind.forward, kind.__init__
 
-    @functools.wraps(original_forward)
+    @wraps(original_forward)
     def forward(self, *args, **kwargs):
         if not _torch.compiling() and loop.awake():
             loop.root_forward(self.training)
         return original_forward(self, *args, **kwargs)
 
-    @functools.wraps(original_init)
+    @wraps(original_init)
     def __init__(self, *args, **kwargs):
         original_init(self, *args, **kwargs)
         try:
@@ -272,7 +314,7 @@ def hook_fsdp2(module):
     state = module.FSDPState
     original = state._root_pre_forward
 
-    @functools.wraps(original)
+    @wraps(original)
     def _root_pre_forward(self, module, *args, **kwargs):
         if not _torch.compiling() and loop.awake() \
                 and getattr(self._state_ctx, "iter_forward_root", None) is None:

@@ -1,12 +1,12 @@
 """The parallel layout where it can be found: torch's DeviceMesh, Megatron's parallel state, the
 environment.  `LOCKSTEP_LAYOUT` is as lockstep.layout() takes it: tp=2,pp=4.
 """
-import functools
 import os
 
 from ._groups import groups
 from ._layout import FOUND, NAMES, TOLD, arrange, where
 from ._probe import complain, probe
+from ._wrap import wraps
 
 # What people call the dimensions of a mesh.
 _DIMENSIONS = {
@@ -73,7 +73,7 @@ def hook_mesh(module):
     kind = module.DeviceMesh
     original = kind.__init__
 
-    @functools.wraps(original)
+    @wraps(original)
     def __init__(self, *args, **kwargs):
         original(self, *args, **kwargs)
         if probe.handle:
@@ -116,7 +116,7 @@ def _take_megatron(module):
 def hook_megatron(module):
     original = module.initialize_model_parallel
 
-    @functools.wraps(original)
+    @wraps(original)
     def initialize_model_parallel(*args, **kwargs):
         result = original(*args, **kwargs)
         if probe.handle:

@@ -3,12 +3,12 @@
 All of them are on classes and modules of torch, none on the program's objects: pickling, copying
 and comparing those is as it was.
 """
-import functools
 import weakref
 
 from . import _torch
 from ._loop import GRAD_NORM, loop
 from ._probe import probe
+from ._wrap import unseen, wraps
 
 
 def _value(tensor):
@@ -28,7 +28,7 @@ def _value(tensor):
 def hook_autograd(module):
     original = module.backward  # Tensor.backward comes here, too
 
-    @functools.wraps(original)
+    @wraps(original)
     def backward(tensors, *args, **kwargs):
         if _torch.compiling() or not loop.awake():
             return original(tensors, *args, **kwargs)
@@ -44,6 +44,7 @@ def hook_autograd(module):
     module.backward = backward
 
 
+@unseen
 def _run_backward(original, tensors, args, kwargs):
     from . import _ddp
     if not _ddp.speaks_in_backward:
@@ -60,7 +61,7 @@ _optimizers = weakref.WeakSet()
 
 
 def _wrap_step(original):
-    @functools.wraps(original)
+    @wraps(original)
     def step(self, *args, **kwargs):
         if _torch.compiling() or not loop.awake():
             return original(self, *args, **kwargs)
@@ -80,7 +81,7 @@ def hook_optimizer(module):
     name = "_patch_step_function" if hasattr(optimizer, "_patch_step_function") else "_hook_for_profile"
     original = getattr(optimizer, name)
 
-    @functools.wraps(original)
+    @wraps(original)
     def patch(self):
         original(self)
         kind = type(self)
@@ -109,7 +110,7 @@ def hook_scaler(module):
     if original is None:  # inherits from the other one
         return
 
-    @functools.wraps(original)
+    @wraps(original)
     def step(self, optimizer, *args, **kwargs):
         if _torch.compiling() or not loop.awake():
             return original(self, optimizer, *args, **kwargs)
@@ -135,14 +136,14 @@ def hook_module(module):
     kind = module.Module
     original_eval, original_train = kind.eval, kind.train
 
-    @functools.wraps(original_eval)
+    @wraps(original_eval)
     def eval(self):
         if not _torch.compiling() and probe.handle and loop.awake() and not loop.evaluating \
                 and self.training and _is_trained(self):
             loop.eval_begin()
         return original_eval(self)
 
-    @functools.wraps(original_train)
+    @wraps(original_train)
     def train(self, mode=True):
         if mode and loop.evaluating and not _torch.compiling() and loop.awake() \
                 and not self.training and _is_trained(self):
@@ -158,7 +159,7 @@ def hook_clip(module):
     import sys
     original = module.clip_grad_norm_
 
-    @functools.wraps(original)
+    @wraps(original)
     def clip_grad_norm_(*args, **kwargs):
         norm = original(*args, **kwargs)
         if not _torch.compiling() and probe.handle and loop.awake():

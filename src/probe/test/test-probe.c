@@ -7,6 +7,40 @@
 
 #include "probe/probe.h"
 
+static void a_launch_is_an_enqueue_and_a_start_at_one_time(void **state)
+{
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_event e[8];
+    struct ring_comm_info info;
+    uint64_t lost = 0;
+    int comm;
+
+    assert_int_equal(lockstep_probe_open(3, 8, &probe), 0);
+    reader = scene_read(*state, 3, 0);
+    comm = lockstep_comm_add(probe, 77, 4, 1, LOCKSTEP_COMM_DP, "dp");
+    lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_BARRIER, 0, 1);
+    assert_int_equal(
+        lockstep_coll_launch(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 64, 7, LOCKSTEP_DTYPE_FLOAT32),
+        1);
+    assert_int_equal(lockstep_coll_launch(probe, RING_COMMS, LOCKSTEP_OP_ALL_REDUCE, 1, 1, 1), 0);
+    assert_int_equal(lockstep_coll_launch(NULL, 0, LOCKSTEP_OP_ALL_REDUCE, 1, 1, 1), 0);
+    assert_int_equal(scene_drain(reader, e, 8, &lost), 3);
+    assert_int_equal(e[1].kind, RING_COLL_ENQUEUE);
+    assert_int_equal(e[1].a, 1);
+    assert_int_equal(e[1].b, 64);
+    assert_int_equal(e[1].d, LOCKSTEP_DTYPE_FLOAT32);
+    assert_int_equal(e[1].stream, 7);
+    assert_int_equal(e[2].kind, RING_COLL_START);
+    assert_int_equal(e[2].a, 1);
+    assert_int_equal(e[2].time_ns, e[1].time_ns);
+    assert_int_equal(ring_reader_comm(reader, (uint32_t)comm, &info), 1);
+    assert_int_equal(info.coll_enqueued, 2);
+    assert_int_equal(info.coll_started, 1);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
 static void a_type_that_is_none_is_not_told(void **state)
 {
     const int dtype[] = { -1, LOCKSTEP_DTYPE_COUNT, LOCKSTEP_DTYPE_MIXED };
@@ -387,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(every_mark_is_read_back_as_it_was_told),
         SCENE_TEST(a_type_that_is_none_is_not_told),
+        SCENE_TEST(a_launch_is_an_enqueue_and_a_start_at_one_time),
         SCENE_TEST(header_and_table_say_who_the_rank_is),
         SCENE_TEST(a_note_goes_over_as_many_records_as_it_needs),
         SCENE_TEST(the_control_word_takes_effect_at_a_step_and_leaves_a_record),
