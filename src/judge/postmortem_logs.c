@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/postmortem.h"
+#include "judge/postmortem_parts.h"
 
 #define SIGNAL_ABORT (-6)
 #define SIGNAL_TERM (-15)
@@ -88,7 +88,7 @@ static uint32_t rank_by(const struct logs *logs, const struct lognote *note, boo
 /* The rank of a process that the kernel speaks of, or of the device; LOGNOTE_NO_RANK.  What launchers say of
  * each exit may count ranks by node, so the rest comes first.
  */
-static uint32_t rank_of_note(const struct logs *logs, const struct lognote *note)
+uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note)
 {
     uint32_t rank = rank_by(logs, note, false);
 
@@ -107,7 +107,7 @@ static int hear_errors(struct hearing *hearing)
         if (note->kind == LOGNOTE_ERROR || (note->kind == LOGNOTE_SIGNAL && note->layer))
             result = culprit_add(hearing, note->rank, note, 0.9);
         else if (note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT)
-            result = culprit_add(hearing, rank_of_note(logs, note), note, 0.95);
+            result = culprit_add(hearing, postmortem_rank_of(logs, note), note, 0.95);
     }
     return result;
 }
@@ -384,7 +384,7 @@ static int hear_nodes(const struct logs *logs, const char *run, struct findings 
         if (note->kind != LOGNOTE_XID && note->kind != LOGNOTE_NODE &&
             note->kind != LOGNOTE_OOM_KILL && note->kind != LOGNOTE_FABRIC)
             continue;
-        rank = note->kind == LOGNOTE_FABRIC ? LOGNOTE_NO_RANK : rank_of_note(logs, note);
+        rank = note->kind == LOGNOTE_FABRIC ? LOGNOTE_NO_RANK : postmortem_rank_of(logs, note);
         verdict = verdict_for(findings, rank);
         if (verdict && verdict->kind == VERDICT_CRASH && note->kind == LOGNOTE_OOM_KILL &&
             rank != LOGNOTE_NO_RANK)
@@ -418,5 +418,8 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
     free(hearing.culprit);
     if (hearing.lost || hearing.timeouts)
         findings->well = false;
-    return result < 0 ? result : hear_nodes(logs, run, findings);
+    if (result == 0)
+        result = hear_nodes(logs, run, findings);
+    /* A job that died of something else has better things told of it. */
+    return result < 0 || findings->count ? result : postmortem_channels(logs, run, findings);
 }

@@ -87,4 +87,9 @@ int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findi
 int inquest_tell_circle(const struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings);
 
+/* postmortem_logs.c: the rank of a process or device that a line speaks of; LOGNOTE_NO_RANK. */
+uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note);
+/* postmortem_channels.c: what the communication library found to transfer by.  0 or -ENOMEM. */
+int postmortem_channels(const struct logs *logs, const char *run, struct findings *findings);
+
 #endif

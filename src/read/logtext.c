@@ -88,7 +88,8 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
     for (const char *at = file->text; (at = memchr(at, '\n', (size_t)(line->text - at))); at++)
         note->line++;
     note->line++;
-    if (note->rank == LOGNOTE_NO_RANK && note->kind <= LOGNOTE_FABRIC) {
+    if (note->rank == LOGNOTE_NO_RANK &&
+        (note->kind <= LOGNOTE_FABRIC || note->kind == LOGNOTE_CHANNELS)) {
         note->rank = label_rank(line);
         note->by_name = note->rank == LOGNOTE_NO_RANK;
         if (note->by_name)
@@ -128,7 +129,7 @@ static int apply_rule(struct log_file *file, const struct log_rule *rule)
             snprintf(note.cause, sizeof(note.cause), "%s", rule->cause);
         if (rule->more && !rule->more(&line, &note))
             continue;
-        if (kept++ >= KEPT && rule->kind != LOGNOTE_IDENTITY)
+        if (kept++ >= KEPT && rule->kind < LOGNOTE_IDENTITY)
             continue;
         result = note_add(file, &line, &note);
         if (result < 0)

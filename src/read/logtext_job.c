@@ -166,6 +166,21 @@ static bool read_identity(const struct log_line *line, struct lognote *note)
     return true;
 }
 
+/* "n7:1234:1300 [0] NCCL INFO 16 coll channels, 0 collnet channels, 0 nvls channels, 16 p2p channels, ...". */
+static bool read_channels(const struct log_line *line, struct lognote *note)
+{
+    const char *colon = memchr(line->text, ':', (size_t)(line->end - line->text));
+    const char *info = log_find(line, "NCCL INFO ");
+    int64_t pid;
+
+    if (!info || !colon || !log_number(colon + 1, line->end, &pid) || pid <= 0 ||
+        !log_number(info + strlen("NCCL INFO "), line->end, &note->value) || note->value <= 0)
+        return false;
+    note->pid = (uint32_t)pid;
+    snprintf(note->node, sizeof(note->node), "%.*s", (int)MIN(colon - line->text, 63), line->text);
+    return true;
+}
+
 /* What a shell says of the process that this log is of; not what a launcher says of others. */
 static bool read_own(const struct log_line *line, struct lognote *note)
 {
@@ -189,6 +204,7 @@ const struct log_rule log_rules_job[] = {
     { "Root Cause (first observed failure):", LOGNOTE_ROOT, 0, NULL, read_root },
     { "srun: error: ", LOGNOTE_EXIT, 0, NULL, read_srun },
     { "NCCL INFO comm ", LOGNOTE_IDENTITY, 0, NULL, read_identity },
+    { " coll channels, ", LOGNOTE_CHANNELS, LAYER_FABRIC, NULL, read_channels },
     { "NET/IB : Got completion", LOGNOTE_FABRIC, LAYER_FABRIC, "InfiniBand transfers fail", NULL },
     { "NET/IB : Got async event", LOGNOTE_FABRIC, LAYER_NIC, "a network adapter reports an event",
       NULL },

@@ -21,6 +21,7 @@ enum lognote_kind {
     LOGNOTE_SEGFAULT,  /* kernel: a process that crashed */
     LOGNOTE_NODE,      /* kernel: something else broken on the node */
     LOGNOTE_IDENTITY,  /* which process, host and device a rank is */
+    LOGNOTE_CHANNELS,  /* the communication library set one up; value: its channels */
 };
 
 struct lognote {

@@ -140,6 +140,54 @@ head -c 5000 /dev/urandom >"$TAP/foreign/core.1234"
 exits 3 "nothing that can be read" "$LOCKSTEP" why "$TAP/foreign"
 has "is named" 'skipped core.1234: ' "$TAP/err"
 
+# How many channels NCCL found for each communicator.
+channels() # RANK PID NUMBER...: of each communicator, one after the other
+{
+    rank=$1 pid=$2
+    shift 2
+    for number; do
+        echo "n$((rank / 2)):$pid:$((pid + 9)) [$((rank % 2))] NCCL INFO $number coll channels, $number collnet channels, 0 nvls channels, $number p2p channels, 2 p2p channels per peer"
+    done >>"$dir/rank_$rank.log"
+}
+
+job narrow 4 "step 1 loss 2.5"
+for rank in 0 1 3; do channels $rank 10$rank 16 8; done
+channels 2 102 16 2
+why "fewer channels on one rank"
+says "fewer channels on one rank" sync-stall fabric 2
+has "both numbers are told" 'has 2 channels, those of most ranks 8' "$TAP/out"
+
+job narrower 2 "step 1 loss 2.5"
+for rank in 0 1; do
+    channels $rank 10$rank 16 8
+    channels $rank 20$rank 4 8 # the same again, after a restart
+done
+why "fewer channels than before"
+says "fewer channels than before" sync-stall fabric ''
+has "and since when" 'rank 0 4, 16 before' "$TAP/out"
+
+job wide 4 "step 1 loss 2.5"
+for rank in 0 1 2 3; do
+    channels $rank 10$rank 16 8
+    channels $rank 20$rank 16 8
+done
+exits 3 "as many as before, and as others: no verdict" "$LOCKSTEP" why --json "$dir"
+job stages 4 "step 1 loss 2.5" # the first and the last have a communicator more
+for rank in 0 3; do channels $rank 10$rank 16 2 8; done
+for rank in 1 2; do channels $rank 10$rank 16 8; done
+exits 3 "ranks with other communicators are not compared" "$LOCKSTEP" why --json "$dir"
+job narrow-crash 4 "$lost"
+for rank in 0 1 3; do channels $rank 10$rank 16; done
+channels 2 102 2
+echo 'Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+ValueError: bad batch 17' >"$dir/rank_1.log"
+why "a crash"
+says "a crash says more than channels" crash user-code 1
+job damaged 3 "step 1 loss 2.5"
+for rank in 0 1 2; do echo "n0:x:y NCCL INFO many coll channels, -3 coll channels, " >>"$dir/rank_$rank.log"; done
+exits 3 "lines that are none" "$LOCKSTEP" why --json "$dir"
+
 # The real thing, where there is a torch.
 torch=
 for python in /usr/bin/python3 python3; do
