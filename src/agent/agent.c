@@ -215,7 +215,7 @@ static uint64_t acknowledged(const void *arg, uint64_t boot)
 }
 
 /* The new file is locked before it takes the old one's place: no other agent comes in between. */
-static int64_t shrink_spool(struct agent *agent, struct err *err)
+static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struct err *err)
 {
     struct shrink_settings settings = { .bytes_max = agent->spool_max / 2,
                                         .acknowledged = acknowledged,
@@ -223,7 +223,6 @@ static int64_t shrink_spool(struct agent *agent, struct err *err)
     struct spool_writer *writer;
     char sender[80];
     struct path fresh;
-    int64_t merged;
     int result;
 
     if (snprintf(fresh.text, sizeof(fresh.text), "%s.new", agent->spool.text) >=
@@ -231,9 +230,9 @@ static int64_t shrink_spool(struct agent *agent, struct err *err)
         return err_set(err, -ENAMETOOLONG, "%s: too long", agent->spool.text);
     settings.any_sent = sender_sent(agent->sender, &settings.sent_number);
     snprintf(sender, sizeof(sender), "agent-%s", agent->node);
-    merged = shrink_copy(agent->spool.text, fresh.text, &settings, err);
-    if (merged < 0)
-        return merged;
+    result = shrink_copy(agent->spool.text, fresh.text, &settings, counts, err);
+    if (result < 0)
+        return result;
     result = spool_writer_open(fresh.text, sender, &writer, err);
     if (result < 0)
         return result;
@@ -245,28 +244,29 @@ static int64_t shrink_spool(struct agent *agent, struct err *err)
     spool_writer_close(agent->outbox.writer);
     agent->outbox.writer = writer;
     sender_restart(agent->sender);
-    return merged;
+    return 0;
 }
 
 /* While nobody takes it the spool grows, and it lies on a disk that the job needs, too. */
 static void bound_spool(struct agent *agent, int64_t now_ns)
 {
     struct err err = { "" };
+    struct shrink_counts counts;
     struct stat st;
-    int64_t merged;
 
     if (!agent->sender || now_ns < agent->measure_at_ns)
         return;
     agent->measure_at_ns = now_ns + NS_PER_S;
     if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
         return;
-    merged = shrink_spool(agent, &err);
-    if (merged < 0)
+    if (shrink_spool(agent, &counts, &err) < 0)
         log_error("the spool stays as large as it is: %s", err.text);
-    else if (merged > 0)
-        log_error(
-            "%s was larger than %llu bytes: the %lld oldest steps that nobody took are merged",
-            agent->spool.text, (unsigned long long)agent->spool_max, (long long)merged);
+    else if (counts.merged || counts.bared)
+        log_error("%s was larger than %llu bytes: of the oldest steps that nobody took %llu are "
+                  "merged, %llu with losses or digests; of %llu only losses and digests stay",
+                  agent->spool.text, (unsigned long long)agent->spool_max,
+                  (unsigned long long)counts.merged, (unsigned long long)counts.numbers_merged,
+                  (unsigned long long)counts.bared);
     if (stat(agent->spool.text, &st) == 0) /* what must stay may be more than half of it */
         agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
 }

@@ -22,6 +22,27 @@ static void writer_clean(struct spool_writer **writer)
 
 /* ---- the first pass: what is there ---- */
 
+static bool is_finite(double value)
+{
+    return value - value == 0;
+}
+
+/* What is left of the payload when the ops are gone. */
+static uint32_t bare_bytes(const struct fact_step *step)
+{
+    uint32_t metrics = (uint32_t)__builtin_popcount(step->metric_set);
+
+    return FRAME_HEADER_BYTES + 92 + 8 * metrics + 4 + (step->digest_parts ? 20 : 0) + 4 + 8;
+}
+
+static void item_numbers(const struct fact_step *step, struct shrink_item *ret)
+{
+    ret->numbers = step->metric_set || step->digest_parts;
+    ret->bare_bytes = step->flags & STEP_BARE ? ret->bytes : bare_bytes(step);
+    for (int i = 0; i < FACT_METRICS; i++)
+        ret->odd |= step->metric_set & 1u << i && !is_finite(step->metric[i]);
+}
+
 /* What may go at all: steps, merged ones, and beats that are not a rank's last word. */
 static bool item_of(const struct frame *frame, struct shrink_item *ret)
 {
@@ -41,6 +62,7 @@ static bool item_of(const struct frame *frame, struct shrink_item *ret)
         ret->attempt = step.attempt;
         ret->step = step.step;
         ret->ring = hash64_u64(hash64_u64(step.rank, step.attempt), step.ring);
+        item_numbers(&step, ret);
         return true;
     case FRAME_MERGED:
         if (fact_merged_get(in, &merged) < 0)
@@ -133,22 +155,35 @@ static void take_hello(struct shrink *shrink, struct cut in)
 }
 
 /* Without its shape only its duration is known, which is more than nothing. */
-static int fold_step(struct shrink *shrink, struct shrink_block *block, struct cut in)
+static int step_get(const struct shrink *shrink, struct cut in, struct fact_step *ret,
+                    int64_t *own_ns)
 {
     const uint64_t *at = map_get(&shrink->shape, fact_step_shape(in));
+    int result = at ? fact_step_get(in, &shrink->shapes[*at], ret) : -EPROTO;
+
+    if (result == 0)
+        *own_ns = fact_step_local_ns(ret, &shrink->shapes[*at]);
+    if (result != -EPROTO)
+        return result;
+    result = fact_step_head_get(in, ret);
+    if (result == 0)
+        *own_ns = ret->duration_ns;
+    return result;
+}
+
+static int fold_step(struct shrink *shrink, struct shrink_block *block, struct cut in)
+{
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
     struct shrink_part part;
+    int result = step_get(shrink, in, &step, &part.local_ns);
 
-    if (at && fact_step_get(in, &shrink->shapes[*at], &step) == 0)
-        part.local_ns = fact_step_local_ns(&step, &shrink->shapes[*at]);
-    else if (fact_step_head_get(in, &step) == 0)
-        part.local_ns = step.duration_ns;
-    else
-        return 0;
+    if (result < 0)
+        return result == -ENOMEM ? result : 0;
     part.most_ns = part.local_ns;
     part.rank = step.rank;
     part.told = 1;
-    shrink->merged++;
+    shrink->counts.merged++;
+    shrink->counts.numbers_merged += step.metric_set || step.digest_parts;
     return shrink_fold(
         block,
         &(struct fact_merged){ .attempt = step.attempt,
@@ -199,6 +234,29 @@ static int write_block(struct shrink *shrink, struct spool_writer *writer, const
     return spool_put_frame(writer, &frame, err);
 }
 
+/* Its ops go; it stays what it was in all else, and has its own number. */
+static int write_bare(struct shrink *shrink, struct spool_writer *writer, const struct frame *from,
+                      struct err *err)
+{
+    CLEAN(fact_step_fini) struct fact_step step = { 0 };
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = *from;
+    int result = step_get(shrink, cut_of(from->payload, from->payload_bytes), &step, &step.own_ns);
+
+    if (result == -ENOMEM)
+        return err_set(err, result, "out of memory");
+    if (result < 0)
+        return spool_put_frame(writer, from, err);
+    step.flags |= STEP_BARE;
+    fact_step_put(&payload, &step, NULL);
+    if (payload.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    shrink->counts.bared++;
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    return spool_put_frame(writer, &frame, err);
+}
+
 static int copy_item(struct shrink *shrink, struct spool_writer *writer, const struct frame *frame,
                      const struct shrink_item *item, struct err *err)
 {
@@ -208,6 +266,8 @@ static int copy_item(struct shrink *shrink, struct spool_writer *writer, const s
 
     if (item->fate == SHRINK_STAYS)
         return spool_put_frame(writer, frame, err);
+    if (item->fate == SHRINK_BARE)
+        return write_bare(shrink, writer, frame, err);
     if (item->fate == SHRINK_KNOWN) /* the controller has it */
         return 0;
     if (item->type == FRAME_STEP)
@@ -252,8 +312,8 @@ static int copy(struct shrink *shrink, const char *path, const char *to, struct 
     return result < 0 ? result : spool_sync(writer, err);
 }
 
-int64_t shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
-                    struct err *err)
+int shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
+                struct shrink_counts *ret, struct err *err)
 {
     CLEAN(shrink_fini) struct shrink shrink = { .settings = settings };
     int result;
@@ -266,5 +326,7 @@ int64_t shrink_copy(const char *path, const char *to, const struct shrink_settin
         result = copy(&shrink, path, to, err);
     if (result < 0)
         unlink(to);
-    return result < 0 ? result : (int64_t)shrink.merged;
+    else
+        *ret = shrink.counts;
+    return result;
 }

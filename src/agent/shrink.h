@@ -6,6 +6,10 @@
  * them.  All else is evidence of verdicts and stays: exits, notes, hellos, shapes, stacks, the last beat of a rank and
  * those of a rank that stood still.
  *
+ * Losses, gradient norms and digests are evidence, too, whatever they are: who was first to differ is seen only beside
+ * the others.  So of a step that has one only the ops go (STEP_BARE).  When such steps alone are too many, the oldest
+ * are merged after all, but for the first of each rank with a number that is not finite.
+ *
  * A merged frame has the number of the last one that went into it, and says how many others went, so that
  * numbers still tell what is lost.  What may have reached the controller unacknowledged is not merged:
  * it would be told twice.
@@ -27,10 +31,16 @@ struct shrink_settings {
     uint64_t sent_number;
 };
 
+struct shrink_counts { /* steps that were not so before */
+    uint64_t merged;
+    uint64_t bared;          /* whose ops are gone */
+    uint64_t numbers_merged; /* of those merged, that had a loss, a norm or a digest */
+};
+
 /* Copies `path` to `to`, which the caller puts in its place.  The last frame always stays, so that
- * numbers go on.  Returns how many steps are merged now that were not before, or -errno.
+ * numbers go on.
  */
-int64_t shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
-                    struct err *err);
+int shrink_copy(const char *path, const char *to, const struct shrink_settings *settings,
+                struct shrink_counts *ret, struct err *err);
 
 #endif

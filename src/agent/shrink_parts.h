@@ -15,6 +15,7 @@ enum shrink_fate {
     SHRINK_STAYS,
     SHRINK_KNOWN, /* goes, the controller has it */
     SHRINK_GOES,  /* into its block; a beat: without a trace */
+    SHRINK_BARE,  /* its ops go, its numbers stay */
 };
 
 struct shrink_item { /* a frame that may go */
@@ -25,8 +26,12 @@ struct shrink_item { /* a frame that may go */
     uint32_t block;
     uint16_t type;
     bool acknowledged, still;
-    bool mark;   /* merged, of no steps */
-    bool closes; /* the merged frame takes its place */
+    bool numbers;        /* a step with a loss, a norm or a digest */
+    bool odd;            /* one of them is not finite */
+    bool may_go;         /* what it would have become, had numbers been no reason to stay */
+    uint32_t bare_bytes; /* when its ops are gone */
+    bool mark;           /* merged, of no steps */
+    bool closes;         /* the merged frame takes its place */
     enum shrink_fate fate;
 };
 
@@ -47,7 +52,7 @@ struct shrink {
     size_t shape_count;
     int64_t clock_ns; /* real minus monotonic, by the newest hello */
     uint64_t dropped; /* frames that went since the last merged one */
-    uint64_t merged;  /* steps */
+    struct shrink_counts counts;
 };
 
 void shrink_fini(struct shrink *shrink);

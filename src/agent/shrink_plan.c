@@ -13,6 +13,7 @@
 #define RANKS_MAX 65536 /* of a node: more would not be a frame */
 #define STILL_BEATS 8   /* a rank without progress for so many: somebody may ask why */
 #define STILL_FIRST 60  /* so many of them say it */
+#define ODD_FIRST 64    /* steps of a ring with a number that is not finite: so many always stay */
 
 void shrink_fini(struct shrink *shrink)
 {
@@ -114,25 +115,63 @@ static int last_steps_stay(struct shrink *shrink)
     return 0;
 }
 
-/* All may go but what must stay; of that so much goes, oldest first, that the rest fits. */
-static void choose(struct shrink *shrink)
+/* The first pass: of steps with numbers only the ops go.  Returns how many bytes are left of what may go. */
+static uint64_t choose_ops(struct shrink *shrink)
 {
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < shrink->items; i++) {
-        if (shrink->item[i].fate == SHRINK_GOES)
+        shrink->item[i].may_go = shrink->item[i].fate == SHRINK_GOES;
+        if (shrink->item[i].may_go)
             bytes += shrink->item[i].bytes;
     }
     for (size_t i = 0; i < shrink->items; i++) {
         struct shrink_item *item = &shrink->item[i];
 
-        if (item->fate != SHRINK_GOES)
+        if (!item->may_go)
             continue;
-        if (bytes <= shrink->settings->bytes_max)
+        if (bytes <= shrink->settings->bytes_max) {
             item->fate = SHRINK_STAYS;
-        else
+        } else if (item->numbers) {
+            item->fate = item->bare_bytes < item->bytes ? SHRINK_BARE : SHRINK_STAYS;
+            bytes -= item->fate == SHRINK_BARE ? item->bytes - item->bare_bytes : 0;
+        } else {
             bytes -= item->bytes;
+        }
     }
+    return bytes;
+}
+
+/* The second: the numbers alone are too many. */
+static int choose_numbers(struct shrink *shrink, uint64_t bytes)
+{
+    CLEAN(map_clean) struct map odd = { 0 };
+
+    for (size_t i = 0; i < shrink->items && bytes > shrink->settings->bytes_max; i++) {
+        struct shrink_item *item = &shrink->item[i];
+        uint64_t *seen;
+
+        if (!item->may_go || !item->numbers)
+            continue;
+        if (item->odd) {
+            seen = map_put(&odd, item->ring, 0);
+            if (!seen)
+                return -ENOMEM;
+            if ((*seen)++ < ODD_FIRST)
+                continue;
+        }
+        bytes -= item->fate == SHRINK_BARE ? item->bare_bytes : item->bytes;
+        item->fate = SHRINK_GOES;
+    }
+    return 0;
+}
+
+/* All may go but what must stay; of that so much goes, oldest first, that the rest fits. */
+static int choose(struct shrink *shrink)
+{
+    uint64_t bytes = choose_ops(shrink);
+
+    return bytes > shrink->settings->bytes_max ? choose_numbers(shrink, bytes) : 0;
 }
 
 static void fates(struct shrink *shrink)
@@ -223,7 +262,8 @@ int shrink_plan(struct shrink *shrink)
     fates(shrink);
     if (last_steps_stay(shrink) < 0 || still_find(shrink) < 0)
         return -ENOMEM;
-    choose(shrink);
+    if (choose(shrink) < 0)
+        return -ENOMEM;
     do
         blocks = assign(shrink, block_steps);
     while (blocks > 1 && block_bytes(shrink, (uint32_t)blocks) > shrink->settings->bytes_max / 4 &&

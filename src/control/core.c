@@ -252,6 +252,7 @@ static int feed_step(struct core *core, struct cut in)
     whole->shape_of[fact.rank] = shape;
     whole->have++;
     whole->torn |= (fact.flags & STEP_TORN) != 0;
+    whole->bare |= (fact.flags & STEP_BARE) != 0;
     fact.time = NULL; /* given away */
     return 0;
 }
@@ -476,8 +477,13 @@ static void judge_pending(struct core *core, int64_t now_ns)
             if (is_whole(core, whole))
                 continue; /* all are here that ever will be */
             core->counts.steps_partial++;
+            if (whole->bare) /* those who have no numbers to tell were merged, and never come */
+                court_numbers(&core->court, whole);
         } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
             core->counts.steps_partial++;
+        } else if (whole->bare) {
+            core->counts.steps_partial++;
+            court_numbers(&core->court, whole);
         } else {
             core->counts.steps_whole++;
             if (court_step(&core->court, whole) == 0 && core->watch)

@@ -138,6 +138,7 @@ static int gather_step(struct gather *gather, struct cut in)
         return 0;
     }
     account->steps++;
+    account->bare_steps += (flags & STEP_BARE) != 0;
     account->torn_steps += (flags & STEP_TORN) != 0;
     account->unfinished_steps += (flags & STEP_UNFINISHED) != 0;
     next = map_put(&gather->step, (uint64_t)attempt << 32 | rank, 0);

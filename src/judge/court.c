@@ -164,9 +164,18 @@ static struct entry *docket_add(struct docket *docket)
     return entry;
 }
 
-struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh)
+/* The one that is judged now, or that was judged last. */
+static uint64_t newest_step(const struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
+
+    if (court->whole)
+        return court->whole->step;
+    return past ? past->step : court->last_step;
+}
+
+struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh)
+{
     struct entry *entry;
 
     snprintf(draft->run, sizeof(draft->run), "%s", court->model.run);
@@ -180,7 +189,7 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
     if (*fresh) {
         struct verdict before = entry->verdict;
 
-        draft->decided_step = past ? past->step : court->last_step;
+        draft->decided_step = newest_step(court);
         draft->decided_real_ns = 0; /* set when it is said */
         entry->verdict = *draft;
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
@@ -197,7 +206,7 @@ struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh
             entry->cost_seconds += (double)before_sure * draft->seconds_per_step;
         }
     }
-    entry->seen_step = past ? past->step : court->last_step;
+    entry->seen_step = newest_step(court);
     return entry;
 }
 
@@ -220,8 +229,21 @@ void court_add_rank(const struct court *court, struct verdict *draft, uint32_t r
     draft->node_count++;
 }
 
+static int64_t earliest_begin(const struct court *court, const struct whole *whole)
+{
+    int64_t first = INT64_MAX;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (whole->shape_of[rank])
+            first = MIN(first, whole_begin(&court->model, whole, rank));
+    }
+    return first;
+}
+
 int64_t court_step_real_ns(const struct court *court, uint64_t step)
 {
+    if (court->whole && court->whole->bare && court->whole->step == step)
+        return earliest_begin(court, court->whole) + court->mono_to_real_ns;
     for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
         const struct past_step *past = history_back(&court->history, back);
 
@@ -348,17 +370,6 @@ static void step_replay(struct court *court, const struct whole *whole, struct p
     }
 }
 
-static int64_t earliest_begin(const struct court *court, const struct whole *whole)
-{
-    int64_t first = INT64_MAX;
-
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (whole->shape_of[rank])
-            first = MIN(first, whole_begin(&court->model, whole, rank));
-    }
-    return first;
-}
-
 static bool step_is_host_view(const struct court *court, const struct whole *whole)
 {
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -399,4 +410,12 @@ int court_step(struct court *court, struct whole *whole)
     ledger_step(court->book, court, past);
     crash_recovered(court, past);
     return 0;
+}
+
+void court_numbers(struct court *court, struct whole *whole)
+{
+    court->whole = whole;
+    corrupt_numbers(court);
+    court->whole = NULL;
+    ledger_bare(court->book, court, whole);
 }

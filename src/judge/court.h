@@ -86,6 +86,8 @@ struct court {
 int court_init(struct court *court, const char *run);
 void court_fini(struct court *court);
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns); /* a new one begins */
+/* A step of which only numbers are left: whether these are right is judged, and nothing else. */
+void court_numbers(struct court *court, struct whole *whole);
 int court_step(struct court *court, struct whole *whole); /* steps come in order */
 void court_end(struct court *court, int64_t mono_ns);     /* the run is over: close everything */
 

@@ -298,6 +298,28 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
     book->total.host_view = court->history.host_view;
 }
 
+/* It was trained, and nobody can say how. */
+void ledger_bare(struct ledger_book *book, const struct court *court, const struct whole *whole)
+{
+    bool first = true;
+
+    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
+        first = first && !book->stepped[rank];
+    if (first && book->attempt > 0)
+        roll_back(book, whole->step);
+    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
+        int64_t begin_ns;
+
+        if (!whole->shape_of[rank])
+            continue;
+        begin_ns = whole_begin(&court->model, whole, rank);
+        if (!book->stepped[rank])
+            account_start(book, rank, begin_ns);
+        book->stepped[rank] = true;
+        account(book, rank, begin_ns + whole->step_of[rank].duration_ns, LEDGER_UNATTRIBUTED);
+    }
+}
+
 void ledger_end(struct ledger_book *book, int64_t mono_ns)
 {
     for (uint32_t rank = 0; rank < book->ranks; rank++) {

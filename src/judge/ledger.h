@@ -19,6 +19,8 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
 /* It ended; steps of it may still come.  Not well: the work since its last step is lost. */
 void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well);
 void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past);
+void ledger_bare(struct ledger_book *book, const struct court *court,
+                 const struct whole *whole);                /* a step without its operations */
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);

@@ -141,6 +141,7 @@ struct whole {
     uint64_t step;
     uint32_t attempt, have;
     bool torn;                 /* of some rank only the borders are known */
+    bool bare;                 /* of some rank only its numbers are: losses, norms, digests */
     int64_t waits_ns;          /* since when it waits for all ranks, by the caller's clock */
     struct fact_step *step_of; /* by rank; count 0 and shape 0 where missing */
     struct model_shape **shape_of;

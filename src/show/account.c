@@ -66,6 +66,7 @@ static struct json_object *counts_json(const struct account *account)
         { "gap_records", account->gap_records },
         { "gap_steps", account->gap_steps },
         { "merged_steps", account->merged_steps },
+        { "bare_steps", account->bare_steps },
         { "torn_steps", account->torn_steps },
         { "unfinished_steps", account->unfinished_steps },
         { "old_steps", account->old_steps },
@@ -167,6 +168,9 @@ static void print_unseen(const struct account *account, FILE *out)
         { account->gap_steps, "steps are missing in those gaps" },
         { account->merged_steps,
           "steps were merged by agents that could not reach the controller, and not judged" },
+        { account->bare_steps,
+          "steps came without their operations from agents that could not reach the "
+          "controller: only their losses, norms and digests were judged" },
         { account->torn_steps, "steps came without some of their records" },
         { account->unfinished_steps, "steps had not ended when their rank did" },
         { account->old_steps, "steps have a number that was over: count on, never back" },

@@ -47,6 +47,7 @@ struct account {
     uint64_t lost_frames; /* numbers missing between the frames of a sender */
     uint64_t gap_records, gap_steps, unfinished_steps, torn_steps;
     uint64_t merged_steps; /* of `steps`: only known together with others, so not judged */
+    uint64_t bare_steps;   /* of which only numbers came, and only these were judged */
     uint64_t old_steps;    /* with a number that was over already */
     uint32_t ranks, ranks_seen, unseen; /* unseen: of those expected */
     uint32_t unseen_rank[ACCOUNT_UNSEEN];

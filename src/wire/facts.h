@@ -91,6 +91,7 @@ enum step_flag {
     STEP_TORN = 4,       /* records of this step were overwritten before they were read */
     STEP_LAST = 8,       /* no later step will come from this ring */
     STEP_SPLIT = 16,     /* merged ops have the sum of their waiting, as the node's agent saw it */
+    STEP_BARE = 32, /* the spool was full: of its ops only the time beside them is left (own_ns) */
 };
 
 struct fact_step {
@@ -107,8 +108,9 @@ struct fact_step {
     double metric[FACT_METRICS];
     uint32_t digest_parts, digest_part; /* parts 0: none */
     uint64_t digest[2];
-    uint32_t count;
+    uint32_t count;         /* 0 with STEP_BARE, whatever the shape has */
     struct item_time *time; /* get allocates; free with fact_step_fini() */
+    int64_t own_ns; /* with STEP_BARE: what fact_step_local_ns() gave when its ops were known */
 };
 
 struct beat_op { /* what one stream is in now */

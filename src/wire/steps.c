@@ -172,6 +172,11 @@ void fact_step_put(struct buf *out, const struct fact_step *fact, const struct f
         buf_put_u64(out, fact->digest[0]);
         buf_put_u64(out, fact->digest[1]);
     }
+    if (fact->flags & STEP_BARE) {
+        buf_put_u32(out, 0);
+        buf_put_u64(out, (uint64_t)fact->own_ns);
+        return;
+    }
     buf_put_u32(out, fact->count);
     times_put(out, fact, shape);
 }
@@ -208,12 +213,16 @@ static void step_head_get(struct cut *in, struct fact_step *fact)
         fact->digest[1] = cut_get_u64(in);
     }
     fact->count = cut_get_u32(in);
+    if (fact->flags & STEP_BARE) {
+        fact->own_ns = (int64_t)cut_get_u64(in);
+        in->bad |= fact->count != 0;
+    }
 }
 
 static bool step_in_range(const struct fact_step *fact)
 {
-    const int64_t span[] = { fact->duration_ns, fact->tail_ns, fact->cpu_ns, fact->run_delay_ns,
-                             fact->throttled_ns };
+    const int64_t span[] = { fact->duration_ns,  fact->tail_ns,      fact->cpu_ns,
+                             fact->run_delay_ns, fact->throttled_ns, fact->own_ns };
 
     for (size_t i = 0; i < COUNT(span); i++) {
         if (span[i] < 0 || span[i] >= YEAR_NS)
@@ -237,15 +246,19 @@ int fact_step_head_get(struct cut in, struct fact_step *ret)
 int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret)
 {
     struct fact_step fact = { 0 };
+    bool bare;
 
     step_head_get(&in, &fact);
-    if (in.bad || fact.shape != shape->hash || fact.count != shape->count || !step_in_range(&fact))
+    bare = fact.flags & STEP_BARE;
+    if (in.bad || fact.shape != shape->hash || (!bare && fact.count != shape->count) ||
+        !step_in_range(&fact))
         return -EPROTO;
     fact.time = malloc((fact.count + 1) * sizeof(*fact.time));
     if (!fact.time)
         return -ENOMEM;
     fact.time[fact.count] = (struct item_time){ 0 };
-    times_get(&in, shape, fact.flags & STEP_SPLIT, fact.time);
+    if (!bare)
+        times_get(&in, shape, fact.flags & STEP_SPLIT, fact.time);
     if (in.bad) {
         free(fact.time);
         return -EPROTO;
@@ -270,6 +283,8 @@ int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape
 {
     int64_t spans_ns = 0, shared_ns = 0;
 
+    if (step->flags & STEP_BARE)
+        return step->own_ns;
     for (uint32_t i = 0; i < step->count && i < shape->count; i++) {
         int64_t length_ns = step->time[i].end_ns - step->time[i].start_ns;
 

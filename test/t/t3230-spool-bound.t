@@ -41,7 +41,7 @@ is "a run without a controller" $? 0
 size=$(cat "$user"/r2/spool/agent-*.lsf | wc -c)
 [ "$size" -lt $((2 * MAX)) ]
 tap_result $? "has a spool of $size bytes"
-has "says that steps are merged" 'oldest steps that nobody took are merged' "$user"/r2/agent-*.log
+has "says that steps are merged" 'of the oldest steps that nobody took' "$user"/r2/agent-*.log
 begin
 ok "is brought later" env LOCKSTEP_STATE="$user" "$LOCKSTEP" send r2
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r2 >"$TAP/out" 2>"$TAP/err"
@@ -57,10 +57,31 @@ ok "and is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --r
 curl -s "$LOCKSTEP_CONTROL/api/v1/runs/r2/ranks" >"$TAP/out"
 has "its index has the last step of all" '"step": ?59' "$TAP/out"
 
+# What a verdict rests on is not merged: memory goes wrong in a step whose ops do not fit into the spool any more.
+kill -TERM $control
+wait $control
+printf 'lockstep-plan 1\nnodes 1\nfault bit-flip:rank=1,step=30\n' >"$TAP/plan"
+LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=250000 timeout -k 5 90 "$LOCKSTEP" run -q --name r4 -n 4 -- "$LOCKSTEP" trainer \
+    --steps 90 --micro-batches 16 --layout pp=2,dp=2 --step-ms 20 --host-work-ms 0 --plan "$TAP/plan" >"$TAP/run.out" 2>"$TAP/run.err"
+is "a run with wrong memory and no controller" $? 0
+begin
+ok "it is brought later" env LOCKSTEP_STATE="$user" "$LOCKSTEP" send r4
+LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r4 >"$TAP/out" 2>"$TAP/err"
+bare=$(number bare_steps)
+[ "$bare" -gt $((4 * 31)) ]
+tap_result $? "$bare of its steps came without their ops"
+is "none of them is merged" "$(number merged_steps)" 0
+is "all of them came" "$(number steps)" $((4 * 90))
+has "its verdict is there all the same" '"kind": "corruption"' "$TAP/out"
+has "since the step in which it was" '"since_step": 30,' "$TAP/out"
+has "with the last clean one, which had no ops any more either" 'the last clean step is 29' "$TAP/out"
+ok "judged again it is the same" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r4
+has "byte for byte" byte-equal "$TAP/out"
+
 # The controller goes while it is being told, for much longer than the spool can hold, and comes back.
 LONG=800
 kill_control() { kill -9 $control; wait $control 2>/dev/null; }
-spooled() { [ "$(grep -c 'steps that nobody took are merged' "$user"/r3/agent-*.log)" -ge "$1" ]; }
+spooled() { [ "$(grep -c 'of the oldest steps that nobody took' "$user"/r3/agent-*.log)" -ge "$1" ]; }
 LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=$MAX timeout -k 5 90 "$LOCKSTEP" run -q --name r3 -n $RANKS -- \
     "$LOCKSTEP" trainer --steps $LONG --step-ms 4 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!

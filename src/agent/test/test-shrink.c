@@ -1,6 +1,7 @@
 /* A spool that nobody takes: its oldest steps become few frames, each step is told once, evidence stays. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
 #define RANKS 3
 #define RANK_FROM 8 /* those of the second node */
 #define MS INT64_C(1000000)
+#define OPS 40 /* of a step with numbers */
 
 static char path[64], to[80];
 static uint64_t acked; /* frames below this number */
@@ -182,15 +184,13 @@ static struct tally count(const char *file)
 
 static int64_t shrink_to(uint64_t bytes, struct shrink_settings settings)
 {
-    struct err err = { "" };
-    int64_t merged;
+    struct shrink_counts counts;
 
     settings.bytes_max = bytes;
     settings.acknowledged = acknowledged;
-    merged = shrink_copy(path, to, &settings, &err);
-    assert_true(merged >= 0);
+    assert_int_equal(shrink_copy(path, to, &settings, &counts, NULL), 0);
     assert_int_equal(rename(to, path), 0);
-    return merged;
+    return (int64_t)(counts.merged + counts.bared);
 }
 
 static uint64_t file_bytes(void)
@@ -362,6 +362,125 @@ static void evidence_stays(void **state)
     assert_int_equal(after.frames + after.dropped, after.last_number + 1);
 }
 
+/* Steps of many ops, each with a loss and a digest; from `odd` on the second rank's loss is no number. */
+static void put_numbers(struct spool_writer *writer, uint64_t count, uint64_t odd)
+{
+    static struct shape_item item[OPS];
+    static struct item_time time[OPS];
+    struct fact_shape shape = { .count = OPS, .item = item };
+    struct buf payload = { 0 };
+
+    for (int i = 0; i < OPS; i++) {
+        item[i] = (struct shape_item){ .kind = ITEM_SPAN, .what = 2, .count = 1 };
+        time[i] = (struct item_time){ .end_ns = MS, .wait_ns = -1 };
+    }
+    shape_hash(&shape);
+    fact_shape_put(&payload, &shape);
+    put(writer, FRAME_SHAPE, &payload);
+    for (uint64_t step = 0; step < count; step++) {
+        for (uint32_t i = 0; i < RANKS; i++) {
+            struct fact_step fact = { .rank = RANK_FROM + i,
+                                      .shape = shape.hash,
+                                      .step = step,
+                                      .begin_ns = (int64_t)step * 10 * MS,
+                                      .duration_ns = 9 * MS,
+                                      .metric_set = 1u << LOCKSTEP_METRIC_LOSS,
+                                      .digest_parts = 16,
+                                      .digest_part = step % 16,
+                                      .digest = { step, i },
+                                      .count = OPS,
+                                      .time = time };
+
+            fact.metric[LOCKSTEP_METRIC_LOSS] = i == 1 && step >= odd ? NAN : (double)step + i;
+            fact_step_put(&payload, &fact, &shape);
+            put(writer, FRAME_STEP, &payload);
+        }
+    }
+}
+
+struct numbers {
+    uint64_t bare, whole, odd;
+    uint64_t newest_bare, oldest_whole; /* steps */
+};
+
+/* What is said in each step that is still a single one is what was said in it. */
+static struct numbers numbers_of(uint64_t odd)
+{
+    struct numbers ret = { .oldest_whole = UINT64_MAX };
+    struct spool_reader *reader;
+    struct frame frame;
+
+    assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
+    while (spool_next(reader, &frame, NULL) == 1) {
+        struct fact_step step;
+        double loss;
+
+        if (frame.type != FRAME_STEP)
+            continue;
+        assert_int_equal(fact_step_head_get(cut_of(frame.payload, frame.payload_bytes), &step), 0);
+        loss = step.metric[LOCKSTEP_METRIC_LOSS];
+        if (step.rank == RANK_FROM + 1 && step.step >= odd) {
+            assert_true(isnan(loss));
+            ret.odd++;
+        } else {
+            assert_true(loss == (double)step.step + (step.rank - RANK_FROM));
+        }
+        assert_int_equal(step.digest_part, step.step % 16);
+        assert_int_equal(step.digest[0], step.step);
+        assert_int_equal(step.digest[1], step.rank - RANK_FROM);
+        if (step.flags & STEP_BARE) {
+            assert_true(llabs(step.own_ns - OPS * MS) < MS / 10);
+            ret.bare++;
+            ret.newest_bare = step.step > ret.newest_bare ? step.step : ret.newest_bare;
+        } else {
+            ret.whole++;
+            ret.oldest_whole = step.step < ret.oldest_whole ? step.step : ret.oldest_whole;
+        }
+    }
+    spool_reader_close(reader);
+    return ret;
+}
+
+static void losses_and_digests_stay_when_the_ops_go(void **state)
+{
+    struct spool_writer *writer = begin();
+    struct numbers now;
+    uint64_t bytes;
+
+    (void)state;
+    put_numbers(writer, 200, UINT64_MAX);
+    spool_writer_close(writer);
+    bytes = file_bytes();
+    assert_true(shrink_to(bytes * 6 / 10, (struct shrink_settings){ 0 }) > 0);
+    assert_true(file_bytes() < bytes * 7 / 10);
+    now = numbers_of(UINT64_MAX);
+    assert_int_equal(now.bare + now.whole, RANKS * 200); /* every one is still told singly ... */
+    assert_true(now.bare > 0 && now.whole > RANKS);
+    assert_true(now.newest_bare <= now.oldest_whole); /* ... the newest with their ops */
+    assert_int_equal(count(path).merged, 0);
+}
+
+static void too_many_numbers_are_merged_but_for_the_first_that_are_not_finite(void **state)
+{
+    struct spool_writer *writer = begin();
+    struct tally after;
+    struct numbers now;
+
+    (void)state;
+    put_numbers(writer, 400, 10);
+    spool_writer_close(writer);
+    for (int again = 0; again < 3; again++) { /* bare ones are read again */
+        shrink_to(30000, (struct shrink_settings){ 0 });
+        now = numbers_of(10);
+        after = count(path);
+        assert_true(now.odd >= 64);
+        assert_true(after.merged > 0);
+        assert_int_equal(after.steps + after.merged, RANKS * 400);
+        assert_int_equal(after.frames + after.dropped, after.last_number + 1);
+        assert_true(file_bytes() < 60000);
+    }
+}
+
 static void what_fits_is_left_as_it_is(void **state)
 {
     struct spool_writer *writer = begin();
@@ -387,6 +506,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_new_spool_was_never_sent, setup, teardown),
         cmocka_unit_test_setup_teardown(evidence_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(losses_and_digests_stay_when_the_ops_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            too_many_numbers_are_merged_but_for_the_first_that_are_not_finite, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_left_as_it_is, setup, teardown),
     };
 

@@ -127,6 +127,45 @@ static void a_step_keeps_its_times(void **state)
     buf_fini(&bytes);
 }
 
+/* Its shape still says what its ops were; how long they took is gone. */
+static void a_bare_step_keeps_its_numbers(void **state)
+{
+    struct shape_item item[3] = { { .kind = ITEM_SPAN, .what = 2, .count = 1 },
+                                  { .kind = ITEM_SPAN, .what = 2, .count = 1 },
+                                  { .kind = ITEM_SPAN, .what = 3, .count = 1 } };
+    struct fact_shape shape = { .count = 3, .item = item };
+    struct buf bytes = { 0 };
+    struct fact_step put = { .rank = 3,
+                             .step = 41,
+                             .duration_ns = 9000000,
+                             .flags = STEP_BARE | STEP_SPLIT,
+                             .metric_set = 2,
+                             .metric = { 0, 1.5 },
+                             .digest_parts = 4,
+                             .digest_part = 1,
+                             .digest = { 7, 8 },
+                             .own_ns = 5000000 };
+    struct fact_step got = { 0 };
+
+    (void)state;
+    shape_hash(&shape);
+    put.shape = shape.hash;
+    fact_step_put(&bytes, &put, &shape);
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), 0);
+    assert_int_equal(got.count, 0);
+    assert_int_equal(got.digest[1], 8);
+    assert_true(got.metric[1] == 1.5);
+    assert_int_equal(fact_step_local_ns(&got, &shape), 5000000);
+    fact_step_fini(&got);
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size - 1), &shape, &got), -EPROTO);
+    bytes.data[bytes.size - 12] = 3; /* a count of ops that are not there */
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
+    bytes.data[bytes.size - 12] = 0;
+    bytes.data[bytes.size - 1] = 0x80; /* work that took less than no time */
+    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
+    buf_fini(&bytes);
+}
+
 static void only_merged_ops_of_a_split_step_carry_their_waiting(void **state)
 {
     struct rand rand = { 8 };
@@ -352,6 +391,7 @@ int main(void)
         cmocka_unit_test(halves_are_close_and_ordered),
         cmocka_unit_test(sizes_round_to_an_eighth_of_an_octave),
         cmocka_unit_test(a_step_keeps_its_times),
+        cmocka_unit_test(a_bare_step_keeps_its_numbers),
         cmocka_unit_test(only_merged_ops_of_a_split_step_carry_their_waiting),
         cmocka_unit_test(merging_bounds_a_step),
         cmocka_unit_test(a_merged_step_fits_also_when_it_is_split),
