@@ -204,7 +204,9 @@ static uint32_t newest_group(const struct inquest *inquest, uint32_t rank)
     return scene->dumps->rank[rank].op[scene->last[rank]].group;
 }
 
-/* Those whom nobody waits for yet, because whoever would is held up before: once others are suspected. */
+/* Those whom nobody waits for yet, because whoever would is held up before: once others are suspected.  Where most
+ * are idle the dumps do not show who waits.
+ */
 static int find_idle(struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
@@ -213,7 +215,7 @@ static int find_idle(struct inquest *inquest)
 
     for (uint32_t r = 0; r < ranks; r++)
         idle += is_idle(inquest, r);
-    if (!inquest->suspects || 2 * idle >= ranks)
+    if (!inquest->suspects || 2 * idle > ranks)
         return 0;
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
         bool known = false;

@@ -97,6 +97,8 @@ for seed in range(12):
         bad.append((seed, at, culprits, status, named(told), told["verdicts"][:1], err))
 ok(not bad, "two culprits at once are both named", *bad)
 
+expect("two of four ranks that stopped, though nobody waits for one of them yet", Job(2, 2, 1).run({3: 14, 0: 9}),
+       [0, 3], active=True)
 job = Job(2, 2, 1, seed=5).run({3: 7})
 expect("a rank that left no dump", job, [3], skip={3})
 expect("a rank that left an empty dump", job, [3], empty={3})
