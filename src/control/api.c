@@ -346,6 +346,22 @@ bool api_admit(void *arg, struct http_exchange *exchange)
     return admitted;
 }
 
+/* Whose request it is, once more.  A run's own token is nobody's name, and no wrong one. */
+static void call_identify(struct call *call, const struct route *route)
+{
+    const char *header = http_header(call->exchange, "Authorization");
+    const struct site_run *run = site_find(call->site, call->run);
+    struct token given;
+
+    if (route->need != NEED_LAUNCH && route->need != NEED_AGENT)
+        return;
+    if (route->need == NEED_AGENT && run && header && gate_bearer(header, &given) == 0 &&
+        token_equal(&run->agent, &given))
+        return;
+    gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(), &call->role,
+               &call->who);
+}
+
 /* The body is there; who may send it was asked before it came. */
 void api_handle(void *arg, struct http_exchange *exchange)
 {
@@ -353,8 +369,6 @@ void api_handle(void *arg, struct http_exchange *exchange)
     bool known;
     const struct route *route = route_find(&call, &known);
 
-    if (route->need == NEED_LAUNCH) /* whose run it will be */
-        gate_check(&call.site->gate, http_header(exchange, "Authorization"), http_peer(exchange),
-                   time_mono_ns(), &call.role, &call.who);
+    call_identify(&call, route);
     route->handle(&call);
 }

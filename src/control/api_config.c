@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "control/reply.h"
 #include "judge/thresholds.h"
 
@@ -106,9 +107,11 @@ void api_post_thresholds(struct call *call)
                             call->who[0] ? call->who : "agent", &err);
     else
         err_set(&err, 0, "expected {\"name\": NAME, \"value\": NUMBER}");
-    if (run && result == 0)
+    if (run && result == 0) {
+        log_info("run %s: %s is %g from now on, by %s", run->dir.run, json_object_get_string(name),
+                 json_object_get_double(value), call->who[0] ? call->who : "its own token");
         answer_thresholds(call, run);
-    else if (run)
+    } else if (run)
         reply_error(call->exchange,
                     result == -EALREADY                                           ? 409
                     : result == -EINVAL || result == -ENOENT || result == -ERANGE ? 400

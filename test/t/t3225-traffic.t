@@ -58,6 +58,11 @@ else
     skip "as Prometheus wants it" "no promtool here"
 fi
 
+# Tokens are in files: whoever lists processes does not see them.
+cat "$site/tokens/launch.token" "$site/r1/agent.token" >"$TAP/secrets"
+! grep -aqFf "$TAP/secrets" /proc/[0-9]*/cmdline 2>/dev/null
+tap_result $? "no token is in any command line"
+
 # A controller that is away: what waits is told when it is back, and what did not arrive is counted.
 kill -9 $control
 wait $control 2>/dev/null
