@@ -38,7 +38,8 @@ is "nor could any not be understood" "$(number malformed)" 0
 has "what was said stays" '"kind": "straggler"' "$TAP/out"
 size=$(stat -c %s "$here/log.lsf")
 whole=$(cat "$here"/spool/*.lsf | wc -c)
-[ "$size" -lt $((2 * MAX)) ] && [ "$whole" -gt $((2 * size)) ]
+# Without it the log is larger than the spools; how much has come since the last time is the machine's affair.
+[ $((size * 10)) -lt $((whole * 8)) ]
 tap_result $? "its log has $size bytes, its spools $whole"
 ok "it is judged the same again" "$LOCKSTEP" why --replay r1
 has "with all that was said since then" 'byte-equal' "$TAP/out"
