@@ -325,8 +325,7 @@ try:
     for i in itertools.count():
         loss = net(torch.randn(4, 8)).pow(2).mean()
         opt.zero_grad(); loss.backward(); opt.step()
-        if i == 3: print("ready", flush=True)
-        time.sleep(0.01)
+        if i == 3: print("ready", flush=True); time.sleep(100)
 except KeyboardInterrupt:
     print("interrupted")
     raise
