@@ -27,12 +27,15 @@ static bool is_finite(double value)
     return value - value == 0;
 }
 
-/* What is left of the payload when the ops are gone. */
+/* What is left of the frame when the ops are gone. */
 static uint32_t bare_bytes(const struct fact_step *step)
 {
-    uint32_t metrics = (uint32_t)__builtin_popcount(step->metric_set);
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_step bare = *step;
 
-    return FRAME_HEADER_BYTES + 92 + 8 * metrics + 4 + (step->digest_parts ? 20 : 0) + 4 + 8;
+    bare.flags |= STEP_BARE;
+    fact_step_put(&payload, &bare, NULL);
+    return FRAME_HEADER_BYTES + (uint32_t)payload.size;
 }
 
 static void item_numbers(const struct fact_step *step, struct shrink_item *ret)

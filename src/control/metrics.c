@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -203,94 +204,80 @@ static void put_verdicts(const struct site *site, struct buf *out)
     }
 }
 
-/* A family of one series an agent; `value` gives -1 for one that has none. */
-static void put_agents(const struct site *site, struct buf *out, const char *name, const char *type,
-                       const char *help, double (*value)(const struct traffic_agent *agent))
+/* What agents say of themselves, each a number of struct fact_traffic. */
+static const struct agent_family {
+    const char *name, *type, *help;
+    size_t offset;
+} agent_families[] = {
+    { "agent_sent_bytes_total", "counter",
+      "Bytes of frames that were taken from an agent, by its own count since it began.",
+      offsetof(struct fact_traffic, bytes) },
+    { "agent_wire_bytes_total", "counter",
+      "Bytes that TCP sent for them: HTTP, TLS and what came twice, too.",
+      offsetof(struct fact_traffic, wire_bytes) },
+    { "agent_sent_bodies_total", "counter", "Bodies that they came in.",
+      offsetof(struct fact_traffic, bodies) },
+    { "agent_sent_frames_total", "counter", "Frames that were taken from an agent.",
+      offsetof(struct fact_traffic, frames) },
+    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among them.",
+      offsetof(struct fact_traffic, steps) },
+    { "agent_send_failures_total", "counter", "Bodies of an agent that were not taken.",
+      offsetof(struct fact_traffic, failures) },
+    { "agent_backlog_bytes", "gauge", "Bytes in an agent's spool that had not been taken yet.",
+      offsetof(struct fact_traffic, backlog_bytes) },
+    { "agent_spool_bytes", "gauge", "Bytes of an agent's spool.",
+      offsetof(struct fact_traffic, spool_bytes) },
+};
+
+/* -1: it is not known.  Where the kernel does not tell what TCP sent, that is 0. */
+static double told_value(const struct traffic_agent *agent, const struct agent_family *family)
 {
-    head(out, name, type, help);
+    uint64_t value;
+
+    memcpy(&value, (const char *)&agent->now + family->offset, sizeof(value));
+    if (!agent->told || (family->offset == offsetof(struct fact_traffic, wire_bytes) && value == 0))
+        return -1;
+    return (double)value;
+}
+
+static double heard_value(const struct traffic_agent *agent, const struct agent_family *family)
+{
+    (void)family;
+    return agent->heard_real_ns > 0 ? (double)agent->heard_real_ns / 1e9 : -1;
+}
+
+/* One series an agent. */
+static void put_agents(const struct site *site, struct buf *out, const struct agent_family *family,
+                       double (*value_of)(const struct traffic_agent *agent,
+                                          const struct agent_family *family))
+{
+    head(out, family->name, family->type, family->help);
     for (size_t i = 0; i < site->runs; i++) {
         const struct site_run *run = site->run[i];
 
         for (size_t n = 0; run->log && n < run->traffic.count; n++) {
             const struct traffic_agent *agent = &run->traffic.agent[n];
+            double value = value_of(agent, family);
             char node[2 * FACT_NAME];
 
-            if (!agent->node[0] || value(agent) < 0)
+            if (!agent->node[0] || value < 0)
                 continue;
             label_text(agent->node, node);
-            put(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", name, run->dir.run, node,
-                value(agent));
+            put(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", family->name, run->dir.run,
+                node, value);
         }
     }
 }
 
-static double sent_bytes_of(const struct traffic_agent *agent)
+static void put_traffic(const struct site *site, struct buf *out)
 {
-    return agent->told ? (double)agent->now.bytes : -1;
-}
+    static const struct agent_family heard = { "agent_last_contact_timestamp_seconds", "gauge",
+                                               "When an agent was heard last, in unix time.", 0 };
 
-static double wire_bytes_of(const struct traffic_agent *agent)
-{
-    return agent->told && agent->now.wire_bytes ? (double)agent->now.wire_bytes : -1;
+    for (size_t i = 0; i < COUNT(agent_families); i++)
+        put_agents(site, out, &agent_families[i], told_value);
+    put_agents(site, out, &heard, heard_value);
 }
-
-static double sent_bodies_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.bodies : -1;
-}
-
-static double sent_frames_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.frames : -1;
-}
-
-static double sent_steps_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.steps : -1;
-}
-
-static double failures_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.failures : -1;
-}
-
-static double backlog_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.backlog_bytes : -1;
-}
-
-static double spool_of(const struct traffic_agent *agent)
-{
-    return agent->told ? (double)agent->now.spool_bytes : -1;
-}
-
-static double heard_of(const struct traffic_agent *agent)
-{
-    return agent->heard_real_ns > 0 ? (double)agent->heard_real_ns / 1e9 : -1;
-}
-
-static const struct {
-    const char *name, *type, *help;
-    double (*value)(const struct traffic_agent *agent);
-} agent_families[] = {
-    { "agent_sent_bytes_total", "counter",
-      "Bytes of frames that were taken from an agent, by its own count since it began.",
-      sent_bytes_of },
-    { "agent_wire_bytes_total", "counter",
-      "Bytes that TCP sent for them: HTTP, TLS and what came twice, too.", wire_bytes_of },
-    { "agent_sent_bodies_total", "counter", "Bodies that they came in.", sent_bodies_of },
-    { "agent_sent_frames_total", "counter", "Frames that were taken from an agent.",
-      sent_frames_of },
-    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among them.",
-      sent_steps_of },
-    { "agent_send_failures_total", "counter", "Bodies of an agent that were not taken.",
-      failures_of },
-    { "agent_backlog_bytes", "gauge", "Bytes in an agent's spool that had not been taken yet.",
-      backlog_of },
-    { "agent_spool_bytes", "gauge", "Bytes of an agent's spool.", spool_of },
-    { "agent_last_contact_timestamp_seconds", "gauge",
-      "When an agent was heard last, in unix time.", heard_of },
-};
 
 void metrics_put(const struct site *site, struct buf *out)
 {
@@ -308,7 +295,5 @@ void metrics_put(const struct site *site, struct buf *out)
              goodput_of);
     put_ledgers(site, out);
     put_verdicts(site, out);
-    for (size_t i = 0; i < COUNT(agent_families); i++)
-        put_agents(site, out, agent_families[i].name, agent_families[i].type,
-                   agent_families[i].help, agent_families[i].value);
+    put_traffic(site, out);
 }

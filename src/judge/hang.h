@@ -33,7 +33,9 @@ struct entry *hang_given_up(struct court *court, int64_t now_ns);
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank);
 const struct fact_stack *hang_stack_of(const struct court *court, uint32_t rank); /* NULL: none */
 
-/* hang_say.c: the words.  A limit of 0: somebody gave up before it.  `late` is said before three whole steps and in phases with a limit of their own. */
+/* hang_say.c: the words.  A limit of 0: somebody gave up before it.  `late` is said before three whole steps and in
+ * phases with a limit of their own.
+ */
 void hang_draft(const struct court *court, const struct wait_rank *rank,
                 const struct wait_finding *finding, int64_t limit_ns, bool late,
                 struct verdict *draft);
