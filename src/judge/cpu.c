@@ -11,55 +11,101 @@
 
 #include "core/clean.h"
 #include "judge/court.h"
+#include "judge/straggler.h"
 
-/* How many steps are looked at, and how many of them may be better than what counts. */
-static uint32_t steps_of(const struct court *court)
+/* How many steps are looked at, and how many of them must be bad. */
+struct sight {
+    uint32_t steps, bad, strong;
+};
+
+static struct sight sight_of(const struct court *court, uint32_t more)
 {
-    return (uint32_t)court->limits.cpu_steps;
+    const struct thresholds *limits = &court->limits;
+
+    return (struct sight){ (uint32_t)limits->cpu_steps + more,
+                           (uint32_t)limits->cpu_bad_steps + more,
+                           (uint32_t)limits->cpu_strong_steps + more };
 }
 
-static uint32_t above_of(const struct court *court)
+/* Among many nodes some are always busy for a moment: one more bad step for each doubling of their number. */
+static uint32_t patience(const struct court *court)
 {
-    return (uint32_t)court->limits.cpu_bad_steps - 1;
+    uint32_t most = HISTORY_STEPS - (uint32_t)court->limits.cpu_steps, more = 0;
+
+    for (double nodes = court->limits.cpu_few_nodes; nodes < court->model.nodes; nodes *= 2)
+        more++;
+    return MIN(more, most);
 }
 
-static bool node_is_starved(const struct court *court, uint32_t node, double scale,
-                            double excess_ms)
+static struct node_typical node_now(const struct court *court, uint32_t node, struct sight sight)
+{
+    return history_node(&court->history, node, sight.steps, sight.bad - 1);
+}
+
+static double pressure_above(const struct court *court, uint32_t node, struct sight sight)
+{
+    return node_now(court, node, sight).pressure - court->history.typical[node].pressure;
+}
+
+/* By how much steps are longer than before, all but the worst of them. */
+static double excess_of(const struct court *court, struct sight sight)
+{
+    const struct history *history = &court->history;
+
+    return MAX(0, history_period_above_ms(history, sight.steps, sight.bad - 1) -
+                      history->base_period_ms);
+}
+
+static bool node_is_starved(const struct court *court, uint32_t node, struct sight sight,
+                            double scale)
 {
     const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = history_node(&court->history, node, steps_of(court), above_of(court));
+    struct node_typical now = node_now(court, node, sight);
     const struct thresholds *limits = &court->limits;
+    double excess_ms = excess_of(court, sight);
 
     return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
            now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
-           (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms;
+           (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms &&
+           excess_ms >= court->history.base_period_ms * (limits->cpu_slower - 1) * scale;
 }
 
 /* A quota bites in some steps and spares others, but its pressure is there in all of them. */
-static bool node_is_strangled(const struct court *court, uint32_t node)
+static bool node_is_strangled(const struct court *court, uint32_t node, struct sight sight)
 {
     const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = history_node(&court->history, node, steps_of(court),
-                                           (uint32_t)court->limits.cpu_strong_steps - 1);
+    struct node_typical now = history_node(&court->history, node, sight.steps, sight.strong - 1);
     const struct thresholds *limits = &court->limits;
 
     return now.pressure - typical->pressure > limits->cpu_strong_least &&
            now.pressure > typical->pressure * limits->cpu_pressure_times &&
-           history_period_above_ms(&court->history, steps_of(court), 0) >
+           history_period_above_ms(&court->history, sight.steps, 0) >
                court->history.base_period_ms * limits->cpu_strong_slower;
 }
 
+static bool node_is_short(const struct court *court, uint32_t node, struct sight sight,
+                          double scale)
+{
+    return node_is_strangled(court, node, sight) || node_is_starved(court, node, sight, scale);
+}
+
+/* Several of its ranks are slow enough to be named one by one: that is no moment among many. */
+static bool ranks_stand_out(const struct court *court, uint32_t node)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world && count < 2; rank++)
+        count += court->model.rank[rank].node == node && straggler_suspects(court, rank);
+    return count == 2;
+}
+
 /* The highest pressure of all nodes, above its typical. */
-static double worst_pressure(const struct court *court)
+static double worst_pressure(const struct court *court, struct sight sight)
 {
     double worst = 0;
 
-    for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct node_typical now =
-            history_node(&court->history, node, steps_of(court), above_of(court));
-
-        worst = MAX(worst, (now.pressure - court->history.typical[node].pressure));
-    }
+    for (uint32_t node = 0; node < court->model.nodes; node++)
+        worst = MAX(worst, pressure_above(court, node, sight));
     return worst;
 }
 
@@ -73,29 +119,29 @@ static int64_t delayed(const struct rank_split *split)
     return split->delay_ns;
 }
 
-static double node_part_ms(const struct court *court, uint32_t node, split_part *part)
+static double node_part_ms(const struct court *court, uint32_t node, uint32_t steps,
+                           split_part *part)
 {
     double sum = 0;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (court->model.rank[rank].node == node) {
-            sum += history_part_ms(&court->history, rank, above_of(court) + 1,
-                                   part); /* the newest are bad */
+            sum += history_part_ms(&court->history, rank, steps, part);
             count++;
         }
     }
     return count ? sum / count : 0;
 }
 
-static void accuse_node(struct court *court, uint32_t node, double excess_ms)
+static void accuse_node(struct court *court, uint32_t node, struct sight sight)
 {
     const struct history *history = &court->history;
     const struct node_typical *typical = &history->typical[node];
-    struct node_typical now = history_node(history, node, steps_of(court), above_of(court));
+    struct node_typical now = node_now(court, node, sight);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
-    double throttled_ms = node_part_ms(court, node, throttled);
-    double delayed_ms = node_part_ms(court, node, delayed);
+    double throttled_ms = node_part_ms(court, node, sight.bad, throttled); /* the newest are bad */
+    double delayed_ms = node_part_ms(court, node, sight.bad, delayed);
     bool fresh;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -105,9 +151,9 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              throttled_ms > delayed_ms ? "the cgroup's cpu quota throttles its ranks"
                                        : "other processes take the cpus of its ranks");
-    draft.since_step = history_back(history, MIN(steps_of(court), history->count) - 1)->step;
+    draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
     draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    draft.seconds_per_step = excess_ms / 1e3;
+    draft.seconds_per_step = excess_of(court, sight) / 1e3;
     verdict_because(&draft, "schedstat",
                     "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
                     "%.1f ms a step ready but not running, %.1f ms throttled",
@@ -117,7 +163,7 @@ static void accuse_node(struct court *court, uint32_t node, double excess_ms)
                     "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
-                    history_period_ms(history, steps_of(court)), history->base_period_ms);
+                    history_period_ms(history, sight.steps), history->base_period_ms);
     court_find(court, &draft, &fresh);
 }
 
@@ -136,39 +182,43 @@ static struct entry *node_entry(const struct court *court, uint32_t node)
     return NULL;
 }
 
+static void node_judge(struct court *court, uint32_t node, struct sight near, struct sight far)
+{
+    struct entry *open = node_entry(court, node);
+    double scale = open ? court->limits.cpu_stay_share : 1;
+    struct sight sight = far;
+
+    if (!node_is_short(court, node, far, scale)) {
+        if (!node_is_short(court, node, near, scale) || !ranks_stand_out(court, node))
+            return;
+        sight = near;
+    }
+    if (open) {
+        open->seen_step = history_back(&court->history, 0)->step;
+        open->step_seconds = excess_of(court, sight) / 1e3;
+    } else {
+        accuse_node(court, node, sight);
+    }
+}
+
 static void cpu_step(struct court *court)
 {
-    const struct history *history = &court->history;
     const struct thresholds *limits = &court->limits;
-    double excess, worst;
+    struct sight near = sight_of(court, 0), far = sight_of(court, patience(court));
+    double least = limits->cpu_pressure_least * limits->cpu_stay_share, worst;
 
-    if (history->base_period_ms == 0)
+    if (court->history.base_period_ms == 0)
         return;
-    excess = MAX(0, history_period_above_ms(history, steps_of(court), above_of(court)) -
-                        history->base_period_ms);
-    worst = worst_pressure(court);
-    if (worst < limits->cpu_pressure_least * limits->cpu_stay_share)
+    worst = worst_pressure(court, near);
+    if (worst < least)
         return;
+    if (far.steps > near.steps)
+        worst = worst_pressure(court, far);
     for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct node_typical now = history_node(history, node, steps_of(court), above_of(court));
-        double above = now.pressure - history->typical[node].pressure, scale;
-        struct entry *open;
+        double above = pressure_above(court, node, near);
 
-        if (above < limits->cpu_pressure_least * limits->cpu_stay_share ||
-            above < limits->cpu_worst_share * worst)
-            continue;
-        open = node_entry(court, node);
-        scale = open ? limits->cpu_stay_share : 1;
-        if (!node_is_strangled(court, node) &&
-            (!node_is_starved(court, node, scale, excess) ||
-             excess < history->base_period_ms * (limits->cpu_slower - 1) * scale))
-            continue;
-        if (open) {
-            open->seen_step = history_back(history, 0)->step;
-            open->step_seconds = excess / 1e3;
-        } else {
-            accuse_node(court, node, excess);
-        }
+        if (above >= least && above >= limits->cpu_worst_share * worst)
+            node_judge(court, node, near, far);
     }
 }
 

@@ -56,6 +56,53 @@ static void a_starved_node_is_named_as_a_whole(void **state)
     }
 }
 
+/* One of them at a time, so that none stands out for long. */
+static void starve_in_turn(struct bench *bench, uint32_t steps)
+{
+    struct lab_fault *fault = &bench->lab->fault;
+
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t rank = 4; rank < 8; rank++) {
+            bool turn = rank % 4 == step % 4;
+
+            fault->delay_ns[rank] = turn ? 40 * MS : MS / 10;
+            fault->sleep_ns[rank] = turn ? 40 * MS : 0;
+        }
+        lab_judge(bench->lab, &bench->court);
+    }
+}
+
+/* A burst of six steps somewhere is everyday among many nodes, and news on two. */
+static void among_many_nodes_it_must_last(void **state)
+{
+    (void)state;
+    for (int many = 0; many < 2; many++) {
+        struct bench bench = eight_on_two_nodes();
+
+        if (many)
+            bench.court.limits.cpu_few_nodes = 2.0 / 128; /* as if there were 64 times as many */
+        starve_in_turn(&bench, 6);
+        assert_int_equal(lab_open_count(&bench.court, 0), many ? 0 : 1);
+        starve_in_turn(&bench, 10);
+        assert_int_equal(lab_open_count(&bench.court, 0), 1);
+        bench_close(&bench);
+    }
+}
+
+/* Else all its ranks would be named one by one before it is. */
+static void a_node_whose_ranks_stand_out_is_named_at_once(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+
+    (void)state;
+    bench.court.limits.cpu_few_nodes = 2.0 / 128;
+    starve(&bench, true, false, 6);
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 4);
+    bench_close(&bench);
+}
+
 static void starvation_that_makes_no_step_longer_is_nothing(void **state)
 {
     struct bench bench = eight_on_two_nodes();
@@ -152,6 +199,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_starved_node_is_named_as_a_whole),
         cmocka_unit_test(what_scarce_cpus_cost_is_straggler_wait),
+        cmocka_unit_test(among_many_nodes_it_must_last),
+        cmocka_unit_test(a_node_whose_ranks_stand_out_is_named_at_once),
         cmocka_unit_test(starvation_that_makes_no_step_longer_is_nothing),
         cmocka_unit_test(longer_steps_without_starvation_are_not_the_cpus),
         cmocka_unit_test(it_closes_when_the_cpus_come_back),
