@@ -12,7 +12,7 @@
 #define USUAL_HEALTHY 40 /* a twin of each of them, and a second one of each slight one */
 #define LONG_RUN_S 150.0
 #define NAME 64
-#define SHARED_RANKS 16 /* three of them at a time leave a machine of two cores half idle */
+#define SHARED_RANKS 16
 
 static const struct group {
     const char *name;
@@ -215,6 +215,9 @@ bool score_case_shares(const struct score_case *at)
     case FAULT_OTHER_ORDER:
     case FAULT_OTHER_OP:
     case FAULT_OTHER_SIZE:
+    case FAULT_BIT_FLIP:
+    case FAULT_NAN:
+    case FAULT_FROZEN:
         return at->ranks <= SHARED_RANKS && !at->torch;
     default: /* held against the clock, or it makes the machine busy, or is made by something that is there once */
         return false;
