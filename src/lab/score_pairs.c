@@ -59,7 +59,7 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
         if (pair->fault[i] ==
             FAULT_SLOW_DATASET) { /* about as slow as the other: each hides the other */
             fault[i]->ms = DATASET_STEPS * at->step_ms;
-            fault[i]->set |= FAULT_MS;
+            fault[i]->set ^= FAULT_MS | FAULT_FACTOR;
         }
         if (pair->all[i])
             fault[i]->set &= ~(uint32_t)FAULT_RANK;

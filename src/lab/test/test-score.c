@@ -173,6 +173,34 @@ static void a_full_plan_has_every_place_and_size(void **state)
     free(cases);
 }
 
+/* What the demo refuses is skipped, and nobody misses it. */
+static void every_fault_of_a_full_plan_can_be_made(void **state)
+{
+    struct score_case *cases = calloc(SCORE_CASES_MAX, sizeof(*cases));
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct score_wish wish = {
+            .seed = seed, .all = true, .cases = SCORE_PLAN_DEFAULT, .healthy = SCORE_PLAN_DEFAULT
+        };
+        uint32_t count = score_plan(&wish, cases, SCORE_CASES_MAX);
+
+        for (uint32_t i = 0; i < 2 * count; i++) {
+            const struct fault *made = i % 2 ? &cases[i / 2].also : &cases[i / 2].fault;
+            char text[FAULT_TEXT];
+            struct fault parsed;
+            struct err err;
+
+            if (!made->kind)
+                continue;
+            fault_format(made, text);
+            if (fault_parse(text, &parsed, &err) < 0)
+                fail_msg("case %u of seed %u: %s: %s", i / 2, (unsigned)seed, text, err.text);
+        }
+    }
+    free(cases);
+}
+
 /* Twins stand where their draw says, also when other families come before. */
 static void a_full_plan_is_one_list_without_doubles(void **state)
 {
@@ -326,6 +354,7 @@ int main(void)
         cmocka_unit_test(bounds_are_exact),
         cmocka_unit_test(one_bad_rank_makes_the_case_bad_in_the_bound),
         cmocka_unit_test(a_full_plan_has_every_place_and_size),
+        cmocka_unit_test(every_fault_of_a_full_plan_can_be_made),
         cmocka_unit_test(a_full_plan_is_one_list_without_doubles),
         cmocka_unit_test(a_record_comes_back_whole),
     };
