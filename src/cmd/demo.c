@@ -287,6 +287,7 @@ static struct json_object *deed_json(const struct fault *fault, const struct pla
     json_object_object_add(object, "fault", json_object_new_string(fault->kind->name));
     json_object_object_add(object, "text", json_object_new_string(text));
     json_object_object_add(object, "rank", json_object_new_int64(deed->rank));
+    json_object_object_add(object, "pid", json_object_new_int64(deed->pid));
     json_object_object_add(object, "step", json_object_new_int64((int64_t)deed->first_step));
     json_object_object_add(object, "steps", json_object_new_int64((int64_t)deed->steps));
     json_object_object_add(object, "attempt", json_object_new_int64(deed->attempt));

@@ -9,22 +9,40 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "control/processes.h"
 #include "core/clean.h"
+#include "core/time.h"
 #include "judge/postmortem.h"
+#include "read/kernellogs.h"
 #include "read/remains.h"
 #include "show/verdict.h"
 
 #define SKIPPED_SAID 16 /* on stderr; all of them are in JSON */
 
+#define KERNEL_BEFORE_NS (120 * NS_PER_S) /* lines of so long before a run may matter to it */
+#define KERNEL_AFTER_NS (900 * NS_PER_S)
+
 struct inquiry {
     struct remains remains;
     struct findings findings;
+    bool kernel_apart; /* what kernels say was heard already */
 };
 
 static void inquiry_fini(struct inquiry *inquiry)
 {
     remains_fini(&inquiry->remains);
     findings_fini(&inquiry->findings);
+}
+
+static void drop_kernel_notes(struct logs *logs)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < logs->notes; i++) {
+        if (logs->note[i].kind < LOGNOTE_XID || logs->note[i].kind > LOGNOTE_NODE)
+            logs->note[kept++] = logs->note[i];
+    }
+    logs->notes = kept;
 }
 
 static int inquire(const char *directory, struct inquiry *inquiry, struct err *err)
@@ -35,6 +53,8 @@ static int inquire(const char *directory, struct inquiry *inquiry, struct err *e
 
     if (result < 0)
         return result;
+    if (inquiry->kernel_apart)
+        drop_kernel_notes(&inquiry->remains.logs);
     if (realpath(directory, whole) && (slash = strrchr(whole, '/')) && slash[1])
         run = slash + 1; /* a dead job has no other name */
     if (postmortem_dumps(&inquiry->remains.dumps, run, &inquiry->findings) < 0 ||
@@ -166,25 +186,85 @@ static bool has_dumps(const char *directory)
     return found;
 }
 
-int why_add_remains(const char *directory, struct account *account, struct err *err)
+/* What lockstep itself writes into a run's directory, and what ranks print: no kernel's words. */
+static bool is_ours(const char *path)
 {
-    CLEAN(inquiry_fini) struct inquiry inquiry = { 0 };
-    struct verdict *grown;
-    size_t count;
-    int result;
+    static const char *const names[] = { "run.json", "spool", "log.lsf",     "matrix.lsm", "out",
+                                         "lock",     "owner", "control.log", "agent.token" };
 
-    if (!has_dumps(directory))
-        return 0;
-    result = inquire(directory, &inquiry, err);
-    if (result < 0)
-        return result;
-    count = inquiry.findings.count;
-    grown = reallocarray(account->verdict, account->verdicts + count + 1, sizeof(*grown));
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (strcmp(path, names[i]) == 0)
+            return true;
+    }
+    return strncmp(path, "agent-", 6) == 0 || remains_named_as_dump(path);
+}
+
+/* Is there anything that we did not write?  Most runs have nothing: then nothing need be read for it. */
+static bool has_others(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    struct dirent *entry;
+    bool found = false;
+
+    if (!dir)
+        return false;
+    while (!found && (entry = readdir(dir)))
+        found = entry->d_name[0] != '.' && !is_ours(entry->d_name);
+    closedir(dir);
+    return found;
+}
+
+static int account_add(struct account *account, const struct findings *findings, struct err *err)
+{
+    size_t count = findings->count;
+    struct verdict *grown =
+        reallocarray(account->verdict, account->verdicts + count + 1, sizeof(*grown));
+
     if (!grown)
-        return err_set(err, -ENOMEM, "%s: no memory to tell it", directory);
+        return err_set(err, -ENOMEM, "run %s: no memory to tell it", account->run);
     if (count)
-        memcpy(grown + account->verdicts, inquiry.findings.verdict, count * sizeof(*grown));
+        memcpy(grown + account->verdicts, findings->verdict, count * sizeof(*grown));
     account->verdict = grown;
     account->verdicts += count;
     return 0;
+}
+
+/* Lines of kernel logs that lie in the run's directory join what was said about its ranks. */
+static int add_kernel_logs(const char *directory, struct account *account, struct err *err)
+{
+    CLEAN(processes_fini) struct processes processes = { 0 };
+    CLEAN(findings_fini) struct findings findings = { 0 };
+    CLEAN(logs_fini) struct logs logs = { 0 };
+    struct kernellogs_wish wish = { .skip = is_ours };
+    struct postmortem_watched watched = { .run = account->run };
+    int result;
+
+    if (!has_others(directory))
+        return 0;
+    result = processes_read(directory, &processes, err);
+    if (result < 0 || !processes.count)
+        return result;
+    wish.from_real_ns = processes.process[0].began_real_ns - KERNEL_BEFORE_NS;
+    wish.until_real_ns = processes.end_real_ns + KERNEL_AFTER_NS;
+    result = kernellogs_read(directory, &wish, &logs, err);
+    if (result < 0)
+        return result;
+    watched.process = processes.process;
+    watched.processes = processes.count;
+    watched.verdict = account->verdict;
+    watched.verdicts = account->verdicts;
+    if (postmortem_kernel(&watched, &logs, &findings) < 0)
+        return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
+    return account_add(account, &findings, err);
+}
+
+int why_add_remains(const char *directory, struct account *account, struct err *err)
+{
+    CLEAN(inquiry_fini) struct inquiry inquiry = { .kernel_apart = true };
+    int result = account->alive ? 0 : add_kernel_logs(directory, account, err);
+
+    if (result < 0 || !has_dumps(directory))
+        return result;
+    result = inquire(directory, &inquiry, err);
+    return result < 0 ? result : account_add(account, &inquiry.findings, err);
 }

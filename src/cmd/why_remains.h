@@ -9,7 +9,9 @@
 
 /* Tells it and returns the exit status; -ENOENT when there is nothing in it. */
 int why_remains(const char *directory, bool json, struct err *err);
-/* Dumps that lie in a run's directory: their verdicts are added to the account. */
+/* What others laid into a run's directory: kernel logs join the account's verdicts, once the run is over; those of
+ * dumps are added to them.
+ */
 int why_add_remains(const char *directory, struct account *account, struct err *err);
 
 #endif

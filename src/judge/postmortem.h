@@ -36,6 +36,19 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
 /* And who was slow, by profiler traces. */
 int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings *findings);
 
+struct postmortem_watched { /* a run of our own */
+    const char *run;
+    const struct logprocess *process;
+    struct verdict
+        *verdict; /* as it was said while it ran; changed where a kernel's log says why */
+    size_t processes, verdicts;
+};
+/* What kernel logs say about its processes and nodes.  Where nothing else was said, a device that failed
+ * under one of its processes becomes a verdict.  -ENOMEM.
+ */
+int postmortem_kernel(const struct postmortem_watched *watched, const struct logs *logs,
+                      struct findings *findings);
+
 /* A verdict to fill; NULL: no memory, or too many. */
 struct verdict *findings_add(struct findings *findings, const char *run, unsigned kind,
                              unsigned layer);

@@ -179,7 +179,7 @@ static void name(struct verdict *verdict, uint32_t rank)
     verdict->rank_count++;
 }
 
-static void name_node(struct verdict *verdict, const char *node)
+void postmortem_name_node(struct verdict *verdict, const char *node)
 {
     for (uint32_t i = 0; i < MIN(verdict->node_count, VERDICT_NODES); i++) {
         if (strcmp(verdict->node[i], node) == 0)
@@ -192,7 +192,7 @@ static void name_node(struct verdict *verdict, const char *node)
     verdict->node_count++;
 }
 
-static void because_note(struct verdict *verdict, const struct lognote *note)
+void postmortem_because(struct verdict *verdict, const struct lognote *note)
 {
     verdict_because(verdict, note->kind >= LOGNOTE_XID ? "kernel log" : "log", "%s line %u: %.150s",
                     note->file, note->line, note->text);
@@ -259,8 +259,8 @@ static int tell_crash(struct hearing *hearing, const char *run, struct findings 
                             culprit->rank);
             continue;
         }
-        because_note(verdict, culprit->note);
-        name_node(verdict, culprit->note->node);
+        postmortem_because(verdict, culprit->note);
+        postmortem_name_node(verdict, culprit->note->node);
         if (i == 0) {
             verdict->layer = culprit->note->layer;
             snprintf(verdict->cause, sizeof(verdict->cause), "%s", culprit->note->cause);
@@ -329,8 +329,8 @@ static struct verdict *verdict_for(struct findings *findings, uint32_t rank)
 
 static void add_evidence(struct verdict *verdict, const struct lognote *note, bool sure)
 {
-    because_note(verdict, note);
-    name_node(verdict, note->node);
+    postmortem_because(verdict, note);
+    postmortem_name_node(verdict, note->node);
     if (!verdict->device[0])
         snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
     if (verdict->layer == LAYER_UNKNOWN || (sure && note->kind == LOGNOTE_XID)) {
@@ -352,8 +352,8 @@ static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
     snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
     if (rank != LOGNOTE_NO_RANK)
         name(verdict, rank);
-    name_node(verdict, note->node);
-    because_note(verdict, note);
+    postmortem_name_node(verdict, note->node);
+    postmortem_because(verdict, note);
     verdict->confidence = note->kind == LOGNOTE_XID || note->kind == LOGNOTE_OOM_KILL ? 0.8 : 0.5;
     verdict_identify(verdict);
     return 0;

@@ -89,6 +89,9 @@ int inquest_tell_rest(const struct scene *scene, const char *run, struct finding
 
 /* postmortem_logs.c: the rank of a process or device that a line speaks of; LOGNOTE_NO_RANK. */
 uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note);
+void postmortem_name_node(struct verdict *verdict, const char *node); /* once */
+void postmortem_because(struct verdict *verdict,
+                        const struct lognote *note); /* the line, and where it is */
 /* postmortem_channels.c: what the communication library found to transfer by.  0 or -ENOMEM. */
 int postmortem_channels(const struct logs *logs, const char *run, struct findings *findings);
 

@@ -6,13 +6,14 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/clean.h"
 #include "core/time.h"
 
 #define PLAN_FIRST "lockstep-plan 1"
 #define PLAN_BYTES (PLAN_PATH + PLAN_FAULTS * (FAULT_TEXT + 8) + 64)
-#define TRUTH_LINE 128
+#define TRUTH_LINE 160
 
 int plan_write(const char *path, const struct plan *plan, struct err *err)
 {
@@ -128,7 +129,9 @@ int truth_open(const struct plan *plan, uint32_t rank, uint32_t attempt, struct 
     truth->fd = -1;
     truth->count = plan->count;
     for (uint32_t i = 0; i < plan->count; i++)
-        truth->deed[i] = (struct plan_deed){ .fault = i, .rank = rank, .attempt = attempt };
+        truth->deed[i] = (struct plan_deed){
+            .fault = i, .rank = rank, .attempt = attempt, .pid = (uint32_t)getpid()
+        };
     memset(truth->dirty, 1,
            sizeof(truth->dirty)); /* lines of fixed length: all, or there are holes */
     if (plan->truth[0] && plan->count > 0) {
@@ -176,10 +179,10 @@ void truth_flush(struct truth *truth)
         if (!truth->dirty[i])
             continue;
         snprintf(line, sizeof(line),
-                 "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld", deed->fault,
-                 deed->rank, deed->attempt, (unsigned long long)deed->first_step,
+                 "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld pid %u",
+                 deed->fault, deed->rank, deed->attempt, (unsigned long long)deed->first_step,
                  (unsigned long long)deed->steps, (long long)deed->first_ns,
-                 (long long)deed->injected_ns);
+                 (long long)deed->injected_ns, deed->pid);
         memset(line + strlen(line), ' ', sizeof(line) - strlen(line));
         line[TRUTH_LINE - 1] = '\n';
         /* A truth that cannot be written must not stop the training; the scorer misses it. */
@@ -189,12 +192,12 @@ void truth_flush(struct truth *truth)
 
 int truth_parse(const char *line, struct plan_deed *ret)
 {
-    struct plan_deed deed;
+    struct plan_deed deed = { 0 };
     unsigned long long step, steps;
     long long at, ns;
 
-    if (sscanf(line, "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld",
-               &deed.fault, &deed.rank, &deed.attempt, &step, &steps, &at, &ns) != 7)
+    if (sscanf(line, "fault %u rank %u attempt %u step %llu steps %llu at %lld ns %lld pid %u",
+               &deed.fault, &deed.rank, &deed.attempt, &step, &steps, &at, &ns, &deed.pid) < 7)
         return -EINVAL;
     deed.first_step = step;
     deed.steps = steps;

@@ -39,6 +39,7 @@ struct plan_deed {  /* what one fault did in one rank and attempt */
     uint64_t first_step, steps; /* steps in which it acted; 0: never */
     int64_t first_ns;           /* monotonic, when it acted first */
     int64_t injected_ns;        /* how much longer it made things, all in all */
+    uint32_t pid;               /* of the rank; 0: not told */
 };
 
 struct truth;

@@ -34,6 +34,14 @@ static const struct score_expect expects[] = {
     { FAULT_SLOW_INPUT, 0, "input", "input-stall", "data", SCORE_NOBODY, SCORE_IN(INPUT) },
     { FAULT_SLOW_DATASET, FAULT_RANK, "input", "straggler", "storage", SCORE_RANK, 0 },
     { FAULT_SLOW_DATASET, 0, "input", "input-stall", "storage", SCORE_NOBODY, 0 },
+    { FAULT_KILL, SCORE_KERNEL(OOM), "kernel-log", "crash", "host-memory", SCORE_RANK, 0 },
+    { FAULT_KILL, SCORE_KERNEL(MEMORY), "kernel-log", "crash", "host-memory", SCORE_RANK, 0 },
+    { FAULT_KILL, SCORE_KERNEL(OTHERS), "kernel-log", "crash", "unknown", SCORE_RANK, 0 },
+    { FAULT_ABORT, SCORE_KERNEL(BUS), "kernel-log", "crash", "pcie", SCORE_RANK, 0 },
+    { FAULT_EXCEPTION, SCORE_KERNEL(ECC), "kernel-log", "crash", "gpu-memory", SCORE_RANK, 0 },
+    { FAULT_GPU_HANG, SCORE_KERNEL(DEVICE), "kernel-log", "hang", "pcie", SCORE_RANK, 0 },
+    { FAULT_STUCK_DATA, SCORE_KERNEL(DISK), "kernel-log", "hang", "storage", SCORE_RANK, 0 },
+    { FAULT_FROZEN_LINK, SCORE_KERNEL(LINK), "kernel-log", "hang", "nic", SCORE_NOBODY, 0 },
     { FAULT_KILL, 0, "crash", "crash", "unknown", SCORE_RANK, 0 },
     { FAULT_EXIT, 0, "crash", "crash", "user-code", SCORE_RANK, 0 },
     { FAULT_SEGFAULT, 0, "crash", "crash", "user-code", SCORE_RANK, 0 },
@@ -392,13 +400,15 @@ uint32_t score_draw(uint64_t seed, uint32_t faults, uint32_t healthy, const char
 void score_case_text(const struct score_case *at, char *out, size_t room)
 {
     char fault[FAULT_TEXT] = "none", also[FAULT_TEXT] = "";
+    const char *log = score_kernel_name(&at->fault);
 
     if (at->fault.kind->id != FAULT_NONE)
         fault_format(&at->fault, fault);
     if (at->also.kind)
         fault_format(&at->also, also);
-    snprintf(out, room, "%s%u ranks tp %u pp %u dp %u, %s%s%s", at->torch ? "PyTorch, " : "",
-             at->ranks, at->tp, at->pp, at->dp, fault, also[0] ? " and " : "", also);
+    snprintf(out, room, "%s%u ranks tp %u pp %u dp %u, %s%s%s%s%s", at->torch ? "PyTorch, " : "",
+             at->ranks, at->tp, at->pp, at->dp, fault, also[0] ? " and " : "", also,
+             log ? ", kernel log: " : "", log ? log : "");
 }
 
 const char *score_family(const struct score_case *at)
@@ -429,10 +439,13 @@ int score_run(const struct score_case *at, const char *state, struct score_resul
 
         if (json_object_object_get_ex(answer, "run", &name))
             snprintf(result.run, sizeof(result.run), "%s", json_object_get_string(name));
+        if (at->fault.set & SCORE_KERNEL_MASK)
+            status = score_kernel_join(at, state, answer, err);
         score_compare(at, answer, &truth, &result);
         score_ledger_read(answer, &truth, &result.ledger);
     }
     json_object_put(answer);
-    *ret = result;
-    return 0;
+    if (status == 0)
+        *ret = result;
+    return status;
 }

@@ -46,6 +46,21 @@ struct score_ledger { /* of a run: GPU-seconds */
 /* In a fault's set, beside enum fault_param: made in a training whose devices nobody sees. */
 #define SCORE_HOST_VIEW (1u << 30)
 
+/* ... and afterwards the kernel's log of a node lies in the run's directory, one of these (score_kernel.c). */
+enum score_kernel {
+    SCORE_KERNEL_OOM,    /* the process was killed for memory */
+    SCORE_KERNEL_MEMORY, /* ... since its memory is damaged */
+    SCORE_KERNEL_BUS,    /* Xid 79 */
+    SCORE_KERNEL_ECC,    /* Xid 94 */
+    SCORE_KERNEL_DEVICE, /* Xid 79 under one that hangs */
+    SCORE_KERNEL_DISK,   /* a disk that does not answer */
+    SCORE_KERNEL_LINK,   /* a link that went down */
+    SCORE_KERNEL_OTHERS, /* only lines that explain nothing, as there are in all of these */
+    SCORE_KERNELS
+};
+#define SCORE_KERNEL(which) (1u << (16 + SCORE_KERNEL_##which))
+#define SCORE_KERNEL_MASK (((1u << SCORE_KERNELS) - 1) << 16)
+
 const struct score_expect *score_expect(const struct fault *fault); /* NULL: nothing must be said */
 bool score_has_family(const char *family); /* one that is drawn, or the name of a set of them */
 

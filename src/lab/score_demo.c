@@ -65,22 +65,30 @@ void score_case_command(const struct score_case *at, char *out, size_t room)
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? " " : "", words.argv[i]);
     if (at->again && used < room)
         snprintf(out + used, room - used, " # again");
+    if (score_kernel_name(&at->fault) && used < room)
+        snprintf(out + used, room - used, " # kernel log: %s", score_kernel_name(&at->fault));
 }
 
-static void demo_exec(const struct score_case *at, const char *state, int out, int complaints)
+static void self_exec(struct words *words, const char *state, int out, int complaints)
 {
-    struct words words;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-    command_words(at, &words);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setenv("LOCKSTEP_STATE", state, 1);
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(complaints, STDERR_FILENO);
-    if (!words.full)
-        execv("/proc/self/exe", words.argv);
+    if (!words->full)
+        execv("/proc/self/exe", words->argv);
     _exit(127);
+}
+
+static void demo_exec(const struct score_case *at, const char *state, int out, int complaints)
+{
+    struct words words;
+
+    command_words(at, &words);
+    self_exec(&words, state, out, complaints);
 }
 
 /* Reads to the end.  false: the time was over before. */
@@ -181,6 +189,35 @@ int score_demo(const struct score_case *at, const char *state, struct json_objec
     return 0;
 }
 
+struct json_object *score_why(const char *directory, const char *state)
+{
+    CLEAN(buf_fini) struct buf text = { 0 };
+    CLEAN(fd_clean) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct words words = { 0 };
+    int pipe_fd[2];
+    bool whole;
+    pid_t pid;
+
+    words_add(&words, "lockstep");
+    words_add(&words, "why");
+    words_add(&words, "--json");
+    words_add(&words, "%s", directory);
+    if (null < 0 || pipe2(pipe_fd, O_CLOEXEC) < 0)
+        return NULL;
+    pid = fork();
+    if (pid == 0)
+        self_exec(&words, state, pipe_fd[1], null);
+    close(pipe_fd[1]);
+    whole = pid > 0 && read_until(pipe_fd[0], &text, time_mono_ns() + PATIENCE_S * NS_PER_S);
+    close(pipe_fd[0]);
+    if (pid > 0 && !whole)
+        kill(pid, SIGKILL);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    buf_put_u8(&text, 0);
+    return text.failed || !whole ? NULL : json_tokener_parse((const char *)text.data);
+}
+
 static int64_t field(struct json_object *deed, const char *key)
 {
     struct json_object *value;
@@ -225,6 +262,7 @@ void score_truth_read(struct json_object *answer, const struct fault *fault,
         ret->mono_ns = field(deed, "mono_ns");
         ret->step = (uint64_t)field(deed, "step");
         ret->rank = (uint32_t)field(deed, "rank");
+        ret->pid = (uint32_t)field(deed, "pid");
     }
 }
 

@@ -10,6 +10,7 @@
 struct score_truth { /* what was really injected, by the injectors' own account */
     bool done;
     uint32_t rank;   /* the first that was hurt */
+    uint32_t pid;    /* its process; 0: not told */
     uint64_t step;   /* the first in which it acted */
     int64_t mono_ns; /* when */
     double seconds;  /* made longer, all ranks together */
@@ -51,6 +52,15 @@ void score_storage_case(uint32_t number, struct rand *rand, struct score_case *a
 #define SCORE_TORCH 18
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_kernel.c: what a kernel would have said, laid beside a run that really died. */
+void score_kernel_case(uint32_t number, struct rand *rand, struct score_case *at);
+/* The verdicts of the answer become those of `lockstep why`, read again with that log. */
+int score_kernel_join(const struct score_case *at, const char *state, struct json_object *answer,
+                      struct err *err);
+const char *score_kernel_name(const struct fault *fault); /* NULL: there is no such log */
+
+/* What `lockstep why --json` of this directory says; NULL: nothing.  The caller's to put. */
+struct json_object *score_why(const char *directory, const char *state);
 /* Runs `lockstep demo --json` for the case, and stops it when it goes on far too long.  *answer is the caller's to
  * put; NULL: it gave none, and result->why says why.
  */

@@ -15,7 +15,8 @@
 #include "core/clean.h"
 #include "read/logtext_parts.h"
 
-#define KEPT 32 /* notes of one rule and file, but for identities */
+#define KEPT 32         /* notes of one rule and file, but for identities */
+#define KEPT_TIMED 4096 /* where their times matter: older ones may come before those that do */
 
 struct log_file {
     struct logtext *logtext;
@@ -114,8 +115,21 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
     return 0;
 }
 
+/* Is it of the time that is asked for?  Times since boot are somebody else's to compare. */
+static bool in_time(const struct logtext *logtext, const struct log_line *line,
+                    struct lognote *note)
+{
+    if (!logtext->until_real_ns)
+        return true;
+    if (!log_when(line, logtext->until_real_ns, note))
+        return false;
+    return !note->real_ns ||
+           (note->real_ns >= logtext->from_real_ns && note->real_ns <= logtext->until_real_ns);
+}
+
 static int apply_rule(struct log_file *file, const struct log_rule *rule)
 {
+    const unsigned most = file->logtext->until_real_ns ? KEPT_TIMED : KEPT;
     const char *at = file->text;
     unsigned kept = 0;
 
@@ -129,7 +143,9 @@ static int apply_rule(struct log_file *file, const struct log_rule *rule)
             snprintf(note.cause, sizeof(note.cause), "%s", rule->cause);
         if (rule->more && !rule->more(&line, &note))
             continue;
-        if (kept++ >= KEPT && rule->kind < LOGNOTE_IDENTITY)
+        if (!in_time(file->logtext, &line, &note))
+            continue;
+        if (kept++ >= most && rule->kind < LOGNOTE_IDENTITY)
             continue;
         result = note_add(file, &line, &note);
         if (result < 0)
@@ -244,6 +260,18 @@ int logtext_add(struct logtext *logtext, uint32_t rank, const char *name, const 
         result = apply_rule(&file, rule);
     if (result == 0 && rank != LOGNOTE_NO_RANK && !rank_of(logtext, rank))
         result = -ENOMEM;
+    return result;
+}
+
+int logtext_add_kernel(struct logtext *logtext, const char *name, const char *text, size_t bytes)
+{
+    struct log_file file = {
+        .logtext = logtext, .text = text, .end = text + bytes, .name = name, .rank = LOGNOTE_NO_RANK
+    };
+    int result = 0;
+
+    for (const struct log_rule *rule = log_rules_kernel; rule->words && result == 0; rule++)
+        result = apply_rule(&file, rule);
     return result;
 }
 

@@ -14,12 +14,16 @@
 struct logtext { /* a gatherer; zero it before the first */
     struct logs logs;
     size_t note_room, rank_room;
+    /* Not 0: only lines that say when they were written, not before or after this, count. */
+    int64_t from_real_ns, until_real_ns;
 };
 
 bool logtext_is(const char *text, size_t bytes); /* text at all? */
 /* `rank`: by the file's name, or LOGNOTE_NO_RANK.  -ENOMEM. */
 int logtext_add(struct logtext *logtext, uint32_t rank, const char *file, const char *text,
                 size_t bytes);
+/* Only what a kernel says. */
+int logtext_add_kernel(struct logtext *logtext, const char *file, const char *text, size_t bytes);
 int logtext_take(struct logtext *logtext, struct logs *ret);
 void logtext_fini(struct logtext *logtext);
 

@@ -148,6 +148,26 @@ static bool read_segfault(const struct log_line *line, struct lognote *note)
     return true;
 }
 
+/* "INFO: task python3:1234 blocked for more than 120 seconds." */
+static bool read_blocked(const struct log_line *line, struct lognote *note)
+{
+    const char *at = line->found;
+    int64_t pid;
+
+    read_host(line, note);
+    while (at > line->text && *at != ':')
+        at--;
+    if (*at == ':' && log_number(at + 1, line->end, &pid) && pid > 0 && pid < INT32_MAX)
+        note->pid = (uint32_t)pid;
+    return true;
+}
+
+/* "Memory failure: 0x4a7: Sending SIGBUS to python3:1234 due to hardware memory corruption"; "Killing" in older ones. */
+static bool read_memory(const struct log_line *line, struct lognote *note)
+{
+    return log_find(line, "Memory failure:") && read_blocked(line, note);
+}
+
 static bool read_node(const struct log_line *line, struct lognote *note)
 {
     read_device(line, note);
@@ -174,7 +194,9 @@ const struct log_rule log_rules_kernel[] = {
     { "timeout, reset controller", LOGNOTE_NODE, LAYER_STORAGE, "disk does not answer", read_node },
     { "not responding, still trying", LOGNOTE_NODE, LAYER_STORAGE, "file server does not answer",
       read_node },
-    { "blocked for more than ", LOGNOTE_NODE, LAYER_STORAGE, "a task is blocked in the kernel",
-      read_node },
+    { " blocked for more than ", LOGNOTE_NODE, LAYER_STORAGE, "a task is blocked in the kernel",
+      read_blocked },
+    { " due to hardware memory corruption", LOGNOTE_NODE, LAYER_HOST_MEMORY,
+      "its memory is damaged: uncorrected error", read_memory },
     { .words = NULL },
 };

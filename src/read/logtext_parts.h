@@ -20,6 +20,11 @@ struct log_rule {
 extern const struct log_rule log_rules_kernel[]; /* words NULL ends a list */
 extern const struct log_rule log_rules_job[];
 
+/* logtext_when.c: when the line was written, as dmesg, journalctl, syslog or /dev/kmsg say it.  Without a year it is the
+ * one nearest to `near_real_ns`; without a zone this machine's.  false: it does not say.
+ */
+bool log_when(const struct log_line *line, int64_t near_real_ns, struct lognote *note);
+
 /* What an error's text means: a lost peer, a timeout, or an error of the rank's own with its layer. */
 void log_classify(const char *text, struct lognote *note);
 bool log_number(const char *at, const char *end,

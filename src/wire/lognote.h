@@ -33,11 +33,20 @@ struct lognote {
     char node[64], device[24]; /* "" : not said; device: "0000:3b:00" */
     char cause[96], text[200]; /* in our words, and in theirs */
     char file[64];
+    /* When it was written, as far as it says and somebody wants to know: 0. */
+    int64_t real_ns, boot_ns; /* boot: since its node began, by that node's monotonic clock */
 };
 
 struct logrank { /* a rank that has a log */
     uint32_t rank;
     uint8_t ended; /* enum lognote_kind of what ended it; 0: no word of it */
+};
+
+struct logprocess { /* the process of a rank, by those who watched it */
+    uint32_t rank, attempt, pid;
+    char node[64];
+    int64_t began_real_ns;
+    int64_t boot_real_ns; /* of its node; 0: not known */
 };
 
 struct logs {

@@ -1,4 +1,6 @@
-/* fuzz-logtext.c - a log that anybody may have written, of three ranks and of a node, read and judged. */
+/* fuzz-logtext.c - a log that anybody may have written, of three ranks and of a node, read and judged; and once more as
+ * the log of a kernel beside a run that was watched.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,35 @@ static int feed(struct logtext *logtext, uint32_t rank, const uint8_t *data, siz
     return logtext_add(logtext, rank, "log", text, size);
 }
 
+static void beside_a_run(const uint8_t *data, size_t size)
+{
+    static const struct logprocess processes[] = {
+        { 0, 0, 77, "n2", INT64_C(1790000000000000000), INT64_C(1780000000000000000) },
+        { 1, 0, 4242, "n7", INT64_C(1790000000000000000), INT64_C(1780000000000000000) },
+    };
+    struct verdict verdict = { .kind = VERDICT_CRASH,
+                               .rank_count = 1,
+                               .since_real_ns = INT64_C(1794744063000000000) };
+    CLEAN(logtext_fini)
+    struct logtext logtext = { .from_real_ns = 1, .until_real_ns = INT64_C(1794744063000000000) };
+    CLEAN(logs_fini) struct logs logs = { 0 };
+    CLEAN(findings_fini) struct findings findings = { 0 };
+    struct postmortem_watched watched = { .run = "fuzz",
+                                          .process = processes,
+                                          .processes = 2,
+                                          .verdict = &verdict,
+                                          .verdicts = size & 1 };
+
+    if (logtext_add_kernel(&logtext, "log", (const char *)data, size) < 0 ||
+        logtext_take(&logtext, &logs) < 0)
+        return;
+    for (size_t i = 0; i < logs.notes; i++) {
+        if (logs.note[i].real_ns < 0 || logs.note[i].boot_ns < 0)
+            abort();
+    }
+    postmortem_kernel(&watched, &logs, &findings);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEAN(logtext_fini) struct logtext logtext = { 0 };
@@ -30,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!logtext_is((const char *)data, size))
         return 0;
+    beside_a_run(data, size);
     for (uint32_t rank = 0; rank < 3; rank++) {
         if (feed(&logtext, rank, data + rank * third, third) < 0)
             return 0;

@@ -1,0 +1,66 @@
+/* kernellogs.c - walks a directory for texts, and keeps what kernels say in them. */
+#include "read/kernellogs.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "read/logtext.h"
+#include "read/slurp.h"
+
+#define FILE_LIMIT ((size_t)1 << 30)
+#define DEPTH_MAX 3
+
+static int by_name(const FTSENT **left, const FTSENT **right)
+{
+    return strcmp((*left)->fts_name, (*right)->fts_name);
+}
+
+static void fts_clean(FTS **fts)
+{
+    if (*fts)
+        fts_close(*fts);
+}
+
+/* What cannot be read is no reason to tell nothing of a run. */
+static int take_file(struct logtext *logtext, const char *path, const char *name)
+{
+    CLEAN(slurp_fini) struct slurp file = { 0 };
+    int result = slurp_file(path, FILE_LIMIT, &file, NULL);
+
+    if (result < 0)
+        return result == -ENOMEM ? result : 0;
+    return logtext_is(file.data, file.size)
+               ? logtext_add_kernel(logtext, name, file.data, file.size)
+               : 0;
+}
+
+int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, struct logs *ret,
+                    struct err *err)
+{
+    char *const paths[] = { (char *)directory, NULL };
+    CLEAN(fts_clean) FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    CLEAN(logtext_fini)
+    struct logtext logtext = { .from_real_ns = wish->from_real_ns,
+                               .until_real_ns = wish->until_real_ns };
+    size_t skip = strlen(directory);
+    FTSENT *entry;
+    int result = 0;
+
+    if (!fts)
+        return err_set(err, -errno, "%s: %m", directory);
+    while (result == 0 && (entry = fts_read(fts))) {
+        const char *name = entry->fts_path + skip;
+
+        name += strspn(name, "/");
+        if (*name && (entry->fts_level > DEPTH_MAX || wish->skip(name)))
+            fts_set(fts, entry, FTS_SKIP);
+        else if (entry->fts_info == FTS_F)
+            result = take_file(&logtext, entry->fts_path, name);
+    }
+    if (result == 0)
+        result = logtext_take(&logtext, ret);
+    return result < 0 ? err_set(err, result, "%s: no memory to read its kernel logs", directory)
+                      : 0;
+}
