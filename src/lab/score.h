@@ -26,7 +26,7 @@ struct score_expect {
     enum fault_id fault;
     uint32_t given;           /* enum fault_param, SCORE_HOST_VIEW: only where these were said */
     const char *family;       /* name in the report */
-    const char *kind, *layer; /* layer NULL: any */
+    const char *kind, *layer; /* kind NULL: nothing; layer NULL: any */
     enum score_who who;
     uint32_t buckets; /* SCORE_IN(): where the ledger must have the lost seconds; 0: not compared */
 };

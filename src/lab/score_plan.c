@@ -12,7 +12,7 @@
 #define USUAL_HEALTHY 40 /* a twin of each of them, and a second one of each slight one */
 #define LONG_RUN_S 150.0
 #define NAME 64
-#define SHARED_RANKS 16
+#define SHARED_RANKS 16 /* three of them at a time leave a machine of two cores half idle */
 
 static const struct group {
     const char *name;
@@ -202,7 +202,9 @@ bool score_case_shares(const struct score_case *at)
     case FAULT_EVAL:
     case FAULT_COMPILE:
     case FAULT_SLOW_START:
-        return at->ranks <= SHARED_RANKS && at->twin == SCORE_NO_TWIN && !at->torch;
+    case FAULT_SLOW_CHECKPOINT:
+        return at->ranks <= SHARED_RANKS && at->twin == SCORE_NO_TWIN && !at->torch &&
+               !score_expect(&at->fault);
     case FAULT_KILL:
     case FAULT_EXIT:
     case FAULT_SEGFAULT:

@@ -17,8 +17,6 @@
 #include "lab/score_plan.h"
 #include "lab/score_tally.h"
 
-#define RANKS_PER_CPU 24
-
 struct message { /* from a worker */
     int status;
     struct err err;
@@ -35,8 +33,8 @@ struct worker {
 struct crew {
     const struct score_pool *pool;
     struct worker worker[SCORE_JOBS_MAX];
-    uint32_t busy, ranks; /* cases that run, and all their ranks */
-    bool alone;           /* the one that runs has the machine for itself */
+    uint32_t busy;
+    bool alone; /* the one that runs has the machine for itself */
     bool *begun;
 };
 
@@ -83,7 +81,6 @@ static int worker_start(struct crew *crew, uint32_t number, struct err *err)
     worker->number = number;
     crew->begun[number] = true;
     crew->busy++;
-    crew->ranks += crew->pool->cases[number].ranks;
     crew->alone = !score_case_shares(&crew->pool->cases[number]);
     return 0;
 }
@@ -98,26 +95,11 @@ static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
         continue;
     worker->pid = 0;
     crew->busy--;
-    crew->ranks -= crew->pool->cases[worker->number].ranks;
     if (got != (ssize_t)sizeof(message))
         return err_set(err, -EINTR, "the process of a case was killed");
     if (message.status < 0)
         return err_set(err, message.status, "%s", message.err.text);
     return crew->pool->done(crew->pool->arg, worker->number, &message.result, err);
-}
-
-/* Ranks that mostly sleep: so many leave half of the machine idle. */
-static uint32_t ranks_most(void)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return RANKS_PER_CPU * (uint32_t)MAX(1, cpus);
-}
-
-/* Whether there is room for it beside those that run. */
-static bool fits(const struct crew *crew, const struct score_case *at)
-{
-    return crew->busy == 0 || (score_case_shares(at) && crew->ranks + at->ranks <= ranks_most());
 }
 
 /* The next that may begin now; count: none. */
@@ -129,7 +111,7 @@ static uint32_t next_case(const struct crew *crew)
     if (crew->busy >= MIN(pool->jobs, SCORE_JOBS_MAX) || (crew->busy && crew->alone))
         return pool->count;
     while (number < pool->count && (crew->begun[number] || (pool->known && pool->known[number]) ||
-                                    !fits(crew, &pool->cases[number])))
+                                    (crew->busy && !score_case_shares(&pool->cases[number]))))
         number++;
     return number;
 }
