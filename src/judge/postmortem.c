@@ -15,6 +15,9 @@
 #include "core/clean.h"
 #include "judge/postmortem_parts.h"
 
+#define UNSEEN_PART                                                                                \
+    4 /* of the ranks one in so many may have left nothing before that means nothing */
+
 void findings_fini(struct findings *findings)
 {
     free(findings->verdict);
@@ -74,6 +77,19 @@ static int inquest_groups(struct inquest *inquest)
     return 0;
 }
 
+/* Is this member in an op that does not end: somebody has not come, or all have and nothing moves? */
+static bool is_held(const struct scene *scene, uint32_t group, const struct seat *seat)
+{
+    const struct circle *circle = &scene->circle[group];
+    bool over = circle->pairs || !seat->pending;
+
+    if (!scene->states && !over) /* as far as follows from who has entered what */
+        return true;
+    for (uint32_t m = 0; m < circle->count && !over; m++)
+        over = circle->seat[m].known && circle->seat[m].completed >= seat->entered;
+    return !over || scene_waits(scene, group, seat);
+}
+
 /* Does anything that `rank` waits for explain why it lets `waiter` wait in `group`? */
 static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t waiter,
                          uint32_t group, bool pair)
@@ -83,8 +99,8 @@ static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t 
     for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
         uint32_t other = inquest->group_of[i];
 
-        if ((other != group || pair) && scene_waits(scene, other, scene_seat(scene, other, rank)) &&
-            !scene_seat(scene, other, waiter))
+        if ((other != group || pair) && !scene_seat(scene, other, waiter) &&
+            is_held(scene, other, scene_seat(scene, other, rank)))
             return true;
     }
     for (size_t i = 0; i < scene->waits; i++) {
@@ -94,7 +110,7 @@ static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t 
     return false;
 }
 
-static int suspect_add(struct inquest *inquest, struct suspect suspect)
+int inquest_suspect(struct inquest *inquest, struct suspect suspect)
 {
     const struct dump_group *group = inquest->scene->dumps->group;
 
@@ -103,6 +119,11 @@ static int suspect_add(struct inquest *inquest, struct suspect suspect)
 
         if (known->rank != suspect.rank)
             continue;
+        if (known->perhaps != suspect.perhaps) {
+            if (known->perhaps)
+                *known = suspect;
+            return 0;
+        }
         if (group[suspect.group].members < group[known->group].members) /* the nearest say most */
             *known = suspect;
         return 0;
@@ -120,14 +141,37 @@ static int suspect_add(struct inquest *inquest, struct suspect suspect)
     return 0;
 }
 
+static bool is_unseen(const struct scene *scene, uint32_t rank)
+{
+    uint8_t left = scene->dumps->rank[rank].left;
+
+    return left == DUMP_NOTHING || left == DUMP_DAMAGED;
+}
+
+/* Of a rank without a dump: is it in a group, without `waiter`, that is seen to wait for somebody else? */
+static bool may_wait(const struct inquest *inquest, uint32_t rank, uint32_t waiter, uint32_t group)
+{
+    const struct scene *scene = inquest->scene;
+
+    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
+        uint32_t other = inquest->group_of[i];
+        const struct circle *circle = &scene->circle[other];
+
+        if (other != group && circle->pending && circle->slowest < circle->furthest &&
+            !scene_seat(scene, other, waiter))
+            return true;
+    }
+    return false;
+}
+
 /* Is this member what the others of the group wait for, by itself? */
 static int suspect_seat(struct inquest *inquest, uint32_t group, const struct seat *seat,
                         size_t *edges)
 {
     const struct scene *scene = inquest->scene;
     const struct circle *circle = &scene->circle[group];
-    struct suspect suspect = { .rank = seat->rank, .group = group };
-    bool guilty = false;
+    struct suspect suspect = { .rank = seat->rank, .group = group, .perhaps = true };
+    bool guilty = false, unseen = is_unseen(scene, seat->rank);
 
     if (!seat->gap && !(seat->known && seat->entered < circle->furthest))
         return 0;
@@ -135,10 +179,13 @@ static int suspect_seat(struct inquest *inquest, uint32_t group, const struct se
         if (!waits_for(scene, &circle->seat[m], seat))
             continue;
         suspect.waiters++;
-        guilty = guilty || !is_explained(inquest, seat->rank, circle->seat[m].rank, group, false);
+        if (is_explained(inquest, seat->rank, circle->seat[m].rank, group, false))
+            continue;
+        guilty = true;
+        suspect.perhaps &= unseen && may_wait(inquest, seat->rank, circle->seat[m].rank, group);
     }
     *edges += suspect.waiters;
-    return guilty ? suspect_add(inquest, suspect) : 0;
+    return guilty ? inquest_suspect(inquest, suspect) : 0;
 }
 
 static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges)
@@ -158,7 +205,7 @@ static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges
 
         (*edges)++;
         if (!is_explained(inquest, wait->to, wait->from, wait->group, true))
-            result = suspect_add(
+            result = inquest_suspect(
                 inquest, (struct suspect){
                              .rank = wait->to, .group = wait->group, .waiters = 1, .pair = true });
     }
@@ -170,8 +217,7 @@ static bool waits_in_pair(const struct scene *scene, uint32_t rank)
     const struct dump_rank *of = &scene->dumps->rank[rank];
 
     for (size_t i = 0; i < of->ops; i++) {
-        if (of->op[i].peer != DUMP_NONE && of->op[i].state != DUMP_COMPLETED &&
-            (scene->states || i == scene->last[rank]))
+        if (of->op[i].peer != DUMP_NONE && scene_op_pending(scene, rank, i) != OP_OVER)
             return true;
     }
     return false;
@@ -189,7 +235,7 @@ static bool is_idle(const struct inquest *inquest, uint32_t rank)
     for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
         const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
 
-        if (scene_waits(scene, inquest->group_of[i], seat) || (scene->states && seat->pending))
+        if (scene_waits(scene, inquest->group_of[i], seat) || seat->pending)
             return false;
     }
     return true;
@@ -202,6 +248,15 @@ static uint32_t newest_group(const struct inquest *inquest, uint32_t rank)
     if (scene->last[rank] == DUMP_NONE)
         return inquest->group_of[inquest->first[rank]];
     return scene->dumps->rank[rank].op[scene->last[rank]].group;
+}
+
+bool inquest_suspects(const struct inquest *inquest, uint32_t rank)
+{
+    for (size_t i = 0; i < inquest->suspects; i++) {
+        if (inquest->suspect[i].rank == rank)
+            return true;
+    }
+    return false;
 }
 
 /* Those whom nobody waits for yet, because whoever would is held up before: once others are suspected.  Where most
@@ -218,12 +273,8 @@ static int find_idle(struct inquest *inquest)
     if (!inquest->suspects || 2 * idle > ranks)
         return 0;
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
-        bool known = false;
-
-        for (size_t i = 0; i < inquest->suspects; i++)
-            known |= inquest->suspect[i].rank == r;
-        if (!known && is_idle(inquest, r))
-            result = suspect_add(
+        if (!inquest_suspects(inquest, r) && is_idle(inquest, r))
+            result = inquest_suspect(
                 inquest,
                 (struct suspect){ .rank = r, .group = newest_group(inquest, r), .idle = true });
     }
@@ -250,10 +301,8 @@ static size_t drop_unseen(struct inquest *inquest, const bool *odd)
     for (size_t i = 0; i < inquest->suspects; i++) {
         struct suspect *suspect = &inquest->suspect[i];
         const struct circle *circle = &scene->circle[suspect->group];
-        uint8_t left = scene->dumps->rank[suspect->rank].left;
-        bool unseen = left == DUMP_NOTHING || left == DUMP_DAMAGED;
 
-        if ((unseen && 2 * circle->gaps > circle->count) ||
+        if ((is_unseen(scene, suspect->rank) && 2 * circle->gaps > circle->count) ||
             in_odd_group(inquest, suspect->rank, odd))
             continue;
         inquest->suspect[kept++] = *suspect;
@@ -261,6 +310,44 @@ static size_t drop_unseen(struct inquest *inquest, const bool *odd)
     dropped = inquest->suspects - kept;
     inquest->suspects = kept;
     return dropped;
+}
+
+/* Who perhaps only waits is no suspect beside one that certainly does not. */
+static void drop_perhaps(struct inquest *inquest)
+{
+    size_t kept = 0, certain = 0;
+
+    for (size_t i = 0; i < inquest->suspects; i++)
+        certain += !inquest->suspect[i].perhaps;
+    for (size_t i = 0; i < inquest->suspects && certain; i++) {
+        if (!inquest->suspect[i].perhaps)
+            inquest->suspect[kept++] = inquest->suspect[i];
+    }
+    if (certain)
+        inquest->suspects = kept;
+}
+
+/* Once somebody is named: ranks that left nothing may have stopped as well, unless so many dumps are missing that
+ * they were not all collected.
+ */
+static int tell_unseen(const struct inquest *inquest, const char *run, struct findings *findings)
+{
+    const struct scene *scene = inquest->scene;
+    size_t ranks = scene->dumps->ranks, unseen = 0, count = 0;
+    CLEAN(free_clean) uint32_t *list = calloc(ranks + 1, sizeof(*list));
+
+    if (!list)
+        return -ENOMEM;
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (!is_unseen(scene, r))
+            continue;
+        unseen++;
+        if (!inquest_suspects(inquest, r))
+            list[count++] = r;
+    }
+    return count && UNSEEN_PART * unseen <= ranks
+               ? inquest_tell_unseen(inquest, list, count, run, findings)
+               : 0;
 }
 
 static int inquest_run(struct inquest *inquest, const char *run, struct findings *findings)
@@ -278,15 +365,18 @@ static int inquest_run(struct inquest *inquest, const char *run, struct findings
     if (result < 0)
         return result;
     dropped = drop_unseen(inquest, odd);
-    if (!mismatches && find_idle(inquest) < 0)
+    drop_perhaps(inquest);
+    if (!mismatches && (find_idle(inquest) < 0 || inquest_outrun(inquest) < 0))
         return -ENOMEM;
     if (inquest->suspects > 1)
         opposites = inquest_tell_opposite(inquest, run, findings);
     if (opposites)
         return MIN(opposites, 0);
     if (inquest->suspects)
-        return inquest_tell_hang(inquest, run, findings);
-    if (mismatches || dropped)
+        result = inquest_tell_hang(inquest, run, findings);
+    if (inquest->suspects || mismatches)
+        return result < 0 ? result : tell_unseen(inquest, run, findings);
+    if (dropped)
         return 0;
     return edges ? inquest_tell_circle(inquest, run, findings)
                  : inquest_tell_rest(scene, run, findings);

@@ -27,10 +27,17 @@ struct circle { /* a group, its members seated in the order of dump_group.member
 struct pair {                         /* sender and receiver of one group */
     uint32_t group, sender, receiver; /* indices of ranks */
     uint32_t sent, sent_pending, received, received_pending;
+    uint32_t sent_left, received_left; /* while counted from the newest */
 };
 
 struct wait { /* point-to-point: `from` cannot go on before `to` does its part */
     uint32_t group, from, to;
+};
+
+enum pending {
+    OP_OVER,
+    OP_MAYBE, /* everybody has entered it, but it comes behind one that is not over */
+    OP_OPEN,
 };
 
 struct scene {
@@ -40,10 +47,15 @@ struct scene {
     struct wait *wait;
     size_t waits;
     bool states;        /* the recorder knew when ops were over; else all of them say "scheduled" */
+    size_t *first_op;   /* by rank: where its ops begin in `pending` */
+    uint8_t *pending;   /* by op: enum pending */
     int64_t *newest_ns; /* by rank: when it recorded last; 0: not known */
     uint32_t *last;     /* by rank: index of its newest op; DUMP_NONE */
 };
 
+/* postmortem_states.c: what is over, where the recorder did not know, from who has entered what. */
+int scene_infer(struct scene *scene);
+enum pending scene_op_pending(const struct scene *scene, uint32_t rank, size_t op);
 int scene_init(struct scene *scene, const struct dumps *dumps);
 void scene_fini(struct scene *scene);
 const struct seat *scene_seat(const struct scene *scene, uint32_t group, uint32_t rank); /* NULL */
@@ -61,8 +73,11 @@ struct suspect {
     uint32_t rank;  /* index */
     uint32_t group; /* where others wait for it */
     uint32_t waiters;
-    bool pair; /* in a point-to-point */
-    bool idle; /* nobody is seen to wait for it yet; group: of its newest op */
+    bool pair;    /* in a point-to-point */
+    bool idle;    /* nobody is seen to wait for it yet; group: of its newest op */
+    bool outrun;  /* `by`, held up in all that holds it up, went on; group: where to */
+    uint32_t by;  /* index */
+    bool perhaps; /* it left nothing and may be waiting for another, too */
 };
 
 struct inquest {
@@ -81,8 +96,15 @@ static inline bool waits_for(const struct scene *scene, const struct seat *waite
     return seat->gap ? waiter->pending : seat->known && waiter->entered > seat->entered;
 }
 
+int inquest_suspect(struct inquest *inquest, struct suspect suspect); /* 0, -ENOMEM */
+bool inquest_suspects(const struct inquest *inquest, uint32_t rank);
+/* postmortem_peers.c: suspects those who did less than others that are held up as much.  0, -ENOMEM. */
+int inquest_outrun(struct inquest *inquest);
+
 /* postmortem_tell.c; all return 0 or -ENOMEM, inquest_tell_opposite() 1 when it told something. */
 int inquest_tell_hang(struct inquest *inquest, const char *run, struct findings *findings);
+int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, size_t count,
+                        const char *run, struct findings *findings);
 int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_circle(const struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings);

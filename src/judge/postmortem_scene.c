@@ -20,6 +20,8 @@ void scene_fini(struct scene *scene)
     free(scene->seats);
     free(scene->wait);
     free(scene->newest_ns);
+    free(scene->first_op);
+    free(scene->pending);
     free(scene->last);
 }
 
@@ -64,15 +66,22 @@ const struct seat *scene_seat(const struct scene *scene, uint32_t group, uint32_
 static int scene_room(struct scene *scene)
 {
     const struct dumps *dumps = scene->dumps;
-    size_t seats = 0, next = 0;
+    size_t seats = 0, next = 0, ops = 0;
 
+    scene->first_op = calloc(dumps->ranks + 1, sizeof(*scene->first_op));
+    for (size_t r = 0; scene->first_op && r < dumps->ranks; r++) {
+        scene->first_op[r] = ops;
+        ops += dumps->rank[r].ops;
+    }
+    scene->pending = calloc(ops + 1, sizeof(*scene->pending));
     for (size_t g = 0; g < dumps->groups; g++)
         seats += dumps->group[g].members;
     scene->circle = calloc(dumps->groups + 1, sizeof(*scene->circle));
     scene->seats = calloc(seats + 1, sizeof(*scene->seats));
     scene->newest_ns = calloc(dumps->ranks + 1, sizeof(*scene->newest_ns));
     scene->last = malloc((dumps->ranks + 1) * sizeof(*scene->last));
-    if (!scene->circle || !scene->seats || !scene->newest_ns || !scene->last)
+    if (!scene->first_op || !scene->pending || !scene->circle || !scene->seats ||
+        !scene->newest_ns || !scene->last)
         return -ENOMEM;
     for (size_t g = 0; g < dumps->groups; g++) {
         struct circle *circle = &scene->circle[g];
@@ -251,34 +260,10 @@ static void scene_circles(struct scene *scene)
         status_by_peers(scene, g);
         for (uint32_t m = 0; m < circle->count; m++)
             circle->pending |= circle->seat[m].pending;
-        if (circle->pending)
+        if (circle->pending || !scene->states)
             circle_absent(scene, circle);
         circle_compare(circle);
     }
-}
-
-static struct pair *pair_of(struct map *map, struct pair **list, size_t *count, size_t *room,
-                            uint32_t group, uint32_t sender, uint32_t receiver)
-{
-    uint64_t key = (uint64_t)group << 40 ^ (uint64_t)sender << 20 ^ receiver; /* each below 2^20 */
-    uint64_t *at = map_put(map, key, *count);
-
-    if (!at)
-        return NULL;
-    if (*at == *count) {
-        if (*count == *room) {
-            size_t wider = *room ? 2 * *room : 256;
-            struct pair *grown = reallocarray(*list, wider, sizeof(*grown));
-
-            if (!grown)
-                return NULL;
-            *list = grown;
-            *room = wider;
-        }
-        (*list)[(*count)++] =
-            (struct pair){ .group = group, .sender = sender, .receiver = receiver };
-    }
-    return &(*list)[*at];
 }
 
 /* Who has his part of a pair open and the other has not?  +1: the receiver waits, -1: the sender. */
@@ -346,12 +331,43 @@ static int waits_keep(struct scene *scene, size_t count)
     return 0;
 }
 
-static int scene_pairs(struct scene *scene)
-{
-    CLEAN(map_fini) struct map map = { 0 };
-    CLEAN(free_clean) struct pair *list = NULL;
-    size_t count = 0, room = 0, waits = 0;
+struct pairs {
+    struct map map;
+    struct pair *list;
+    size_t count, room;
+};
 
+static void pairs_fini(struct pairs *pairs)
+{
+    map_fini(&pairs->map);
+    free(pairs->list);
+}
+
+static struct pair *pair_of(struct pairs *pairs, uint32_t group, uint32_t sender, uint32_t receiver)
+{
+    uint64_t key = (uint64_t)group << 40 ^ (uint64_t)sender << 20 ^ receiver; /* each below 2^20 */
+    uint64_t *at = map_put(&pairs->map, key, pairs->count);
+
+    if (!at)
+        return NULL;
+    if (*at == pairs->count) {
+        if (pairs->count == pairs->room) {
+            size_t wider = pairs->room ? 2 * pairs->room : 256;
+            struct pair *grown = reallocarray(pairs->list, wider, sizeof(*grown));
+
+            if (!grown)
+                return NULL;
+            pairs->list = grown;
+            pairs->room = wider;
+        }
+        pairs->list[pairs->count++] =
+            (struct pair){ .group = group, .sender = sender, .receiver = receiver };
+    }
+    return &pairs->list[*at];
+}
+
+static int pairs_gather(struct scene *scene, struct pairs *pairs)
+{
     for (uint32_t r = 0; r < scene->dumps->ranks; r++) {
         const struct dump_rank *rank = &scene->dumps->rank[r];
 
@@ -363,24 +379,67 @@ static int scene_pairs(struct scene *scene)
 
             if (peer == DUMP_NONE)
                 continue;
-            pair = pair_of(&map, &list, &count, &room, op->group, op->sends ? r : peer,
-                           op->sends ? peer : r);
+            pair = pair_of(pairs, op->group, op->sends ? r : peer, op->sends ? peer : r);
             if (!pair)
                 return -ENOMEM;
             *(op->sends ? &pair->sent : &pair->received) += 1;
             *(op->sends ? &pair->sent_pending : &pair->received_pending) += pending;
+            scene->pending[scene->first_op[r] + i] = pending ? OP_OPEN : OP_OVER;
         }
     }
-    scene->wait = calloc(count + 1, sizeof(*scene->wait));
+    return 0;
+}
+
+/* Where no states are known, those are open to which the other side has no counterpart: the newest. */
+static int pairs_infer(struct scene *scene, struct pairs *pairs)
+{
+    for (uint32_t r = 0; r < scene->dumps->ranks && !scene->states; r++) {
+        const struct dump_rank *rank = &scene->dumps->rank[r];
+
+        for (size_t i = rank->ops; i-- > 0;) {
+            const struct dump_op *op = &rank->op[i];
+            uint32_t peer = op->peer == DUMP_NONE ? DUMP_NONE : rank_index(scene->dumps, op->peer);
+            struct pair *pair;
+            uint32_t *mine, other;
+            uint8_t *pending;
+
+            if (peer == DUMP_NONE)
+                continue;
+            pair = pair_of(pairs, op->group, op->sends ? r : peer, op->sends ? peer : r);
+            if (!pair)
+                return -ENOMEM;
+            mine = op->sends ? &pair->sent_left : &pair->received_left;
+            other = op->sends ? pair->received : pair->sent;
+            pending = &scene->pending[scene->first_op[r] + i];
+            if (rank->whole && scene->dumps->rank[peer].whole)
+                *pending =
+                    (op->sends ? pair->sent : pair->received) - *mine > other ? OP_OPEN : OP_OVER;
+            else if (!*mine && *pending == OP_OVER) /* the newest of those with a peer unseen */
+                *pending = OP_MAYBE;
+            (*mine)++;
+        }
+    }
+    return 0;
+}
+
+static int scene_pairs(struct scene *scene)
+{
+    CLEAN(pairs_fini) struct pairs pairs = { 0 };
+    size_t waits = 0;
+
+    if (pairs_gather(scene, &pairs) < 0 || pairs_infer(scene, &pairs) < 0)
+        return -ENOMEM;
+    scene->wait = calloc(pairs.count + 1, sizeof(*scene->wait));
     if (!scene->wait)
         return -ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        int waits_for = pair_waits(scene, &list[i]);
+    for (size_t i = 0; i < pairs.count; i++) {
+        const struct pair *pair = &pairs.list[i];
+        int waits_for = pair_waits(scene, pair);
 
         if (waits_for)
             scene->wait[waits++] =
-                (struct wait){ list[i].group, waits_for > 0 ? list[i].receiver : list[i].sender,
-                               waits_for > 0 ? list[i].sender : list[i].receiver };
+                (struct wait){ pair->group, waits_for > 0 ? pair->receiver : pair->sender,
+                               waits_for > 0 ? pair->sender : pair->receiver };
     }
     return waits_keep(scene, waits);
 }
@@ -396,7 +455,8 @@ int scene_init(struct scene *scene, const struct dumps *dumps)
     scene_newest(scene);
     scene_seats(scene);
     scene_circles(scene);
-    return scene_pairs(scene);
+    result = scene_pairs(scene);
+    return result < 0 ? result : scene_infer(scene);
 }
 
 bool scene_waits(const struct scene *scene, uint32_t group, const struct seat *seat)

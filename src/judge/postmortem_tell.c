@@ -52,6 +52,12 @@ static void because_of(const struct scene *scene, const struct suspect *suspect,
                         "the dump of rank %u has no op in it, as of one that is stopped or "
                         "holds the GIL",
                         rank->rank);
+    else if (suspect->outrun)
+        verdict_because(verdict, "dumps",
+                        "rank %u has not entered op %" PRId64 " of group %s; rank %u, held up "
+                        "in the same ops, went on to it",
+                        rank->rank, seat ? seat->entered + 1 : 0, group,
+                        scene->dumps->rank[suspect->by].rank);
     else if (suspect->idle)
         verdict_because(verdict, "dumps",
                         "rank %u waits for nobody and does not go on; its newest op was of "
@@ -90,7 +96,8 @@ static double confidence_of(const struct scene *scene, const struct suspect *sus
     static const double by_left[] = {
         [DUMP_NOTHING] = 0.75, [DUMP_READ] = 0.9, [DUMP_EMPTY] = 0.85, [DUMP_DAMAGED] = 0.6
     };
-    double confidence = suspect->idle ? 0.7 : by_left[scene->dumps->rank[suspect->rank].left];
+    double confidence =
+        suspect->idle || suspect->outrun ? 0.7 : by_left[scene->dumps->rank[suspect->rank].left];
 
     return scene->dumps->group[suspect->group].said ? confidence : MIN(confidence, 0.6);
 }
@@ -181,6 +188,32 @@ int inquest_tell_hang(struct inquest *inquest, const char *run, struct findings 
     for (size_t i = 0; i < inquest->suspects; i++)
         silence_of(scene, &inquest->suspect[i], verdict);
     tell_victims(inquest, verdict);
+    verdict_identify(verdict);
+    return 0;
+}
+
+/* Ranks that left nothing where others are known to hold the job: whether they stopped, too, cannot be known. */
+int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, size_t count,
+                        const char *run, struct findings *findings)
+{
+    const struct dumps *dumps = inquest->scene->dumps;
+    struct verdict *verdict = findings_add(findings, run, VERDICT_HANG, LAYER_UNKNOWN);
+
+    if (!verdict)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct dump_rank *rank = &dumps->rank[list[i]];
+
+        verdict_rank(verdict, rank->rank);
+        verdict_because(verdict, "dumps",
+                        "%s rank %u%s: it ended early or its file is lost; that others wait may "
+                        "come from those named besides",
+                        rank->left == DUMP_NOTHING ? "there is no dump of" : "the dump of",
+                        rank->rank, rank->left == DUMP_NOTHING ? "" : " cannot be read");
+    }
+    snprintf(verdict->cause, sizeof(verdict->cause), "%s",
+             dumps->rank[list[0]].left == DUMP_NOTHING ? "left no dump" : "left a damaged dump");
+    verdict->confidence = 0.4;
     verdict_identify(verdict);
     return 0;
 }

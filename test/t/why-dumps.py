@@ -163,5 +163,9 @@ verdict = told["verdicts"][0]
 ok(len(told["verdicts"]) == 1 and (verdict["kind"], verdict["layer"], verdict["ranks"]) == ("crash", "storage", [1]),
    "dumps and logs of one fault are one verdict, with the log's cause", told)
 ok({"log", "dumps"} <= {line["source"] for line in verdict["because"]}, "and the evidence of both", told)
+score = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "score-dumps.py"),
+                        lockstep, scratch, "2026", "25"], capture_output=True, text=True)
+ok(score.returncode == 0, "of several culprits at once nearly all are named, and hardly anybody else",
+   score.stdout, score.stderr)
 print(f"1..{number}")
 sys.exit(failed > 0)

@@ -271,6 +271,93 @@ static void a_status_that_lags_behind_the_ops_makes_no_hang(void **state)
     findings_fini(&found);
 }
 
+static bool is_named(const struct findings *found, uint32_t rank)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        for (uint32_t k = 0; k < found->verdict[i].rank_count; k++) {
+            if (found->verdict[i].rank[k] == rank)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void name_groups(struct stage *stage)
+{
+    for (uint32_t g = 0; g < 5; g++)
+        strcpy(stage->group[g].about, g <= TP1 ? "tensor" : g <= DP1 ? "data" : "world");
+}
+
+/* 0 never comes to its second tensor-parallel op.  2 waits for it in the data-parallel one, as 3 does for 1: but 3
+ * went on from there.
+ */
+static void one_that_did_less_than_its_neighbour_is_named(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    name_groups(&stage);
+    all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+    all_enter(&stage, TP1, 1, DUMP_COMPLETED);
+    enters(&stage, 1, TP0, 2, DUMP_SCHEDULED);
+    enters(&stage, 2, DP0, 1, DUMP_SCHEDULED);
+    enters(&stage, 3, DP1, 1, DUMP_SCHEDULED);
+    enters(&stage, 3, TP1, 2, DUMP_SCHEDULED);
+    found = judge(&stage);
+    assert_true(is_named(&found, 0) && is_named(&found, 2));
+    assert_false(is_named(&found, 1) || is_named(&found, 3));
+    findings_fini(&found);
+    enters(&stage, 2, TP1, 2, DUMP_SCHEDULED); /* had it done as much, it would be a victim */
+    found = judge(&stage);
+    assert_true(is_named(&found, 0));
+    assert_false(is_named(&found, 2));
+    findings_fini(&found);
+}
+
+/* No state is known: what all have entered is over, and 0, which is in nothing else, stopped as 3 did. */
+static void without_states_who_is_in_nothing_is_named_beside_another(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, TP0, 1, DUMP_SCHEDULED);
+    all_enter(&stage, TP1, 1, DUMP_SCHEDULED);
+    enters(&stage, 1, DP1, 1, DUMP_SCHEDULED);
+    enters(&stage, 2, TP1, 2, DUMP_SCHEDULED);
+    found = judge(&stage);
+    assert_true(is_named(&found, 0) && is_named(&found, 3));
+    assert_false(is_named(&found, 1) || is_named(&found, 2));
+    findings_fini(&found);
+}
+
+/* 3 left nothing.  That others wait for 0 alone explains the hang, so 3 is told apart, with less confidence. */
+static void who_left_nothing_is_a_candidate_beside_a_culprit(void **state)
+{
+    struct stage stage;
+    struct findings found;
+
+    (void)state;
+    stage_init(&stage);
+    all_enter(&stage, ALL, 1, DUMP_COMPLETED);
+    enters(&stage, 1, ALL, 2, DUMP_SCHEDULED);
+    enters(&stage, 2, ALL, 2, DUMP_SCHEDULED);
+    stage.rank[3].ops = 0;
+    stage.rank[3].left = DUMP_NOTHING;
+    found = judge(&stage);
+    assert_int_equal(found.count, 2);
+    assert_int_equal(found.verdict[0].rank_count, 1);
+    assert_int_equal(found.verdict[0].rank[0], 0);
+    assert_int_equal(found.verdict[1].rank_count, 1);
+    assert_int_equal(found.verdict[1].rank[0], 3);
+    assert_true(found.verdict[1].confidence < found.verdict[0].confidence);
+    assert_true(found.verdict[1].because_count > 0);
+    findings_fini(&found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +370,9 @@ int main(void)
         cmocka_unit_test(the_same_ops_in_another_order_are_called_so),
         cmocka_unit_test(opposite_orders_of_two_groups_are_a_desync),
         cmocka_unit_test(devices_that_began_with_different_groups_are_a_desync),
+        cmocka_unit_test(one_that_did_less_than_its_neighbour_is_named),
+        cmocka_unit_test(without_states_who_is_in_nothing_is_named_beside_another),
+        cmocka_unit_test(who_left_nothing_is_a_candidate_beside_a_culprit),
         cmocka_unit_test(a_status_that_lags_behind_the_ops_makes_no_hang),
     };
 
