@@ -147,6 +147,19 @@ static void say_oom(struct verdict *verdict, uint32_t kills)
                     kills, kills == 1 ? "" : "s");
 }
 
+/* Later versions of torch begin each line of a traceback with the rank: "[rank3]: ". */
+static const char *after_rank(const char *line)
+{
+    static const char rank[] = "[rank", end[] = "]: ";
+    const char *at = line + strlen(rank);
+    size_t digits;
+
+    if (strncmp(line, rank, strlen(rank)) != 0)
+        return line;
+    digits = strspn(at, "0123456789");
+    return digits && strncmp(at + digits, end, strlen(end)) == 0 ? at + digits + strlen(end) : line;
+}
+
 /* The line that says most: the last that looks like an exception, else the last one. */
 static const char *telling_line(const char *words, size_t *size)
 {
@@ -155,7 +168,7 @@ static const char *telling_line(const char *words, size_t *size)
     bool named = false;
 
     *size = 0;
-    for (const char *line = words; *line;) {
+    for (const char *line = after_rank(words); *line;) {
         size_t length = strcspn(line, "\n");
         bool names_it = false;
 
@@ -169,7 +182,7 @@ static const char *telling_line(const char *words, size_t *size)
             *size = length;
             named = names_it;
         }
-        line += length + (line[length] == '\n');
+        line = after_rank(line + length + (line[length] == '\n'));
     }
     return best;
 }

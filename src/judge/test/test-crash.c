@@ -111,6 +111,19 @@ static void one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first(vo
     bench_close(&bench);
 }
 
+static void the_rank_before_each_line_of_a_traceback_is_left_out(void **state)
+{
+    struct bench bench = four();
+
+    (void)state;
+    says(&bench, 2, 5700, 1 << 8,
+         "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"t.py\", line 3\n"
+         "[rank2]: ValueError: bad sample\n[rank2]:     raise another Error\n[rank]: no more\n");
+    crash_judge(&bench.court, 9000 * MS, true);
+    assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
+    bench_close(&bench);
+}
+
 static void where_all_complain_the_first_is_named(void **state)
 {
     struct bench bench = four();
@@ -472,6 +485,7 @@ int main(void)
         cmocka_unit_test(exits_that_were_told_or_went_well_are_no_crash),
         cmocka_unit_test(the_first_is_found_among_more_than_fit),
         cmocka_unit_test(one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first),
+        cmocka_unit_test(the_rank_before_each_line_of_a_traceback_is_left_out),
         cmocka_unit_test(where_all_complain_the_first_is_named),
         cmocka_unit_test(one_that_raised_and_was_told_to_end_meanwhile_is_named),
         cmocka_unit_test(one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception),
