@@ -10,12 +10,18 @@ import time
 from collections import namedtuple
 
 from ring import rings
-from tap import BUILD, PYTHON, equal
+from tap import BUILD, PYTHON, Skip, equal
 
 SITE = os.path.join(BUILD, "bindings", "python", "lockstep", "site")
 Seen = namedtuple("Seen", "status out err files")
+STUCK = "did not end"
+SECONDS = 100  # that a job may take
+TRIES = 3  # of a job that does not end without lockstep either
 _OURS = ("LOCKSTEP_DIR", "LOCKSTEP_RUN", "LOCKSTEP_LIB", "LOCKSTEP_ATTACH", "PYTHONPATH", "RANK",
          "WORLD_SIZE")
+
+# A shell that starts us in the background ignores it, and programs would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def base_env(place, attached, more=None):
@@ -62,6 +68,7 @@ class Job:
         with open(path, "w") as file:
             file.write(script)
         port = free_port()
+        self.until = time.monotonic() + SECONDS
         self.ranks = []
         for rank in range(ranks or 1):
             more = dict(env or {})
@@ -79,22 +86,21 @@ class Job:
     def signal_when_said(self, number, text):
         """Sends a signal to the first rank once it has printed `text`."""
         process, out, _ = self.ranks[0]
-        while process.poll() is None:
+        while process.poll() is None and time.monotonic() < self.until:
             with open(out.name, "rb") as file:
                 if text.encode() in file.read():
                     process.send_signal(number)
                     return
             time.sleep(0.02)
 
-    def end(self, timeout=100):
-        limit = time.monotonic() + timeout
+    def end(self):
         seen = []
         for process, out, err in self.ranks:
             try:
-                status = process.wait(max(0.1, limit - time.monotonic()))
+                status = process.wait(max(0.1, self.until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
-                status = "did not end"
+                status = STUCK
                 process.wait()
             texts = []
             for file in (out, err):
@@ -113,13 +119,43 @@ def attached(place, script, **options):
     return seen, rings(os.path.join(job.place, "rings"))
 
 
-def twice(place, script, during=None, **options):
-    """Both ways at the same time; returns (what was seen, rings of the attached one)."""
+def _both(place, script, during, options):
     jobs = [Job(place, script, attached, **options) for attached in (False, True)]
     if during:
         for job in jobs:
             during(job)
     plain, ours = (job.end() for job in jobs)
+    return plain, ours, os.path.join(jobs[1].place, "rings")
+
+
+def _ends_by_itself(place, script, during, options):
+    """Whether the job ends without lockstep, as often as we try it."""
+    for number in range(TRIES):
+        job = Job(os.path.join(place, "alone-%d" % number), script, False, **options)
+        if during:
+            during(job)
+        if STUCK in job.end().status:
+            return False
+    return True
+
+
+def twice(place, script, during=None, **options):
+    """Both ways at the same time; returns (what was seen, rings of the attached one).
+
+    Some versions of torch do not always end.  A job that did not end without lockstep is nothing to
+    compare with: both are tried again, and where none ends the test is skipped, never passed.  One that
+    did not end with lockstep alone is a failure, unless the same is seen without it.
+    """
+    for number in range(TRIES):
+        plain, ours, directory = _both(os.path.join(place, "try-%d" % number), script, during, options)
+        if STUCK not in plain.status:
+            break
+        print("# without lockstep the job %s (%s), try %d of %d" %
+              (STUCK, plain.status, number + 1, TRIES), flush=True)
+    else:
+        raise Skip("without lockstep the job %s, in %d tries" % (STUCK, TRIES))
+    if STUCK in ours.status and not _ends_by_itself(place, script, during, options):
+        raise Skip("the job %s, with lockstep and without" % STUCK)
     for name in Seen._fields:
         equal(getattr(ours, name), getattr(plain, name), name)
-    return plain, rings(os.path.join(jobs[1].place, "rings"))
+    return plain, rings(directory)
