@@ -188,6 +188,28 @@ raise FileNotFoundError("no data set at /data/" + "x" * 500)
 
 
 @test
+def a_ring_is_closed_by_an_end_that_python_sees(place):
+    fake = os.path.join(place, "fake", "torch")
+    write(fake, "__init__.py", FAKE)
+    for number, (end, status, closed) in enumerate((
+            ("sys.exit('enough')", 1, 1), ("os._exit(4)", 4, 0))):
+        seen, found = twice(os.path.join(place, str(number)), """
+import os, sys
+sys.path.insert(0, %r)
+import torch
+try:
+    from lockstep import step
+except ImportError:
+    from contextlib import nullcontext as step
+for i in range(2):
+    with step(): print(i, flush=True)
+%s
+""" % (os.path.dirname(fake), end))
+        equal(seen.status, [status], end)
+        equal([(ring.closed, ring.steps(), ring.notes()) for ring in found], [(closed, [0, 1], [])], end)
+
+
+@test
 def helpers_that_are_no_ranks_open_no_ring(place):
     script = """
 import subprocess, sys, multiprocessing

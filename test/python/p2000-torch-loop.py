@@ -255,14 +255,14 @@ class Rows(torch.utils.data.Dataset):
         for _ in data(4): pass  # a worker that has a loader of its own
         return torch.full((16,), i, dtype=torch.int64)
 if __name__ == "__main__":
-    loader = DataLoader(Rows(), batch_size=4, num_workers=2, persistent_workers=True, prefetch_factor=2,
+    loader = DataLoader(Rows(), batch_size=4, num_workers=%d, persistent_workers=True, prefetch_factor=2,
                         multiprocessing_context="%s")
     for epoch in range(2):
         for x in loader:
             loss = net(x[:, :8].float()).pow(2).mean()
             opt.zero_grad(); loss.backward(); opt.step()
             say(loss)
-""" % how)
+""" % (2 if how == "fork" else 1, how))  # each that is spawned imports torch anew
         ring = one(found)
         equal(ring.steps(), [0, 1, 2, 3, 4, 5], how)
         equal(ring.metrics("tokens"), [(step, 64) for step in range(6)])
@@ -295,10 +295,8 @@ train()
 
 @test
 def ends_of_all_kinds_are_as_ever(place):
-    for number, (end, status, closed) in enumerate((
+    for number, (end, status, closed) in enumerate((  # those that torch cannot notice are in p1000
             ("import sys; sys.exit(3)", 3, 1),
-            ("import sys; sys.exit('enough')", 1, 1),
-            ("import os; os._exit(4)", 4, 0),
             ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, 0),
             ("import sys; sys.excepthook = lambda *a: print('mine', a[0].__name__); 1 / 0", 1, 1))):
         seen, found = twice(os.path.join(place, str(number)), HEAD + """
