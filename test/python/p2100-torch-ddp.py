@@ -108,6 +108,43 @@ for epoch in range(2):
             equal([op.stream for op in ring.ops(step) if op.op == "broadcast"][-1:], [0])  # buffers
 
 
+PATHS = HEAD + """
+import gc, weakref
+from lockstep import _ddp, _fast, _buckets
+by_c = "by-python" not in sys.argv
+_fast.fast.refused = not by_c
+net = DDP(make(), bucket_cap_mb=0.001)
+loop(net)
+through, = _ddp._held.values()
+if by_c:
+    tensors = through.calls.tensors
+    assert len(tensors) > 1 and sum(t.numel() for t in tensors) == sum(p.numel() for p in net.parameters())
+    through.launch = None   # what Python would call
+loop(net)
+if by_c:
+    gone = [weakref.ref(one) for one in (through, *tensors)]
+    del through, tensors, net
+    gc.collect()
+    assert not any(one() is not None for one in gone) and not _ddp._held
+print(_fast.fast.waiting(), len(_buckets.buckets.open))
+""" + TAIL
+
+
+@test
+def c_and_python_leave_the_same_records(place):
+    both = []
+    for way in "by-c", "by-python":
+        at = os.path.join(place, way)
+        os.mkdir(at)
+        seen, found = attached(at, PATHS.replace("sys.argv", repr([way])), ranks=2)
+        equal((seen.status, seen.err), ([0, 0], ["", ""]))
+        check(found, 2)
+        both.append((seen.out, [[(op.op, op.comm, op.key, op.bytes, op.stream, op.step, op.dtype) for op in ring.ops()]
+                                for ring in found]))
+    equal(*both)
+    assert len(both[0][1][0]) > 20, both[0]
+
+
 @test
 def a_hook_of_the_program_wins_and_all_ways_of_ddp_are_bit_equal(place):
     halves = reduces_halves()

@@ -35,13 +35,14 @@ nm -D "$library" | grep -Eq '__(asan|tsan|ubsan|msan)' && skip_all "built with a
 ok "needs nothing newer than GLIBC_$limit" only_old "$library"
 ok "needs no library but libc" only_libc "$library"
 
-# The header and the library agree.
-sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$SOURCE/include/lockstep/probe.h" | sort -u |
+# The headers, the public one and that for our own Python package, and the library agree.
+cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" >"$TAP/headers"
+sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$TAP/headers" | sort -u |
     while read -r name; do
-        grep -Eq "^[a-z].*[ *]$name\(" "$SOURCE/include/lockstep/probe.h" && echo "$name"
+        grep -Eq "^[a-z].*[ *]$name\(" "$TAP/headers" && echo "$name"
     done >"$TAP/told"
 nm -D --defined-only "$library" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' | sort -u >"$TAP/made"
-ok "exports what the header tells and nothing else" diff "$TAP/told" "$TAP/made"
+ok "exports what the headers tell and nothing else" diff "$TAP/told" "$TAP/made"
 ok "exports no data" sh -c '! nm -D --defined-only "$1" | grep " [BDRV] "' sh "$library"
 
 # Nothing that runs by itself: threads, handlers, constructors.

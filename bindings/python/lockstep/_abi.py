@@ -5,6 +5,7 @@ less time than giving the lock away and asking for it again, and another thread 
 would keep it for milliseconds.  Opening and closing touch files, so they go through CDLL, which
 lets others run.
 """
+import contextlib
 import ctypes
 import os
 import sysconfig
@@ -72,6 +73,13 @@ _MARKS = {
     "control_word": (_U64, [_PROBE]),
     "clock_ns": (_U64, []),
 }
+# src/probe/python.h: of a library that lacks them the hooks do without.
+_PYTHON = {
+    "python_use": (_INT, [ctypes.c_void_p, _U64, _U64]),
+    "python_epoch": (_U32, [_PROBE]),
+    "python_look": (None, [ctypes.c_void_p]),
+    "python_method": (ctypes.c_void_p, [ctypes.c_char_p]),
+}
 _CALLS = {
     "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE)]),
     "probe_close": (None, [_PROBE]),
@@ -113,6 +121,8 @@ class Library:
         self.path = path
         _bind(ctypes.PyDLL(path), _MARKS, self)
         _bind(ctypes.CDLL(path), _CALLS, self)
+        with contextlib.suppress(AttributeError):
+            _bind(ctypes.PyDLL(path), _PYTHON, self)
 
 
 def load():

@@ -20,7 +20,7 @@ others do (a thread that prefetches) is not the loop.
 import threading
 import weakref
 
-from . import _torch, _where
+from . import _fast, _torch, _where  # noqa: F401  _fast: marks of phases go past ctypes once the ring is open
 from ._probe import probe
 from ._steps import steps
 

@@ -24,6 +24,7 @@ def complain(text):
 class Probe:
     def __init__(self):
         self.handle = None  # of the open ring; None: nothing is recorded
+        self.turn = 0  # another number whenever handle was given or taken: the library has one handle for all rings
         self.library = None
         self.rank = self.world = None
         self.forked = False  # we are a child of a process that had loaded us
@@ -35,6 +36,7 @@ class Probe:
 
     def _in_child(self):
         self.handle = None
+        self.turn += 1
         self.rank = self.world = None
         self.forked = True
         self._refused = False
@@ -80,12 +82,14 @@ class Probe:
             return False
         self.rank, self.world = rank, world
         self.handle = handle.value
+        self.turn += 1
         for call in self.on_open:
             call()
         return True
 
     def _close(self):
         handle, self.handle = self.handle, None
+        self.turn += 1
         if handle:
             self.library.probe_close(handle)
 

@@ -49,10 +49,15 @@ def _run_backward(original, tensors, args, kwargs):
     from . import _ddp
     if not _ddp.speaks_in_backward:
         return original(tensors, *args, **kwargs)
-    with _ddp.signals_after():
-        result = original(tensors, *args, **kwargs)
-        _ddp.backward_is_over()
-        return result
+    return _ddp.signals_after(_watch_backward, _ddp, original, tensors, args, kwargs)
+
+
+@unseen
+def _watch_backward(ddp, original, tensors, args, kwargs):
+    ddp.backward_begins()
+    result = original(tensors, *args, **kwargs)
+    ddp.backward_is_over()
+    return result
 
 
 # ---- optimizers ----
