@@ -210,28 +210,45 @@ static void tell_echoes(const struct hearing *hearing, struct verdict *verdict)
     verdict->echo_count++;
 }
 
-static bool names_any(const struct verdict *verdict, const struct hearing *hearing)
+static bool is_culprit(const struct hearing *hearing, uint32_t rank)
 {
-    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
-        for (size_t k = 0; k < hearing->culprits; k++) {
-            if (hearing->culprit[k].rank == verdict->rank[i])
-                return true;
-        }
+    for (size_t k = 0; k < hearing->culprits; k++) {
+        if (hearing->culprit[k].rank == rank)
+            return true;
     }
     return false;
 }
 
-/* The hang that dumps show of the same ranks is how the others saw the crash. */
+static bool names_any(const struct verdict *verdict, const struct hearing *hearing)
+{
+    for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
+        if (is_culprit(hearing, verdict->rank[i]))
+            return true;
+    }
+    return false;
+}
+
+/* The hang that dumps show of the same ranks is how the others saw the crash.  Whoever else it names stays named. */
 static void take_over_hang(const struct hearing *hearing, struct findings *findings,
                            struct verdict *crash)
 {
     for (size_t i = 0; i < findings->count; i++) {
         struct verdict *hang = &findings->verdict[i];
+        uint32_t kept = 0;
 
         if (hang == crash || hang->kind != VERDICT_HANG || !names_any(hang, hearing))
             continue;
         for (uint32_t k = 0; k < hang->because_count; k++)
             verdict_because(crash, hang->because[k].source, "%s", hang->because[k].what);
+        for (uint32_t k = 0; k < MIN(hang->rank_count, VERDICT_RANKS); k++) {
+            if (!is_culprit(hearing, hang->rank[k]))
+                hang->rank[kept++] = hang->rank[k];
+        }
+        if (kept) {
+            hang->rank_count = kept;
+            verdict_identify(hang);
+            return;
+        }
         memmove(hang, hang + 1,
                 (size_t)(findings->verdict + findings->count - (hang + 1)) * sizeof(*hang));
         findings->count--; /* crash was the last one, and has moved down, too */
@@ -239,38 +256,88 @@ static void take_over_hang(const struct hearing *hearing, struct findings *findi
     }
 }
 
-static int tell_crash(struct hearing *hearing, const char *run, struct findings *findings)
+/* Of those that are named for their missing dump alone, whoever waited until a collective timed out is a victim. */
+static void clear_waiting(const struct logs *logs, struct findings *findings)
 {
-    struct verdict *verdict = findings_add(findings, run, VERDICT_CRASH, LAYER_UNKNOWN);
+    for (size_t i = 0; i < findings->count; i++) {
+        struct verdict *verdict = &findings->verdict[i];
+        uint32_t kept = 0, count = MIN(verdict->rank_count, VERDICT_RANKS);
+
+        if (verdict->kind != VERDICT_HANG || verdict->confidence > POSTMORTEM_UNSEEN || !count)
+            continue;
+        for (uint32_t k = 0; k < count; k++) {
+            if (ended_of(logs, verdict->rank[k]) != LOGNOTE_TIMEOUT)
+                verdict->rank[kept++] = verdict->rank[k];
+        }
+        if (kept == count)
+            continue;
+        verdict->rank_count = kept;
+        verdict_identify(verdict);
+        if (!kept)
+            memmove(verdict, verdict + 1, (--findings->count - i) * sizeof(*verdict));
+        return; /* there is one such verdict at most */
+    }
+}
+
+static void crash_name(struct verdict *verdict, const struct culprit *culprit)
+{
+    name(verdict, culprit->rank);
+    verdict->confidence = MIN(verdict->confidence, culprit->confidence);
+    if (!culprit->note) {
+        verdict_because(verdict, "log",
+                        "the log of rank %u ends without an error; the others lost a peer",
+                        culprit->rank);
+        return;
+    }
+    postmortem_because(verdict, culprit->note);
+    postmortem_name_node(verdict, culprit->note->node);
+}
+
+static unsigned layer_of(const struct culprit *culprit)
+{
+    return culprit->note ? culprit->note->layer : LAYER_UNKNOWN;
+}
+
+/* One verdict for all that failed in one layer: two that failed of different things are two faults. */
+static int tell_crash_in(struct hearing *hearing, unsigned layer, const char *run,
+                         struct findings *findings)
+{
+    struct verdict *verdict = findings_add(findings, run, VERDICT_CRASH, layer);
 
     if (!verdict)
         return -ENOMEM;
-    qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
     verdict->confidence = 1;
-    snprintf(verdict->cause, sizeof(verdict->cause), "ended without a word");
     for (size_t i = 0; i < hearing->culprits; i++) {
         const struct culprit *culprit = &hearing->culprit[i];
 
-        name(verdict, culprit->rank);
-        verdict->confidence = MIN(verdict->confidence, culprit->confidence);
-        if (!culprit->note) {
-            verdict_because(verdict, "log",
-                            "the log of rank %u ends without an error; the others lost a peer",
-                            culprit->rank);
+        if (layer_of(culprit) != layer)
             continue;
-        }
-        postmortem_because(verdict, culprit->note);
-        postmortem_name_node(verdict, culprit->note->node);
-        if (i == 0) {
-            verdict->layer = culprit->note->layer;
-            snprintf(verdict->cause, sizeof(verdict->cause), "%s", culprit->note->cause);
-        }
+        if (!verdict->rank_count)
+            snprintf(verdict->cause, sizeof(verdict->cause), "%s",
+                     culprit->note ? culprit->note->cause : "ended without a word");
+        crash_name(verdict, culprit);
     }
     tell_echoes(hearing, verdict);
     take_over_hang(hearing, findings, verdict);
     verdict = &findings->verdict[findings->count - 1];
     verdict_identify(verdict);
     return 0;
+}
+
+static int tell_crash(struct hearing *hearing, const char *run, struct findings *findings)
+{
+    int result = 0;
+
+    qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
+    for (size_t i = 0; i < hearing->culprits && result == 0; i++) {
+        size_t first = 0;
+
+        while (layer_of(&hearing->culprit[first]) != layer_of(&hearing->culprit[i]))
+            first++;
+        if (first == i)
+            result = tell_crash_in(hearing, layer_of(&hearing->culprit[i]), run, findings);
+    }
+    return result;
 }
 
 static struct verdict *hang_of(struct findings *findings)
@@ -405,6 +472,7 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
     if (!logs->ranks && !logs->notes)
         return 0;
     hear_echoes(&hearing);
+    clear_waiting(logs, findings);
     result = hear_errors(&hearing);
     if (result == 0 && !hearing.culprits)
         result = hear_launcher(&hearing);

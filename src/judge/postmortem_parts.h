@@ -69,6 +69,8 @@ bool scene_waits(const struct scene *scene, uint32_t group, const struct seat *s
 int postmortem_mismatches(const struct scene *scene, const char *run, struct findings *findings,
                           bool *odd);
 
+#define POSTMORTEM_UNSEEN 0.4 /* confidence in one that is named for its missing dump alone */
+
 struct suspect {
     uint32_t rank;  /* index */
     uint32_t group; /* where others wait for it */

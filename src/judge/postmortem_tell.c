@@ -213,7 +213,7 @@ int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, siz
     }
     snprintf(verdict->cause, sizeof(verdict->cause), "%s",
              dumps->rank[list[0]].left == DUMP_NOTHING ? "left no dump" : "left a damaged dump");
-    verdict->confidence = 0.4;
+    verdict->confidence = POSTMORTEM_UNSEEN;
     verdict_identify(verdict);
     return 0;
 }

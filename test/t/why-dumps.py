@@ -163,6 +163,26 @@ verdict = told["verdicts"][0]
 ok(len(told["verdicts"]) == 1 and (verdict["kind"], verdict["layer"], verdict["ranks"]) == ("crash", "storage", [1]),
    "dumps and logs of one fault are one verdict, with the log's cause", told)
 ok({"log", "dumps"} <= {line["source"] for line in verdict["because"]}, "and the evidence of both", told)
+job = Job(4, 2, 1, seed=11).run({1: 5, 6: 5, 7: 5})
+directory = fresh()
+job.write(directory)
+for rank, error in ((1, "OSError: [Errno 5] Input/output error: '/data/7'"), (6, "ValueError: bad batch")):
+    open(f"{directory}/rank_{rank}.log", "w").write(
+        f'Traceback (most recent call last):\n  File "t.py", line 1, in f\n    g()\n{error}\n')
+status, told, err = why(directory)
+ok(sorted((v["kind"], v["layer"], v["ranks"]) for v in told["verdicts"]) ==
+   [("crash", "storage", [1]), ("crash", "user-code", [6]), ("hang", "unknown", [7])],
+   "of three culprits two say why, each its own: all are named, each in its layer", told)
+job = Job(1, 8, 1, seed=12).run({1: 3})
+directory = fresh()
+job.write(directory, skip={5})
+status, told, err = why(directory)
+ok(sorted(v["ranks"] for v in told["verdicts"]) == [[1], [5]] and
+   {v["ranks"][0]: v["confidence"] < 0.5 for v in told["verdicts"]} == {1: False, 5: True},
+   "who left nothing is a candidate beside the culprit, with little confidence", told)
+open(f"{directory}/rank_5.log", "w").write("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4)\n")
+status, told, err = why(directory)
+ok(named(told) == [1], "but not when its log says that it waited", told)
 score = subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "score-dumps.py"),
                         lockstep, scratch, "2026", "25"], capture_output=True, text=True)
 ok(score.returncode == 0, "of several culprits at once nearly all are named, and hardly anybody else",
