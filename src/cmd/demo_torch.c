@@ -69,6 +69,7 @@ int demo_torch_check(struct fault *fault, struct err *err)
         { FAULT_SLOW_NIC, "its ranks share one host's loopback; there is no card to slow down" },
         { FAULT_GPU_HANG, "it trains on the CPU; stuck-code stops a rank's own work" },
         { FAULT_COMPILE, "nothing in it is compiled" },
+        { FAULT_ELASTIC, "its processes are its ranks, without agents of their own" },
     };
 
     for (size_t i = 0; i < COUNT(not_made); i++) {

@@ -142,7 +142,7 @@ static int trainer_main(int argc, char **argv)
     signal(SIGTERM, trainer_terminate);
     signal(SIGINT, trainer_terminate);
     signal(SIGPIPE, SIG_IGN);
-    if (trainer_run(&config, &err) < 0) {
+    if (trainer_elastic_run(&config, &err) < 0) {
         log_error("rank %u: %s", config.rank, err.text);
         return 1;
     }

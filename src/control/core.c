@@ -30,6 +30,7 @@ struct core {
     uint32_t pendings;
     uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
     bool run_known;
+    uint32_t away;   /* ranks that are in no world since all began anew with a smaller one */
     uint32_t unseen; /* ranks that have left no ring in this attempt, and are not waited for */
     int64_t attempt_end_ns; /* of this attempt; 0: it goes on */
     int64_t end_ns;         /* of the run; 0: it goes on */
@@ -123,11 +124,36 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
         crash_judge(&core->court, mono_ns, true);
         core->counts.steps_partial += core->pendings;
         pending_clear(core);
-        core->unseen = 0;
+        core->unseen = core->away = 0;
         core->done_step = 0;
         core->attempt_end_ns = 0;
     }
     court_attempt(&core->court, attempt, mono_ns);
+}
+
+/* A rank whose process has ended opens a ring again, and the attempt is the same: its worker was begun anew by somebody
+ * within the job, as elastic launchers do with all of them.
+ */
+static bool begins_anew(const struct core *core, const struct fact_ring *fact)
+{
+    const struct model *model = &core->court.model;
+    const struct model_rank *rank = fact->rank < model->world ? &model->rank[fact->rank] : NULL;
+
+    return rank && rank->seen && rank->attempt == fact->attempt &&
+           model->attempt == fact->attempt && fact->ring > rank->ring &&
+           hang_is_gone(&core->court, fact->rank);
+}
+
+static void begin_anew(struct core *core, const struct fact_ring *fact)
+{
+    uint32_t world = MAX(fact->world, fact->rank + 1);
+
+    judge_pending(core, fact->open_ns);
+    core->counts.steps_partial += core->pendings;
+    pending_clear(core);
+    core->done_step = 0;
+    court_anew(&core->court, world, fact->open_ns);
+    core->away = core->court.model.world - MIN(world, core->court.model.world);
 }
 
 static int feed_hello(struct core *core, struct cut in)
@@ -160,6 +186,8 @@ static int feed_ring(struct core *core, struct cut in)
     }
     if (fact.attempt > core->court.model.attempt)
         attempt_begin(core, fact.attempt, fact.open_ns);
+    if (begins_anew(core, &fact))
+        begin_anew(core, &fact);
     /* A step that waits for all ranks was made for the world as it was. */
     if (MAX(fact.world, fact.rank + 1) > core->court.model.world)
         pending_clear(core);
@@ -233,7 +261,8 @@ static int feed_step(struct core *core, struct cut in)
         return result;
     if (fact.rank >= model->world)
         return -EPROTO;
-    if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step)
+    if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step ||
+        fact.ring < model->rank[fact.rank].from_ring)
         return 0; /* too late to matter */
     whole = pending_get(core, fact.step);
     if (!whole && core->pendings >= pending_room(core)) {
@@ -429,7 +458,7 @@ static int64_t run_end_ns(const struct core *core, int64_t now_ns)
 
 static bool is_whole(const struct core *core, const struct whole *whole)
 {
-    return whole->have >= core->court.model.world - core->unseen;
+    return whole->have >= core->court.model.world - MAX(core->unseen, core->away);
 }
 
 /* Whole steps newer than the oldest waiting one. */

@@ -66,6 +66,33 @@ void court_fini(struct court *court)
     *court = (struct court){ 0 };
 }
 
+/* Other processes, perhaps elsewhere: what was typical of the ones before says nothing of them. */
+static void forget_steps(struct court *court)
+{
+    history_reset(&court->history);
+    corrupt_attempt(court->corrupt);
+    hang_attempt(court);
+    stall_attempt(court->stall);
+    sync_attempt(court);
+    for (uint32_t i = 0; i < court->model.nodes; i++)
+        court->model.node[i].level = 0;
+}
+
+void court_anew(struct court *court, uint32_t world, int64_t mono_ns)
+{
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        struct model_rank *at = &court->model.rank[rank];
+
+        if (!hang_is_gone(court, rank))
+            continue;
+        at->seen = false;
+        at->from_ring = at->ring + 1;
+    }
+    court->notes = 0;
+    forget_steps(court);
+    ledger_anew(court->book, world, mono_ns);
+}
+
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
 {
     if (attempt > court->model.attempt) {
@@ -73,13 +100,7 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         court->exits = court->tolds = court->notes = 0;
         court->raised.text[0] = court->raised_thread.text[0] = '\0';
         court->crash_told = false;
-        history_reset(&court->history);
-        corrupt_attempt(court->corrupt);
-        hang_attempt(court);
-        stall_attempt(court->stall);
-        sync_attempt(court);
-        for (uint32_t i = 0; i < court->model.nodes; i++)
-            court->model.node[i].level = 0; /* ranks may be elsewhere now */
+        forget_steps(court);
     }
     court->model.attempt = MAX(attempt, court->model.attempt);
     ledger_attempt(court->book, attempt, mono_ns);

@@ -85,6 +85,10 @@ struct court {
 
 int court_init(struct court *court, const char *run);
 void court_fini(struct court *court);
+/* Within an attempt workers were ended and new ones begun, as elastic launchers do when members come or go: a world of
+ * this size now.  Ranks whose process is gone are unseen until they open a ring again.
+ */
+void court_anew(struct court *court, uint32_t world, int64_t mono_ns);
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns); /* a new one begins */
 /* A step of which only numbers are left: whether these are right is judged, and nothing else. */
 void court_numbers(struct court *court, struct whole *whole);

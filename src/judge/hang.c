@@ -170,6 +170,8 @@ int hang_beat(struct court *court, const struct fact_beat *fact)
         return 0;
     if (fact->rank >= court->model.world)
         return -EPROTO;
+    if (fact->ring < court->model.rank[fact->rank].from_ring)
+        return 0;
     result = hang_resize(hang, court->model.world);
     if (result < 0)
         return result;
@@ -215,6 +217,11 @@ int hang_stack(struct court *court, const struct fact_stack *fact)
         return -ENOMEM;
     *kept->stack = *fact;
     return 0;
+}
+
+bool hang_is_gone(const struct court *court, uint32_t rank)
+{
+    return rank < court->hang->world && court->hang->rank[rank].gone;
 }
 
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank)

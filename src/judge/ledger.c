@@ -33,6 +33,8 @@ struct ledger_book {
     double crash_before;
     int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
     int64_t hang_before_ns;
+    int64_t anew_ns;           /* when all ranks began again within this attempt; 0: they did not */
+    uint32_t world;            /* then; of more ranks the rest is spare */
     struct step_account *step; /* ring by step number */
     struct scarce_typical typical;
 };
@@ -106,6 +108,7 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->hang_before_ns = book->hang_ns;
     book->hang_ns = 0;
     book->failed = false;
+    book->anew_ns = 0;
     book->attempt = attempt;
     book->typical = (struct scarce_typical){ 0 };
     for (uint32_t rank = 0; rank < book->ranks; rank++)
@@ -138,6 +141,13 @@ void ledger_hang(struct ledger_book *book, int64_t since_ns)
     book->hang_ns = since_ns;
 }
 
+/* Those who are in no world of late were spare until `to`. */
+static void account_spare(struct ledger_book *book, int64_t to_ns)
+{
+    for (uint32_t rank = book->anew_ns ? book->world : book->ranks; rank < book->ranks; rank++)
+        account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : LEDGER_SPARE);
+}
+
 /* Up to the end of an attempt that did not end well: lost, and from some time on not even that. */
 static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_ns, int64_t hang_ns)
 {
@@ -148,15 +158,33 @@ static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_
     account(book, rank, end_ns, LEDGER_LOST);
 }
 
+static bool began_again(const struct ledger_book *book)
+{
+    return book->attempt > 0 || book->anew_ns;
+}
+
 /* Everything before a rank's first step of an attempt. */
 static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
 {
-    if (book->attempt == 0) {
-        account(book, rank, begin_ns, LEDGER_START_UP);
+    if (book->attempt == 0 || book->anew_ns) {
+        account(book, rank, begin_ns, book->anew_ns ? LEDGER_RESTART : LEDGER_START_UP);
         return;
     }
     account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
     account(book, rank, begin_ns, LEDGER_RESTART);
+}
+
+void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns)
+{
+    account_spare(book, mono_ns);
+    for (uint32_t rank = 0; rank < book->ranks; rank++) {
+        if (!book->stepped[rank]) /* it was still starting, for the first time or after a crash */
+            account_start(book, rank, mono_ns);
+        book->stepped[rank] = false;
+    }
+    book->anew_ns = mono_ns;
+    book->world = world;
+    book->typical = (struct scarce_typical){ 0 };
 }
 
 /* The job went back: what those steps had cost is lost. */
@@ -264,9 +292,9 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
 
     for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
         first = first && !book->stepped[rank];
-    if (first && book->attempt > 0)
+    if (first && began_again(book))
         roll_back(book, past->step);
-    parts.starting = book->attempt > 0 ? LEDGER_RESTART : LEDGER_START_UP;
+    parts.starting = began_again(book) ? LEDGER_RESTART : LEDGER_START_UP;
     for (uint32_t rank = 0; first && rank < court->model.world; rank++) {
         if (past->split[rank].present)
             parts.last_begin_ns = MAX(parts.last_begin_ns, past->split[rank].begin_ns);
@@ -305,7 +333,7 @@ void ledger_bare(struct ledger_book *book, const struct court *court, const stru
 
     for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
         first = first && !book->stepped[rank];
-    if (first && book->attempt > 0)
+    if (first && began_again(book))
         roll_back(book, whole->step);
     for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
         int64_t begin_ns;
@@ -322,6 +350,7 @@ void ledger_bare(struct ledger_book *book, const struct court *court, const stru
 
 void ledger_end(struct ledger_book *book, int64_t mono_ns)
 {
+    account_spare(book, mono_ns);
     for (uint32_t rank = 0; rank < book->ranks; rank++) {
         if (!book->stepped[rank])
             account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
@@ -333,6 +362,8 @@ void ledger_end(struct ledger_book *book, int64_t mono_ns)
 
 int64_t ledger_began_ns(const struct ledger_book *book)
 {
+    if (book->anew_ns)
+        return book->anew_ns;
     return book->attempt > 0 ? book->end_before_ns : book->begin_ns;
 }
 

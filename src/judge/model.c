@@ -143,6 +143,8 @@ int model_ring(struct model *model, const struct fact_ring *fact)
     if (node == MODEL_NONE)
         return -ENOMEM;
     rank = &model->rank[fact->rank];
+    if (rank->attempt != fact->attempt)
+        rank->from_ring = 0;
     rank->seen = true;
     rank->node = node;
     rank->attempt = fact->attempt;

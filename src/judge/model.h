@@ -116,6 +116,8 @@ struct model_comm {
 struct model_rank {
     bool seen, has_layout;
     uint32_t node, attempt, ring, pid;
+    uint32_t
+        from_ring; /* older ones are of a worker before this one: what still comes of them is over */
     uint16_t size[LAYOUT_FIELDS], at[LAYOUT_FIELDS];
     uint32_t peers; /* group of ranks it is compared with */
     enum rung rung;

@@ -126,6 +126,12 @@ static const struct fault_kind fault_table[] = {
       FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_SLOW_START, "slow-start", "no fault: start-up takes ms longer; on all ranks, or one",
       FAULT_RANK | FAULT_MS | FAULT_PHASE, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
+    { FAULT_ELASTIC, "elastic",
+      "no fault: all workers save, end and begin again after ms, in a world with count fewer "
+      "ranks; "
+      "after steps once more, in the old one; needs checkpoints, and a layout that is data "
+      "parallel",
+      FAULT_MS | FAULT_COUNT | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_LONG_SEQUENCES, "long-sequences",
       "no fault: the sequences of all ranks are longer for some steps: factor times the work",
       FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 20, NULL },

@@ -59,6 +59,7 @@ enum fault_id {
     FAULT_ALL_SLOW,
     FAULT_WANDERING,
     FAULT_STUCK_GIL,
+    FAULT_ELASTIC,
 };
 
 enum fault_param { /* bits */

@@ -174,6 +174,8 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t
         return stages > 1;
     case FAULT_UNEVEN_DATA:
         return stages == 1;
+    case FAULT_ELASTIC:
+        return stages == 1 && tp == 1;
     case FAULT_SLOW_LINK:
     case FAULT_SLOW_NIC: /* a stage a node: else every communicator touches every node */
         return stages == 4;

@@ -203,6 +203,7 @@ bool score_case_shares(const struct score_case *at)
     case FAULT_COMPILE:
     case FAULT_SLOW_START:
     case FAULT_SLOW_CHECKPOINT:
+    case FAULT_ELASTIC:
         return at->ranks <= SHARED_RANKS && at->twin == SCORE_NO_TWIN && !at->torch &&
                !score_expect(&at->fault);
     case FAULT_KILL:

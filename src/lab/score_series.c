@@ -11,6 +11,7 @@
 
 #define PAUSE_MS 14000 /* longer than the limit of a hang */
 #define CHECKPOINT_EVERY 6
+#define ELASTIC_STEPS 14
 #define ONSET 20 /* steps before: enough to know what is typical */
 
 /* Families that have cases only when they are asked for: a hang takes its limit to be said. */
@@ -28,9 +29,9 @@ static const struct series {
       { FAULT_SEGFAULT, FAULT_OOM, FAULT_EXCEPTION, FAULT_KILL, FAULT_ABORT, FAULT_EXIT } },
     { "desync", 2, { FAULT_OTHER_OP, FAULT_OTHER_SIZE } },
     { "traps",
-      6,
+      7,
       { FAULT_EVAL, FAULT_SLOW_CHECKPOINT, FAULT_SLOW_START, FAULT_COMPILE, FAULT_BUSY,
-        FAULT_LONG_SEQUENCES } },
+        FAULT_LONG_SEQUENCES, FAULT_ELASTIC } },
 };
 
 static const struct series *series_of(const char *family)
@@ -69,6 +70,21 @@ uint32_t score_size(uint32_t which)
     return sizes[which % COUNT(sizes)];
 }
 
+/* A quarter of the ranks goes and comes back, or in some rounds none does: then all begin again as they were. */
+static void elastic_case(struct score_case *at, uint32_t round)
+{
+    struct fault *fault = &at->fault;
+
+    at->checkpoint_every = CHECKPOINT_EVERY;
+    fault->steps = ELASTIC_STEPS;
+    fault->set |= FAULT_STEPS;
+    at->steps += ELASTIC_STEPS;
+    if (round % 3 == 2)
+        return;
+    fault->count = at->ranks / 4;
+    fault->set |= FAULT_COUNT;
+}
+
 void score_series_case(const char *family, uint32_t number, struct rand *rand,
                        struct score_case *at)
 {
@@ -99,6 +115,8 @@ void score_series_case(const char *family, uint32_t number, struct rand *rand,
         fault->steps = 8;
         fault->set |= FAULT_FACTOR | FAULT_STEPS;
     }
+    if (id == FAULT_ELASTIC)
+        elastic_case(at, round);
     if (fault->kind->all_params & FAULT_RANK && round % 2 == 0)
         fault->set &= ~(uint32_t)FAULT_RANK; /* all of them */
     fault->set &= fault->kind->params;

@@ -13,6 +13,8 @@
 #include "lab/trainer_parts.h"
 
 #define TELL_EVERY_NS NS_PER_S
+#define TRUTH_GENERATION                                                                           \
+    1000 /* attempts are fewer: a new worker leaves the words of the one before */
 
 static int layout_field(struct trainer_layout *layout, const char *pair, struct err *err)
 {
@@ -83,7 +85,7 @@ static bool trainer_save_is_due(const struct trainer *trainer)
 
     if (!config->checkpoint_dir)
         return false;
-    return trainer->sum[SUM_SAVE] > 0 ||
+    return trainer->sum[SUM_SAVE] > 0 || trainer->sum[SUM_STOP] > 0 ||
            (config->checkpoint_every && (trainer->step + 1) % config->checkpoint_every == 0);
 }
 
@@ -104,8 +106,10 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
             result = trainer_save(trainer, err);
         trainer_stuck_pause(trainer, FAULT_EVAL);
         trainer->step++;
-        if (stop)
+        if (stop) {
+            trainer->stopped = trainer->step < trainer->config->steps;
             break;
+        }
     }
     return result;
 }
@@ -134,7 +138,9 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
             net_enter(config->net_dir,
                       fault_node_of_rank(config->rank, config->world, trainer->plan.nodes), err);
     if (result == 0)
-        result = truth_open(&trainer->plan, config->rank, config->attempt, &trainer->truth, err);
+        result = truth_open(&trainer->plan, config->rank,
+                            config->attempt + TRUTH_GENERATION * config->generation,
+                            &trainer->truth, err);
     if (result == 0)
         trainer_stuck_start(trainer, LOCKSTEP_PHASE_INIT);
     if (result == 0)
@@ -170,10 +176,10 @@ int trainer_run(const struct trainer_config *config, struct err *err)
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_INIT);
     if (result == 0)
         result = trainer_steps(trainer, err);
-    if (result == 0)
+    if (result == 0 && !trainer->stopped)
         result = trainer_finish(trainer, err);
     trainer_teardown(trainer);
     if (result == 0) /* after an error the ring stays open, as it was */
         lockstep_probe_close(trainer->probe);
-    return result;
+    return result == 0 ? trainer->stopped : result;
 }

@@ -20,6 +20,8 @@ struct trainer_layout {
 
 struct trainer_config {
     uint32_t rank, world, attempt;
+    /* Of an elastic training: how often it was started anew in this attempt, and how large it was before. */
+    uint32_t generation, saved_world;
     const char *master_addr, *master_port;
     uint64_t steps, seed, checkpoint_every; /* every 0: never */
     struct trainer_layout layout;
@@ -38,8 +40,10 @@ int trainer_layout_parse(const char *text, uint32_t world, struct trainer_layout
                          struct err *err);
 
 /* Trains to the end.  What it has to say goes to stdout (the loss, from rank 0) and stderr (what
- * was skipped and why).  0, or -errno with the reason.
+ * was skipped and why).  0, or -errno with the reason; 1 when it was told to stop before the end.
  */
 int trainer_run(const struct trainer_config *config, struct err *err);
+/* The same; where the plan says so, by workers of its own that end and begin again (trainer_elastic.c). */
+int trainer_elastic_run(const struct trainer_config *config, struct err *err);
 
 #endif

@@ -88,6 +88,7 @@ struct trainer {
     bool control_save; /* as the control word last said */
     int64_t told_ns;   /* when rank 0 last printed */
     uint32_t made;     /* faults that happen once and have, as bits */
+    bool stopped;      /* it was told to, before the end */
     bool swapped;      /* the last bucket waits for the world's reduction: a fault */
 };
 
@@ -143,6 +144,9 @@ int trainer_stall(struct trainer *trainer, const char *what, struct err *err); /
 int64_t trainer_fault_transfer(struct trainer *trainer, const uint32_t *rank, uint32_t count,
                                int64_t ns);
 int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
+
+/* trainer_elastic.c: whether this rank's agent has told it to save and leave. */
+bool trainer_elastic_stops(struct trainer *trainer);
 
 /* host_work.c */
 double host_work_calibrate(void); /* ns of CPU time a unit takes here */

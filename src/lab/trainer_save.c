@@ -31,6 +31,18 @@ static struct shard save_shard(const struct trainer *trainer, uint64_t step)
                            .count = (uint32_t)(2 * trainer->student.params) };
 }
 
+/* The shard to begin with.  One of fewer or more ranks than there were: rank 0's, as replicas hold the same. */
+static struct shard restore_shard(const struct trainer *trainer, uint64_t step)
+{
+    struct shard shard = save_shard(trainer, step);
+
+    if (trainer->config->generation) {
+        shard.rank = 0;
+        shard.world = shard.dp = trainer->config->saved_world;
+    }
+    return shard;
+}
+
 /* Our newest sound shard that is not newer than `bound`, read into `value`; *ret 0: none.  A
  * damaged one is named once and taken from the list.  One of another run ends us: going on would
  * in time remove it.
@@ -40,7 +52,7 @@ static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint6
 {
     *ret = 0;
     for (int i = 0; i < count; i++) {
-        struct shard want = save_shard(trainer, step[i]);
+        struct shard want = restore_shard(trainer, step[i]);
         struct err why = { "" };
         int result;
 
@@ -63,8 +75,8 @@ static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint6
 static int save_agree(struct trainer *trainer, float *value, uint64_t *ret, struct err *err)
 {
     uint64_t step[SAVE_LIST], bound = UINT64_MAX;
-    int count =
-        shard_list(trainer->config->checkpoint_dir, trainer->config->rank, step, COUNT(step), err);
+    int count = shard_list(trainer->config->checkpoint_dir, restore_shard(trainer, 0).rank, step,
+                           COUNT(step), err);
 
     if (count < 0)
         return count;

@@ -128,7 +128,9 @@ static int setup_members(const struct trainer *trainer, enum trainer_comm comm, 
 
 static uint64_t setup_comm_id(const struct trainer *trainer, const char *name)
 {
-    uint64_t seed = hash64_u64(trainer->config->seed, trainer->config->attempt + 1ull);
+    uint64_t start =
+        trainer->config->attempt + 1ull + ((uint64_t)trainer->config->generation << 32);
+    uint64_t seed = hash64_u64(trainer->config->seed, start);
 
     return hash64(seed, name, strlen(name));
 }

@@ -320,7 +320,8 @@ static void trainer_read_wishes(struct trainer *trainer)
     const char *stop = trainer->config->stop_file;
     bool save = (lockstep_control_word(trainer->probe) & LOCKSTEP_CONTROL_CHECKPOINT_NOW) != 0;
 
-    trainer->sum[SUM_STOP] = stop && access(stop, F_OK) == 0 ? 1 : 0;
+    trainer->sum[SUM_STOP] =
+        trainer_elastic_stops(trainer) || (stop && access(stop, F_OK) == 0) ? 1 : 0;
     trainer->sum[SUM_SAVE] = save && !trainer->control_save ? 1 : 0;
     trainer->control_save = save;
 }

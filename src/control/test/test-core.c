@@ -436,6 +436,117 @@ static void ranks_are_judged_although_one_was_never_seen(void **state)
     lab_destroy(lab);
 }
 
+/* The last beat of each rank's process: it has ended, and nobody complains. */
+static void all_end(struct core *core, const struct lab *lab, int64_t ms)
+{
+    for (uint32_t rank = 0; rank < lab->world; rank++) {
+        const struct fact_beat beat = {
+            .rank = rank, .mono_ns = ms * NS_PER_MS, .state = 'X', .final = true
+        };
+        CLEAN(buf_fini) struct buf payload = { 0 };
+        struct lab_frame frame = { .type = FRAME_BEAT };
+
+        fact_beat_put(&payload, &beat);
+        frame.payload = payload.data;
+        frame.bytes = payload.size;
+        assert_int_equal(feed(core, &frame), 0);
+    }
+}
+
+/* Rings, communicators and shapes of other workers in the same attempt. */
+static void all_begin(struct core *core, const struct lab *lab, uint32_t number)
+{
+    CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
+
+    lab_frames_begin(&begin, lab);
+    for (size_t i = 0; i < begin.count; i++) {
+        struct lab_frame frame = begin.frame[i];
+        CLEAN(buf_fini) struct buf payload = { 0 };
+        struct fact_ring ring;
+
+        if (frame.type == FRAME_RUN && number > 0)
+            continue;
+        if (frame.type == FRAME_RING) {
+            assert_int_equal(fact_ring_get(cut_of(frame.payload, frame.bytes), &ring), 0);
+            ring.ring = number;
+            ring.open_ns = lab->rank[0].begin_ns - 100 * NS_PER_MS;
+            fact_ring_put(&payload, &ring);
+            frame.payload = payload.data;
+            frame.bytes = payload.size;
+        }
+        assert_int_equal(feed(core, &frame), 0);
+    }
+}
+
+static void train(struct core *core, struct lab *lab, uint32_t ring, int steps, int64_t *ms,
+                  struct said *said)
+{
+    for (int i = 0; i < steps; i++) {
+        CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
+
+        lab_step(lab);
+        for (uint32_t rank = 0; rank < lab->world; rank++) {
+            struct lab_frame frame = { .type = FRAME_STEP };
+            CLEAN(buf_fini) struct buf payload = { 0 };
+            struct fact_step fact;
+
+            lab_fact(lab, rank, &fact);
+            fact.ring = ring;
+            fact_step_put(&payload, &fact, &lab->rank[rank].shape);
+            frame.payload = payload.data;
+            frame.bytes = payload.size;
+            assert_int_equal(feed(core, &frame), 0);
+        }
+        *ms = MAX(*ms, (lab->rank[0].begin_ns + lab->rank[0].duration_ns) / NS_PER_MS + 1);
+        tick(core, *ms, false, said);
+    }
+}
+
+/* As an elastic launcher does it when two ranks are taken away: workers end and begin again in one attempt. */
+static void workers_that_begin_anew_in_a_smaller_world_are_judged(void **state)
+{
+    struct lab_config config = on_nodes(), fewer = on_nodes();
+    struct lab *lab = lab_create(&config), *less;
+    struct core_counts counts;
+    struct said said = { 0 };
+    struct ledger ledger;
+    struct core *core;
+    int64_t ms = 1000;
+
+    (void)state;
+    fewer.dp = 6;
+    fewer.seed = config.seed + 1;
+    less = lab_create(&fewer);
+    assert_int_equal(core_create("test", &core), 0);
+    all_begin(core, lab, 0);
+    train(core, lab, 0, 30, &ms, &said);
+    all_end(core, lab, ms);
+    tick(core, ms += 1000, false, &said);
+    less->step = lab->step;
+    for (uint32_t rank = 0; rank < less->world; rank++)
+        less->rank[rank].begin_ns = lab->rank[0].begin_ns + 20 * NS_PER_S;
+    all_begin(core, less, 1);
+    train(core, less, 1, 40, &ms, &said);
+    assert_int_equal(said.verdicts, 0);
+    core_counts(core, &counts);
+    assert_int_equal(counts.steps_whole, 70);
+    core_ledger(core, &ledger);
+    assert_true(ledger.gpu_seconds[LEDGER_RESTART] > 6 * 15);
+    assert_true(ledger.gpu_seconds[LEDGER_UNATTRIBUTED] < 6);
+    less->fault.stretch[2] = 0.4; /* and a fault is found again */
+    train(core, less, 1, 20, &ms, &said);
+    assert_int_equal(said.verdicts, 1);
+    assert_int_equal(said.verdict[0].rank_count, 1);
+    assert_int_equal(said.verdict[0].rank[0], 2);
+    tick(core, ms, true, &said);
+    core_ledger(core, &ledger);
+    assert_true(ledger.gpu_seconds[LEDGER_SPARE] > 2 * 15); /* the two that were taken away */
+    core_destroy(core);
+    buf_fini(&said.bytes);
+    lab_destroy(lab);
+    lab_destroy(less);
+}
+
 static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
@@ -576,6 +687,7 @@ int main(void)
         cmocka_unit_test(steps_of_a_missing_rank_are_partial_and_block_nothing),
         cmocka_unit_test(a_rank_that_never_comes_holds_up_no_memory),
         cmocka_unit_test(ranks_are_judged_although_one_was_never_seen),
+        cmocka_unit_test(workers_that_begin_anew_in_a_smaller_world_are_judged),
         cmocka_unit_test(malformed_frames_are_counted_and_change_nothing),
         cmocka_unit_test(a_ring_of_a_rank_that_cannot_be_is_refused),
         cmocka_unit_test(hostile_payloads_never_break_it),
