@@ -3,8 +3,9 @@
  * Busy neighbours or a cpu quota slow all ranks of a node a little and at random places, so no rank
  * stands out against its peers.  The scheduler's own account does: time spent ready but not
  * running, and time throttled by the cgroup.  It counts when it is well above what was
- * typical for this node, the steps have become longer, and what has become longer in them is
- * host time that devices waited for.
+ * typical for this node, the steps have become longer, what has become longer in them is
+ * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
+ * be the node's fault wherever cpus are a little short.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static bool node_is_starved(const struct court *court, uint32_t node, struct sig
     return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
            now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
            (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms &&
+           (now.starved_ms - typical->starved_ms) > limits->cpu_wait_share * scale * excess_ms &&
            excess_ms >= court->history.base_period_ms * (limits->cpu_slower - 1) * scale;
 }
 

@@ -37,7 +37,7 @@ void history_fini(struct history *history)
 void history_reset(struct history *history)
 {
     for (uint32_t i = 0; i < history->nodes; i++)
-        history->typical[i] = (struct node_typical){ -1, -1 };
+        history->typical[i] = (struct node_typical){ -1, -1, -1 };
     history->count = 0;
     history->hit_share = -1;
     history->base_period_ms = 0;
@@ -219,6 +219,8 @@ static int nodes_fill(struct past_step *past, const struct model *model)
         if (node >= model->nodes || !split->present)
             continue;
         grown[node].pressure += (double)(split->delay_ns + split->throttled_ns);
+        grown[node].starved_ms =
+            MAX(grown[node].starved_ms, (double)(split->delay_ns + split->throttled_ns) / 1e6);
         grown[node].host_ms =
             MAX(grown[node].host_ms, (double)(split_host_ns(split) + split->queued_ns) / 1e6);
         total[node] += (double)split->total_ns;
@@ -241,7 +243,7 @@ static int baseline_update(struct history *history, const struct model *model)
         if (!grown)
             return -ENOMEM;
         for (uint32_t i = history->nodes; i < model->nodes; i++)
-            grown[i] = (struct node_typical){ -1, -1 };
+            grown[i] = (struct node_typical){ -1, -1, -1 };
         history->typical = grown;
         history->nodes = model->nodes;
     }
@@ -258,6 +260,8 @@ static int baseline_update(struct history *history, const struct model *model)
             typical->pressure = now.pressure;
         if (typical->host_ms < 0 || now.host_ms < typical->host_ms)
             typical->host_ms = now.host_ms;
+        if (typical->starved_ms < 0 || now.starved_ms < typical->starved_ms)
+            typical->starved_ms = now.starved_ms;
     }
     return 0;
 }
@@ -376,7 +380,7 @@ static double above_value(double *value, uint32_t count, uint32_t above)
 struct node_typical history_node(const struct history *history, uint32_t node, uint32_t steps,
                                  uint32_t above)
 {
-    double pressure[HISTORY_STEPS], host_ms[HISTORY_STEPS];
+    double pressure[HISTORY_STEPS], host_ms[HISTORY_STEPS], starved_ms[HISTORY_STEPS];
     uint32_t count = window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -385,10 +389,12 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
         if (node >= past->nodes)
             continue;
         pressure[used] = past->node[node].pressure;
-        host_ms[used++] = past->node[node].host_ms;
+        host_ms[used] = past->node[node].host_ms;
+        starved_ms[used++] = past->node[node].starved_ms;
     }
     return (struct node_typical){ above_value(pressure, used, above),
-                                  above_value(host_ms, used, above) };
+                                  above_value(host_ms, used, above),
+                                  above_value(starved_ms, used, above) };
 }
 
 double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)

@@ -10,6 +10,7 @@
 struct node_typical { /* of a step, or of the steps before anything went wrong; -1: not known yet */
     double pressure;  /* share of time its ranks waited for a cpu */
     double host_ms;   /* host time that a device had to wait for: the worst of its ranks */
+    double starved_ms; /* ready to run but without a cpu: the worst of its ranks */
 };
 
 /* Two ways to be slower than one's peers.  Device compute alone is the quieter one: where hosts are

@@ -198,6 +198,8 @@ const struct threshold thresholds_table[] = {
       "of these that must be bad: scarce cpus do not hurt every step alike" },
     { "cpu.strong-steps", AT(cpu_strong_steps), 3, 1, 4, "steps",
       "of these with a very high pressure: then one slow step is enough" },
+    { "cpu.wait-share", AT(cpu_wait_share), 0.4, 0, 1, "share",
+      "of what steps have become longer that a rank has waited for a cpu: less does not explain it" },
     { "cpu.few-nodes", AT(cpu_few_nodes), 8, 1, 1e6, "nodes",
       "for each doubling beyond so many one more bad step is asked: among many some are always busy for a moment" },
     { "imbalance.data-steps", AT(imbalance_data_steps), 6, 3, 30, "steps",

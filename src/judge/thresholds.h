@@ -39,7 +39,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double crash_settle, crash_near, verdict_close_after, verdict_warm_up, replay_fit_share;
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
     double checkpoint_least_usual, checkpoint_least_share;
-    double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes;
+    double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes, cpu_wait_share;
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
 };

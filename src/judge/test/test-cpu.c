@@ -56,6 +56,24 @@ static void a_starved_node_is_named_as_a_whole(void **state)
     }
 }
 
+/* Ranks that wait a little more for a cpu than before do so, too, while they wait for somebody slow. */
+static void what_waits_too_little_for_a_cpu_is_not_explained_by_it(void **state)
+{
+    struct bench bench = eight_on_two_nodes();
+    struct lab_fault *fault = &bench.lab->fault;
+
+    (void)state;
+    fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
+    fault->sleep_ns[5] = 60 * MS;
+    for (uint32_t rank = 4; rank < 8; rank++)
+        fault->delay_ns[rank] = 12 * MS;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 1);
+    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank[0], 5);
+    bench_close(&bench);
+}
+
 /* One of them at a time, so that none stands out for long. */
 static void starve_in_turn(struct bench *bench, uint32_t steps)
 {
@@ -199,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_starved_node_is_named_as_a_whole),
         cmocka_unit_test(what_scarce_cpus_cost_is_straggler_wait),
+        cmocka_unit_test(what_waits_too_little_for_a_cpu_is_not_explained_by_it),
         cmocka_unit_test(among_many_nodes_it_must_last),
         cmocka_unit_test(a_node_whose_ranks_stand_out_is_named_at_once),
         cmocka_unit_test(starvation_that_makes_no_step_longer_is_nothing),
