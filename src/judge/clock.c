@@ -13,8 +13,6 @@
 #define BOUND_LOW (INT64_MIN / 4)
 #define BOUND_HIGH (INT64_MAX / 4)
 #define LEVELS_MAX 8
-#define WALL_NS                                                                                    \
-    2000000 /* wall clocks further than this from what collectives say are not in step */
 
 struct reference { /* of one meeting: members of lower levels, on the common clock */
     int64_t last_start_ns, first_end_ns; /* not later, not earlier than the true ones */
@@ -26,6 +24,7 @@ struct clock {
     struct model *model;
     const struct whole *whole;
     struct reference *reference;
+    int64_t wall_ns;
     uint32_t slot, level, first;
 };
 
@@ -111,14 +110,15 @@ static void bounds_join(const struct model_node *node, struct clock_bound *all)
     }
 }
 
-static void node_settle(struct model_node *node, const struct model_node *first, uint32_t slot)
+static void node_settle(const struct clock *clock, struct model_node *node)
 {
+    const struct model_node *first = &clock->model->node[clock->first];
     struct clock_bound all;
 
     bounds_join(node, &all);
     if (all.low_ns > all.high_ns) { /* it drifted or was set: only the newest step counts */
         for (uint32_t i = 0; i < CLOCK_STEPS; i++) {
-            if (i != slot)
+            if (i != clock->slot)
                 bound_clear(&node->bound[i]);
         }
         bounds_join(node, &all);
@@ -128,7 +128,7 @@ static void node_settle(struct model_node *node, const struct model_node *first,
     if (node->real_ns && first->real_ns) {
         int64_t wall = node->real_ns - first->real_ns;
 
-        if (wall - all.end_ns < WALL_NS && all.end_ns - wall < WALL_NS)
+        if (wall - all.end_ns < clock->wall_ns && all.end_ns - wall < clock->wall_ns)
             all.end_ns = wall;
     }
     node->offset_ns = MAX(all.low_ns, MIN(all.high_ns, all.end_ns));
@@ -149,7 +149,7 @@ static bool level_align(struct clock *clock, size_t meetings)
     for (uint32_t node = 0; node < clock->model->nodes; node++) {
         if (clock->model->node[node].level != clock->level)
             continue;
-        node_settle(&clock->model->node[node], &clock->model->node[clock->first], clock->slot);
+        node_settle(clock, &clock->model->node[node]);
         any = true;
     }
     return any;
@@ -177,10 +177,10 @@ static uint32_t first_node(const struct model *model, const struct whole *whole)
     return rank < model->world ? model->rank[rank].node : MODEL_NONE;
 }
 
-void clock_align(struct model *model, const struct whole *whole)
+void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns)
 {
     const size_t meetings = (size_t)model->comms * CLOCK_INSTANCES;
-    struct clock clock = { .model = model, .whole = whole };
+    struct clock clock = { .model = model, .whole = whole, .wall_ns = wall_ns };
     CLEAN(free_clean) struct reference *reference = NULL;
     struct model_node *first;
 

@@ -12,7 +12,9 @@
 
 #include "judge/model.h"
 
-/* Sets every node's offset to the first node's clock.  One node: nothing to do. */
-void clock_align(struct model *model, const struct whole *whole);
+/* Sets every node's offset to the first node's clock.  One node: nothing to do.  Wall clocks further than
+ * `wall_ns` from what collectives say are not believed.
+ */
+void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns);
 
 #endif

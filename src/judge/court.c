@@ -17,9 +17,6 @@
 #include "judge/stall.h"
 #include "judge/sync.h"
 
-#define FLAPS_MAX 5
-#define AFTER_RESTART                                                                              \
-    16 /* steps in which an open verdict must be found again, besides the usual ones */
 #define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 
 int court_init(struct court *court, const char *run)
@@ -324,7 +321,8 @@ void court_merge(struct court *court, struct entry *entry, struct entry *into)
  */
 static uint64_t entry_patience(const struct court *court, const struct entry *entry)
 {
-    uint32_t often = entry->reopened > 1 ? MIN(entry->reopened - 1, FLAPS_MAX) : 0;
+    uint32_t most = (uint32_t)court->limits.verdict_flaps_most;
+    uint32_t often = entry->reopened > 1 ? MIN(entry->reopened - 1, most) : 0;
 
     return (uint64_t)court->limits.verdict_close_after << often;
 }
@@ -332,14 +330,16 @@ static uint64_t entry_patience(const struct court *court, const struct entry *en
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer. */
 static void docket_age(struct court *court, const struct past_step *past)
 {
+    uint64_t again = past->step + (uint64_t)court->limits.verdict_after_restart;
+
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
 
         if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
             entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
             continue;
-        if (past->step < entry->seen_step && past->step + AFTER_RESTART < entry->seen_step)
-            entry->seen_step = past->step + AFTER_RESTART; /* a restart went back further */
+        if (past->step < entry->seen_step && again < entry->seen_step)
+            entry->seen_step = again; /* a restart went back further */
         if (past->step > entry->seen_step + entry_patience(court, entry)) {
             entry->open = false;
             entry->changed = true;
@@ -371,7 +371,7 @@ static void step_learn(struct court *court, const struct whole *whole)
     /* Another residue each step, so that in time all ranks teach. */
     for (uint32_t rank = (uint32_t)(whole->step % stride); rank < world; rank += stride) {
         if (whole->shape_of[rank] && !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
-            learn_step(whole->shape_of[rank]->class, &whole->step_of[rank]);
+            learn_step(whole->shape_of[rank]->class, &whole->step_of[rank], &court->limits);
     }
 }
 
@@ -407,7 +407,7 @@ int court_step(struct court *court, struct whole *whole)
 
     if (!past)
         return -ENOMEM;
-    clock_align(&court->model, whole);
+    clock_align(&court->model, whole, (int64_t)(court->limits.clock_wall * 1e6));
     if (court->model.peers_stale)
         model_peers(&court->model, whole);
     step_learn(court, whole);
@@ -417,7 +417,7 @@ int court_step(struct court *court, struct whole *whole)
     past->begin_ns = earliest_begin(court, whole);
     court->history.host_view = step_is_host_view(court, whole);
     step_replay(court, whole, past);
-    result = history_judge(&court->history, &court->model);
+    result = history_judge(&court->history, &court->model, &court->limits);
     if (result < 0)
         return result;
     court->whole = whole;

@@ -12,8 +12,6 @@
 #include "judge/hang.h"
 #include "judge/ledger.h"
 
-#define SAME_NS 50000000 /* seen within this: which was first cannot be told by time */
-
 /* We end ranks by SIGTERM and SIGKILL: one that was told to end and died of this died by itself. */
 static bool died_itself(int status)
 {
@@ -70,7 +68,7 @@ static int64_t near_ns(const struct court *court)
 static int culprit_order(const struct court *court, const struct fact_exit *a,
                          const struct fact_exit *b)
 {
-    int64_t apart = a->mono_ns - b->mono_ns;
+    int64_t apart = a->mono_ns - b->mono_ns, same = (int64_t)(court->limits.crash_same * 1e6);
     bool near = apart <= near_ns(court) && apart >= -near_ns(court);
 
     /* One that dumps its core ends after those who notice that it does not answer. */
@@ -78,7 +76,7 @@ static int culprit_order(const struct court *court, const struct fact_exit *a,
         return died_itself(a->status) ? -1 : 1;
     if (near && crash_blames_others(a) != crash_blames_others(b))
         return crash_blames_others(b) ? -1 : 1;
-    if (apart > SAME_NS || apart < -SAME_NS)
+    if (apart > same || apart < -same)
         return apart < 0 ? -1 : 1;
     if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
         return WIFSIGNALED(a->status) ? -1 : 1;

@@ -12,9 +12,8 @@
 #include "judge/ledger.h"
 
 #define SECOND INT64_C(1000000000)
-#define LOOK_NS SECOND /* between two snapshots */
-#define SHAPES 16      /* whose steps are timed; the one not seen for longest goes */
-#define KINDS 2        /* findings at once: hang and desync */
+#define SHAPES 16 /* whose steps are timed; the one not seen for longest goes */
+#define KINDS 2   /* findings at once: hang and desync */
 
 struct beat_kept {     /* of a rank, beside what wait.h looks at */
     bool any, arrived; /* arrived: since the last look */
@@ -301,6 +300,7 @@ static struct wait_rule rule_of(struct court *court)
         rule.limit_ns =
             (int64_t)MAX(limits->hang_least_limit * 1e9, limits->hang_step_times * step_ns);
     }
+    rule.stuck_ns = (int64_t)(limits->hang_stuck_share * (double)rule.limit_ns);
     return rule;
 }
 
@@ -460,7 +460,8 @@ void hang_judge(struct court *court, int64_t now_ns)
     bool again[KINDS] = { false };
     int count;
 
-    if (hang->world != court->model.world || now_ns - hang->look_ns < LOOK_NS)
+    if (hang->world != court->model.world ||
+        (double)(now_ns - hang->look_ns) < court->limits.hang_look * 1e9)
         return;
     if (court->exits) /* somebody died: who waits for it now is told to end */
         return;
@@ -522,6 +523,8 @@ void hang_gave_up(struct court *court, const struct fact_exit *fact)
     int64_t limit_ns = MAX(waited_ns / 2, SECOND);
     struct wait_rule rule = { .limit_ns = limit_ns,
                               .late_ns = limit_ns,
+                              .stuck_ns =
+                                  (int64_t)(court->limits.hang_stuck_share * (double)limit_ns),
                               .burns = court->limits.hang_burns };
 
     if (waited_ns < SECOND || hang->world != court->model.world)

@@ -10,10 +10,6 @@
 #include "judge/lengths.h"
 #include "judge/median.h"
 
-#define BASE_FIRST 2 /* the first steps of an attempt warm up */
-#define BASE_STEPS 8 /* so many after them say what is typical */
-#define NOISE_STEPS 20
-
 static void past_fini(struct past_step *past)
 {
     free(past->split);
@@ -233,8 +229,10 @@ static int nodes_fill(struct past_step *past, const struct model *model)
 /* What is typical is fixed once, from the first steps after warm-up, and later only lowered:
  * a run that starts slow and gets better moves it, one that gets worse does not.
  */
-static int baseline_update(struct history *history, const struct model *model)
+static int baseline_update(struct history *history, const struct model *model,
+                           const struct thresholds *limits)
 {
+    uint32_t steps = (uint32_t)limits->verdict_base_steps;
     double period;
 
     if (history->nodes < model->nodes) {
@@ -247,14 +245,14 @@ static int baseline_update(struct history *history, const struct model *model)
         history->typical = grown;
         history->nodes = model->nodes;
     }
-    if (history->count < BASE_FIRST + BASE_STEPS)
+    if (history->count < (uint32_t)limits->verdict_warm_up + steps)
         return 0;
-    period = history_period_ms(history, BASE_STEPS);
+    period = history_period_ms(history, steps);
     if (history->base_period_ms == 0 || period < history->base_period_ms)
         history->base_period_ms = period;
     for (uint32_t node = 0; node < model->nodes; node++) {
         struct node_typical *typical = &history->typical[node];
-        struct node_typical now = history_node(history, node, BASE_STEPS, BASE_STEPS / 2);
+        struct node_typical now = history_node(history, node, steps, steps / 2);
 
         if (typical->pressure < 0 || now.pressure < typical->pressure)
             typical->pressure = now.pressure;
@@ -272,13 +270,14 @@ static const float *series_of(const struct past_step *past, enum series series)
 }
 
 /* Noise in time, not between ranks: a steady straggler must not hide itself. */
-static double noise_ms(const struct history *history, enum series series)
+static double noise_ms(const struct history *history, enum series series, uint32_t steps)
 {
-    uint32_t count = MIN(history->count, NOISE_STEPS), stride = history->world / 256 + 1, ranks = 0;
+    uint32_t count = MIN(MIN(history->count, steps), HISTORY_STEPS);
+    uint32_t stride = history->world / 256 + 1, ranks = 0;
     double noise[257];
 
     for (uint32_t rank = 0; rank < history->world && ranks < COUNT(noise); rank += stride) {
-        double value[NOISE_STEPS], median;
+        double value[HISTORY_STEPS], median;
 
         for (uint32_t i = 0; i < count; i++)
             value[i] = (double)series_of(history_back(history, i), series)[rank];
@@ -288,13 +287,14 @@ static double noise_ms(const struct history *history, enum series series)
     return median_f64(noise, ranks);
 }
 
-int history_judge(struct history *history, const struct model *model)
+int history_judge(struct history *history, const struct model *model,
+                  const struct thresholds *limits)
 {
     struct past_step *past = &history->step[history->count % HISTORY_STEPS];
     int result;
 
     history->count++;
-    result = lengths_explain(history, model);
+    result = lengths_explain(history, model, limits);
     if (result == 0)
         result = excess_fill(past, model, history->explained > 0);
     if (result == 0)
@@ -304,8 +304,9 @@ int history_judge(struct history *history, const struct model *model)
         return result;
     }
     for (int series = 0; series < SERIES_COUNT; series++)
-        history->noise_ms[series] = noise_ms(history, (enum series)series);
-    return baseline_update(history, model);
+        history->noise_ms[series] =
+            noise_ms(history, (enum series)series, (uint32_t)limits->verdict_noise_steps);
+    return baseline_update(history, model, limits);
 }
 
 /* ---- views over the last steps ---- */

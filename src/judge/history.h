@@ -4,6 +4,7 @@
 
 #include "judge/model.h"
 #include "judge/split.h"
+#include "judge/thresholds.h"
 
 #define HISTORY_STEPS 32
 
@@ -55,7 +56,8 @@ void history_fini(struct history *history);
 void history_reset(struct history *history); /* a new attempt: nothing is comparable */
 /* Begins the next step: fill its split, then call history_judge().  NULL: no memory. */
 struct past_step *history_next(struct history *history, uint32_t world, uint64_t step);
-int history_judge(struct history *history, const struct model *model);
+int history_judge(struct history *history, const struct model *model,
+                  const struct thresholds *limits);
 /* Notes the ranks of the newest step whose excess is more than `share` of their peers' work, and than
  * `least_ms`.
  */

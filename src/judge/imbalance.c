@@ -14,8 +14,6 @@
 #include "judge/court.h"
 #include "judge/median.h"
 
-#define STAGE_LOOKS 64 /* from then on the mean moves with the newest ones */
-
 /* ---- lengths ---- */
 
 static uint32_t data_steps(const struct court *court)
@@ -196,7 +194,7 @@ static void looks_add(struct court *court, const struct stages *stages, double *
                       double *wanted)
 {
     struct stage_looks *looks = &court->stage_looks;
-    double share = 1.0 / MIN(looks->count + 1, (uint32_t)STAGE_LOOKS);
+    double share = 1.0 / MIN(looks->count + 1, court->limits.imbalance_looks);
     double heavy = stages->work_ms[stages->heaviest];
     double others = (stages->mean_ms * stages->count - heavy) / (stages->count - 1);
 

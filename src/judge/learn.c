@@ -5,13 +5,10 @@
 
 #include "core/clean.h"
 
-#define PROMPT_NS 1000000 /* started within this of its launch: the host may have held it up */
-#define PACE_LEAST 8      /* rank-steps before a pace says something */
-#define PACE_CLEAR 2      /* one variance is so many times the other */
-
 struct pass {
     struct model_class *class;
     const struct item_time *time;
+    const struct thresholds *limits;
     int64_t tolerance_ns;
     struct
         looked { /* by the line that looks, then the line looked at: starts of a line only grow */
@@ -99,6 +96,7 @@ static void learn_pace(struct pass *pass, uint32_t point, int64_t gap_ns, int64_
     struct model_class *class = pass->class;
     struct model_pace *pace = &class->pace[point];
     const double value[2] = { (double)gap_ns / 1e3, (double)lag_ns / 1e3 };
+    double clear = pass->limits->learn_pace_clear;
 
     pace->count++;
     for (int of = 0; of < 2; of++) {
@@ -107,9 +105,10 @@ static void learn_pace(struct pass *pass, uint32_t point, int64_t gap_ns, int64_
         pace->mean[of] += off / pace->count;
         pace->squares[of] += off * (value[of] - pace->mean[of]);
     }
-    if (pace->count < PACE_LEAST || variance(pace, 1) * PACE_CLEAR < variance(pace, 0))
+    if (pace->count < pass->limits->learn_pace_least ||
+        variance(pace, 1) * clear < variance(pace, 0))
         allow(class, &class->waited[point]);
-    else if (variance(pace, 0) * PACE_CLEAR < variance(pace, 1))
+    else if (variance(pace, 0) * clear < variance(pace, 1))
         forbid(class, &class->waited[point]);
 }
 
@@ -140,11 +139,14 @@ static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int
         allow(class, &class->waited[point]);
 }
 
-void learn_step(struct model_class *class, const struct fact_step *step)
+void learn_step(struct model_class *class, const struct fact_step *step,
+                const struct thresholds *limits)
 {
     int64_t total = step->duration_ns + step->tail_ns, before = 0;
+    int64_t prompt_ns = (int64_t)(limits->learn_prompt * 1e6);
     struct pass pass = {
         .class = class,
+        .limits = limits,
         .time = step->time,
         .tolerance_ns = learn_tolerance_ns(total),
         .last_end_ns = INT64_MIN / 2,
@@ -157,7 +159,7 @@ void learn_step(struct model_class *class, const struct fact_step *step)
         before = time->enqueue_ns;
         if (class->kind[i] == ITEM_PHASE)
             continue;
-        if (time->start_ns - time->enqueue_ns < PROMPT_NS)
+        if (time->start_ns - time->enqueue_ns < prompt_ns)
             allow(class, &class->prompt[i]);
         learn_after(&pass, i);
         if (class->kind[i] == ITEM_SPAN)

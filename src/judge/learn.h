@@ -9,6 +9,7 @@
 #define LOCKSTEP_JUDGE_LEARN_H
 
 #include "judge/model.h"
+#include "judge/thresholds.h"
 
 /* Half-precision times and thread wake-ups blur what came first. */
 static inline int64_t learn_tolerance_ns(int64_t total_ns)
@@ -16,6 +17,7 @@ static inline int64_t learn_tolerance_ns(int64_t total_ns)
     return 50000 + total_ns / 2048;
 }
 
-void learn_step(struct model_class *class, const struct fact_step *step);
+void learn_step(struct model_class *class, const struct fact_step *step,
+                const struct thresholds *limits);
 
 #endif

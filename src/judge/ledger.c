@@ -221,7 +221,7 @@ static struct parts step_parts(const struct court *court, const struct past_step
     parts.excess = MAX(0, (double)(past->replayed_ns - past->ideal_ns) / 1e9);
     for (uint32_t rank = 0; rank < court->model.world; rank++)
         most = MAX(most, (double)past->length_ms[rank] / 1e3);
-    if (court->history.explained > 0.5 && parts.excess > 0)
+    if (court->history.explained > court->limits.ledger_data_explained && parts.excess > 0)
         parts.data = MIN(1, most / parts.excess);
     return parts;
 }

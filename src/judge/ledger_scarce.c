@@ -12,7 +12,6 @@
 
 #define TYPICAL_STEPS                                                                              \
     32 /* before the first scarce one: all but the outermost of them are typical */
-#define TYPICAL_LEAST 4
 
 /* Where a late host may show.  Checkpoints, evaluations and start-up are none of its making. */
 static const enum ledger_bucket touched[] = { LEDGER_PRODUCTIVE, LEDGER_IMBALANCE, LEDGER_TRANSFER,
@@ -44,7 +43,7 @@ static int compare_accounts(const void *a, const void *b)
 /* False: too few steps are known from before.  Each bucket's median would be of another step, and their sum
  * that of none: they are means, over steps among which no outlier is.
  */
-static bool typical_learn(struct scarce_typical *typical, uint64_t since,
+static bool typical_learn(struct scarce_typical *typical, uint64_t since, double least,
                           const struct step_account step[KEPT_STEPS])
 {
     const struct step_account *known[TYPICAL_STEPS];
@@ -58,7 +57,7 @@ static bool typical_learn(struct scarce_typical *typical, uint64_t since,
         if (account->step == at + 1 && !account->scarce)
             known[count++] = account;
     }
-    if (count < TYPICAL_LEAST)
+    if (count < least)
         return false;
     qsort(known, count, sizeof(known[0]), compare_accounts);
     from = count / 8;
@@ -116,7 +115,7 @@ void scarce_rebook(struct scarce_typical *typical, const struct court *court, ui
 {
     uint64_t since = scarce_since(court);
 
-    if (since > newest || !typical_learn(typical, since, step))
+    if (since > newest || !typical_learn(typical, since, court->limits.ledger_typical_least, step))
         return;
     for (uint64_t at = newest + 1; at-- > since && newest - at < HISTORY_STEPS;) {
         struct step_account *account = &step[at % KEPT_STEPS];

@@ -14,10 +14,7 @@
 
 #include "core/clean.h"
 
-#define FIT_STEPS 16
 #define FIT_SAMPLES 4096
-#define FIT_LEAST 16    /* samples before anything is explained */
-#define VARY_SHARE 0.01 /* lengths that differ by less than this do not matter */
 
 struct sums {
     double n, aa, ab, bb, ay, by, yy;
@@ -147,12 +144,13 @@ static void predict(const struct window *window, const struct model_fit *fit,
     }
 }
 
-int lengths_explain(struct history *history, const struct model *model)
+int lengths_explain(struct history *history, const struct model *model,
+                    const struct thresholds *limits)
 {
     struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
     CLEAN(free_clean) struct group *group = calloc(model->peer_groups + 1, sizeof(*group));
-    struct window window = { history, model, group,
-                             MIN(MIN(history->count, FIT_STEPS), HISTORY_STEPS), 0 };
+    uint32_t steps = MIN((uint32_t)limits->imbalance_fit_steps, HISTORY_STEPS);
+    struct window window = { history, model, group, MIN(history->count, steps), 0 };
     struct model_fit fit;
     struct sums sums = { 0 };
 
@@ -166,8 +164,9 @@ int lengths_explain(struct history *history, const struct model *model)
     if (means(&window) < 2)
         return 0;
     sums_fill(&window, &sums);
-    history->lengths_vary = sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > VARY_SHARE;
-    if (!history->lengths_vary || sums.n < FIT_LEAST)
+    history->lengths_vary =
+        sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > limits->imbalance_vary_share;
+    if (!history->lengths_vary || sums.n < limits->imbalance_fit_least)
         return 0;
     solve(&sums, &fit);
     history->explained = fit.explained;

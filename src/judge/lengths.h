@@ -7,6 +7,7 @@
 /* Sets length_ms of the newest step, up to a constant for each group of peers, and the history's
  * `explained` and `lengths_vary`.  -ENOMEM.
  */
-int lengths_explain(struct history *history, const struct model *model);
+int lengths_explain(struct history *history, const struct model *model,
+                    const struct thresholds *limits);
 
 #endif

@@ -9,8 +9,6 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-#define WARM_UP 2 /* steps of an attempt that are never typical */
-
 static void body_fini(struct profile_body *body, uint32_t world)
 {
     for (uint32_t i = 0; i < body->parts; i++)
@@ -204,7 +202,8 @@ void profile_step(struct profile *profile, const struct court *court, const stru
 {
     struct profile_body *body = NULL;
 
-    if (court->history.count > WARM_UP && !profile->failed && profile_begin(profile, court, whole))
+    if (court->history.count > court->limits.verdict_warm_up && !profile->failed &&
+        profile_begin(profile, court, whole))
         body = body_of(profile, &court->model, whole);
     if (!body) {
         profile->skipped++;

@@ -24,7 +24,6 @@ static const struct rule {
     { 12, 1 },
 };
 
-#define BASE_STEPS 8
 #define SUSPECTS_MAX 32
 
 static int64_t part_input(const struct rank_split *split)
@@ -155,6 +154,7 @@ static void levels_put(struct court *court, const struct past_step *past)
     struct stall_input *input = &court->stall->input;
     double period = (double)past->measured_ns / 1e6, base;
     struct stall_level fresh = { .step = past->step, .period_ms = period };
+    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
 
     input->newest_ms = newest_most_ms(court, past);
     fresh.ms = input->newest_ms;
@@ -163,9 +163,9 @@ static void levels_put(struct court *court, const struct past_step *past)
     else if (input_room(input, court->model.world))
         memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
-    if (input->count < (uint32_t)court->limits.verdict_warm_up + BASE_STEPS)
+    if (input->count < (uint32_t)court->limits.verdict_warm_up + steps)
         return;
-    base = level_median(input, BASE_STEPS, &period);
+    base = level_median(input, steps, &period);
     if (input->base_ms < 0 || base < input->base_ms)
         input->base_ms = base;
 }

@@ -14,8 +14,6 @@
 #include "judge/median.h"
 #include "judge/stall_parts.h"
 
-#define LEAST_US 50 /* a phase that only says that nothing was to do is no pause */
-
 enum reason {
     REASON_NONE,
     REASON_LONGER, /* than the usual one */
@@ -101,7 +99,8 @@ static bool event_read(const struct court *court, const struct kind *kind,
     *ret = (struct event){ .period_ms = history_period_ms(&court->history, HISTORY_STEPS) };
     for (uint32_t rank = 0; rank < court->model.world; rank++)
         ret->most_ms = MAX(ret->most_ms, phase_ms(past, rank, kind->phase));
-    if (ret->most_ms < LEAST_US / 1e3 || (!kind->planned && ret->most_ms < ret->period_ms))
+    if (ret->most_ms < court->limits.checkpoint_least ||
+        (!kind->planned && ret->most_ms < ret->period_ms))
         return false;
     value = malloc(court->model.world * sizeof(*value));
     for (uint32_t rank = 0; value && rank < court->model.world; rank++) {

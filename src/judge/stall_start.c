@@ -14,9 +14,6 @@
 #include "judge/stall_parts.h"
 #include "wire/names.h"
 
-#define BEAT_MOST_NS                                                                               \
-    INT64_C(5000000000) /* a gap between beats says nothing of what was done in it */
-
 void stall_start_attempt(struct stall *stall)
 {
     if (stall->birth)
@@ -43,6 +40,7 @@ void stall_start_beat(struct court *court, const struct fact_beat *beat)
         : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
                                                    : NULL;
     struct stall_birth *birth;
+    int64_t most_ns = (int64_t)(court->limits.startup_beat_most * 1e9);
     float took;
 
     if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
@@ -58,8 +56,8 @@ void stall_start_beat(struct court *court, const struct fact_beat *beat)
         stall->births = world;
     }
     birth = &stall->birth[beat->rank];
-    took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, BEAT_MOST_NS) / 1e9f
-                          : (float)MIN(beat->phase_age_ns, BEAT_MOST_NS) / 1e9f;
+    took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, most_ns) / 1e9f
+                          : (float)MIN(beat->phase_age_ns, most_ns) / 1e9f;
     birth->beat_ns = beat->mono_ns;
     if (took <= 0 || birth_waits(beat))
         return;

@@ -335,8 +335,6 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
 
 /* ---- all of them together ---- */
 
-#define SETTLED_STEPS                                                                              \
-    10 /* where a slowness goes from rank to rank, one that stays so long is the rank's own */
 #define SUSPECTS_MAX 32 /* that are priced by replays of their own */
 
 struct suspect {
@@ -437,7 +435,7 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
     } else if (cost_ms > least_ms &&
-               (suspect->rule->steps >= SETTLED_STEPS ||
+               (suspect->rule->steps >= court->limits.straggler_settled ||
                 !court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
         struct verdict draft;
         bool fresh;

@@ -15,8 +15,6 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-#define PAST_STEPS 512 /* over which a run's own share of steps with a slow rank is known */
-
 struct hit { /* a rank was slow in a step of the window */
     uint32_t rank, back;
 };
@@ -179,7 +177,8 @@ static void recurring_accuse(struct court *court, uint32_t rank, const struct pa
                              uint32_t window, double cost)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
-    bool gpu = pattern->compute_ms > 0.5 * pattern->excess_ms, fresh;
+    bool gpu = pattern->compute_ms > court->limits.straggler_gpu_share * pattern->excess_ms;
+    bool fresh;
     struct entry *entry;
 
     draft.layer = gpu ? LAYER_GPU : court->history.host_view ? LAYER_UNKNOWN : LAYER_USER_CODE;
@@ -346,7 +345,8 @@ static void past_share_update(struct court *court, const struct hits *hits)
     if (history->hit_share < 0)
         history->hit_share = hit; /* replaced below, as the first ones count for more */
     history->hit_share +=
-        ((double)hit - history->hit_share) / MIN(PAST_STEPS, history->count - HISTORY_STEPS);
+        ((double)hit - history->hit_share) /
+        MIN(court->limits.straggler_migrates_past, history->count - HISTORY_STEPS);
 }
 
 static void migration_accuse(struct court *court, const struct migration *found, uint32_t window,

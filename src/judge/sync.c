@@ -14,10 +14,6 @@
 #include "judge/median.h"
 #include "judge/sync_parts.h"
 
-#define BASE_STEPS 8
-#define USUAL_STEPS                                                                                \
-    5 /* the shortest rule that is sure of anything has three slow ones among them */
-
 /* Much slower is clear after three steps, a little only after many. */
 static const struct rule {
     uint32_t steps;
@@ -182,6 +178,7 @@ static void link_put(const struct court *court, struct sync_link *link)
     const uint64_t *past;
     double change = (double)link->sum_bytes - (double)link->bytes, typical;
     double alike = court->limits.sync_bytes_alike * (double)link->bytes;
+    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
 
     if (change > alike || -change > alike) {
         link->bytes = link->sum_bytes;
@@ -190,10 +187,10 @@ static void link_put(const struct court *court, struct sync_link *link)
         link->base_ms = past ? (double)*past / 1e6 : -1;
     }
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
-    if (link->count < (uint32_t)court->limits.verdict_warm_up + BASE_STEPS ||
+    if (link->count < (uint32_t)court->limits.verdict_warm_up + steps ||
         (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
         return; /* a step that is not shorter makes nothing typical that is */
-    typical = sync_link_ms(link, BASE_STEPS);
+    typical = sync_link_ms(link, steps);
     if (link->base_ms < 0 || typical < link->base_ms)
         link->base_ms = typical;
 }
@@ -281,7 +278,7 @@ static double cost_ms(struct court *court)
 /* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
  * not: such a step alone says nothing about the network.
  */
-static double usual_cost_ms(const struct sync *sync, double cost)
+static double usual_cost_ms(const struct sync *sync, uint32_t steps, double cost)
 {
     double now = 0, usual = 0;
 
@@ -292,9 +289,8 @@ static double usual_cost_ms(const struct sync *sync, double cost)
         if (!link->slow)
             continue;
         now += excess;
-        usual += link->wavers
-                     ? excess
-                     : MIN(excess, MAX(0, sync_link_ms(link, USUAL_STEPS) - link->base_ms));
+        usual +=
+            link->wavers ? excess : MIN(excess, MAX(0, sync_link_ms(link, steps) - link->base_ms));
     }
     return now > 0 ? cost * usual / now : cost;
 }
@@ -418,7 +414,7 @@ static void sync_step(struct court *court)
         settle(court, open, cost);
         return;
     }
-    cost = usual_cost_ms(sync, cost);
+    cost = usual_cost_ms(sync, (uint32_t)court->limits.sync_usual_steps, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
     if (key != before || cost < least_cost_ms(court) || is_starved(court, cost))
         return;

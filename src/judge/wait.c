@@ -13,7 +13,6 @@
 #define NAMED_PHASES                                                                               \
     (1u << LOCKSTEP_PHASE_INIT | 1u << LOCKSTEP_PHASE_COMM_INIT | 1u << LOCKSTEP_PHASE_COMPILE |   \
      1u << LOCKSTEP_PHASE_CHECKPOINT | 1u << LOCKSTEP_PHASE_EVAL)
-#define STUCK_SHARE 2 /* a culprit has done nothing for this part of the limit: 1 / 2 */
 
 bool wait_is_named_phase(const struct wait_rank *rank)
 {
@@ -382,7 +381,7 @@ static void look_follow(struct look *look)
 static bool root_counts(const struct look *look, uint32_t rank)
 {
     const struct wait_rank *at = &look->rank[rank];
-    int64_t limit = look->rule->limit_ns, since = MAX(at->stuck_ns, at->phase_age_ns);
+    int64_t since = MAX(at->stuck_ns, at->phase_age_ns);
 
     if (at->gone)
         return true;
@@ -390,7 +389,7 @@ static bool root_counts(const struct look *look, uint32_t rank)
         return since >= look->rule->late_ns;
     if (look->how[rank] == WAIT_ABSENT && at->burns >= look->rule->burns)
         return at->stuck_ns >= look->rule->late_ns;
-    return at->stuck_ns >= limit / STUCK_SHARE;
+    return at->stuck_ns >= look->rule->stuck_ns;
 }
 
 const struct instance *look_longest(const struct look *look)

@@ -81,6 +81,7 @@ struct wait_finding {
 struct wait_rule {
     double burns;     /* CPUs: who uses as many works, and is slow rather than stuck */
     int64_t limit_ns; /* how long a wait must last */
+    int64_t stuck_ns; /* ... and the one that it begins with have done nothing */
     int64_t
         late_ns; /* ... in init, comm-init, compile, checkpoint, evaluation, and of those who burn CPU */
 };

@@ -29,7 +29,9 @@ struct scene {
     int count;
 };
 
-static const struct wait_rule rule = { .limit_ns = 10 * S, .late_ns = 600 * S, .burns = 0.5 };
+static const struct wait_rule rule = {
+    .limit_ns = 10 * S, .stuck_ns = 5 * S, .late_ns = 600 * S, .burns = 0.5
+};
 
 static void join(struct model *model, uint64_t id, uint32_t rank, uint32_t index, uint32_t size)
 {
