@@ -78,13 +78,14 @@ static int inquest_groups(struct inquest *inquest)
 }
 
 /* Is this member in an op that does not end: somebody has not come, or all have and nothing moves? */
-static bool is_held(const struct scene *scene, uint32_t group, const struct seat *seat)
+static bool is_held(const struct scene *scene, uint32_t group, const struct seat *seat,
+                    bool certainly)
 {
     const struct circle *circle = &scene->circle[group];
     bool over = circle->pairs || !seat->pending;
 
     if (!scene->states && !over) /* as far as follows from who has entered what */
-        return true;
+        return !certainly || seat->entered > circle->open_after;
     for (uint32_t m = 0; m < circle->count && !over; m++)
         over = circle->seat[m].known && circle->seat[m].completed >= seat->entered;
     return !over || scene_waits(scene, group, seat);
@@ -100,7 +101,7 @@ static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t 
         uint32_t other = inquest->group_of[i];
 
         if ((other != group || pair) && !scene_seat(scene, other, waiter) &&
-            is_held(scene, other, scene_seat(scene, other, rank)))
+            is_held(scene, other, scene_seat(scene, other, rank), inquest->certainly))
             return true;
     }
     for (size_t i = 0; i < scene->waits; i++) {
@@ -164,6 +165,21 @@ static bool may_wait(const struct inquest *inquest, uint32_t rank, uint32_t wait
     return false;
 }
 
+bool inquest_may_wait_unseen(const struct inquest *inquest, uint32_t rank, uint32_t other)
+{
+    const struct scene *scene = inquest->scene;
+
+    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1] && !scene->states; i++) {
+        uint32_t g = inquest->group_of[i];
+        const struct seat *seat = scene_seat(scene, g, rank);
+
+        if (!scene->circle[g].pairs && !scene->circle[g].all_known && seat->known &&
+            seat->entered >= 0 && !scene_seat(scene, g, other))
+            return true;
+    }
+    return false;
+}
+
 /* Is this member what the others of the group wait for, by itself? */
 static int suspect_seat(struct inquest *inquest, uint32_t group, const struct seat *seat,
                         size_t *edges)
@@ -182,7 +198,9 @@ static int suspect_seat(struct inquest *inquest, uint32_t group, const struct se
         if (is_explained(inquest, seat->rank, circle->seat[m].rank, group, false))
             continue;
         guilty = true;
-        suspect.perhaps &= unseen && may_wait(inquest, seat->rank, circle->seat[m].rank, group);
+        suspect.perhaps &= unseen
+                               ? may_wait(inquest, seat->rank, circle->seat[m].rank, group)
+                               : inquest_may_wait_unseen(inquest, seat->rank, circle->seat[m].rank);
     }
     *edges += suspect.waiters;
     return guilty ? inquest_suspect(inquest, suspect) : 0;
@@ -223,6 +241,28 @@ static bool waits_in_pair(const struct scene *scene, uint32_t rank)
     return false;
 }
 
+/* May it wait for one who left nothing?  Not when another, in all of the same groups with such a one, did more. */
+static bool may_wait_unseen(const struct inquest *inquest, uint32_t rank)
+{
+    const struct scene *scene = inquest->scene;
+    bool asked = false;
+
+    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1] && !scene->states; i++) {
+        const struct circle *circle = &scene->circle[inquest->group_of[i]];
+        const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
+
+        if (circle->pairs || circle->all_known || !seat->known || seat->entered < 0)
+            continue;
+        asked = true;
+        for (uint32_t m = 0; m < circle->count; m++) {
+            if (circle->seat[m].known && circle->seat[m].entered > seat->entered &&
+                !inquest_may_wait_unseen(inquest, rank, circle->seat[m].rank))
+                return false;
+        }
+    }
+    return asked;
+}
+
 /* In a job that hangs everybody is in an op that cannot end, but for those who stopped by themselves. */
 static bool is_idle(const struct inquest *inquest, uint32_t rank)
 {
@@ -230,7 +270,8 @@ static bool is_idle(const struct inquest *inquest, uint32_t rank)
 
     if (scene->dumps->rank[rank].left == DUMP_EMPTY)
         return inquest->first[rank] < inquest->first[rank + 1];
-    if (scene->dumps->rank[rank].left != DUMP_READ || waits_in_pair(scene, rank))
+    if (scene->dumps->rank[rank].left != DUMP_READ || waits_in_pair(scene, rank) ||
+        may_wait_unseen(inquest, rank))
         return false;
     for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
         const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
@@ -362,6 +403,11 @@ static int inquest_run(struct inquest *inquest, const char *run, struct findings
         result = mismatches = postmortem_mismatches(scene, run, findings, odd);
     if (result >= 0)
         result = find_suspects(inquest, odd, &edges);
+    if (result == 0 && edges && !inquest->suspects && !scene->states) {
+        inquest->certainly = true; /* what may be over explains nobody, before all are explained */
+        edges = 0;
+        result = find_suspects(inquest, odd, &edges);
+    }
     if (result < 0)
         return result;
     dropped = drop_unseen(inquest, odd);

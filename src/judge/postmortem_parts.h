@@ -22,6 +22,9 @@ struct circle { /* a group, its members seated in the order of dump_group.member
     uint32_t gaps;
     bool pending; /* somebody is in it */
     bool pairs;   /* used for point-to-point: numbers cannot be compared */
+    bool all_known;
+    int64_t
+        open_after; /* ops of higher numbers are certainly not over; where no states are known */
 };
 
 struct pair {                         /* sender and receiver of one group */
@@ -79,13 +82,14 @@ struct suspect {
     bool idle;    /* nobody is seen to wait for it yet; group: of its newest op */
     bool outrun;  /* `by`, held up in all that holds it up, went on; group: where to */
     uint32_t by;  /* index */
-    bool perhaps; /* it left nothing and may be waiting for another, too */
+    bool perhaps; /* it may be waiting for another, too: it left nothing, or that one did */
 };
 
 struct inquest {
     const struct scene *scene;
     struct suspect *suspect;
     size_t suspects, room;
+    bool certainly;             /* only ops that are certainly not over explain why a rank waits */
     uint32_t *group_of, *first; /* the groups of each rank, from first[rank] to first[rank + 1] */
 };
 
@@ -99,6 +103,8 @@ static inline bool waits_for(const struct scene *scene, const struct seat *waite
 }
 
 int inquest_suspect(struct inquest *inquest, struct suspect suspect); /* 0, -ENOMEM */
+/* Where no states are known: has the rank entered an op, without the other, that may wait for one who left nothing? */
+bool inquest_may_wait_unseen(const struct inquest *inquest, uint32_t rank, uint32_t other);
 bool inquest_suspects(const struct inquest *inquest, uint32_t rank);
 /* postmortem_peers.c: suspects those who did less than others that are held up as much.  0, -ENOMEM. */
 int inquest_outrun(struct inquest *inquest);

@@ -2,11 +2,13 @@
  *
  * A rank that waits in one group is excused for what it has not entered in another: its host may wait for the
  * first.  Not so when another rank with the same program is in all of the same ops, none of them over, and went on
- * nevertheless.  Programs are compared by what groups are for and by the number of the op in its group: tensor-
- * and data-parallel neighbours do the same, each in a group of its own.
+ * nevertheless; nor when each of these ops was passed so by somebody, and somebody with more of them open: then
+ * hosts wait neither there nor for the length of their queue.  Programs are compared by what groups are for and by
+ * the number of the op in its group: tensor- and data-parallel neighbours do the same, each in a group of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "core/hash.h"
@@ -25,15 +27,26 @@ static uint64_t place_of(const struct scene *scene, const struct dump_op *op)
     return hash64_u64(place, op->peer == DUMP_NONE ? 0 : op->sends ? 1 : 2);
 }
 
-struct held { /* a rank that waits, and the places of its open ops */
-    uint64_t newest, place[HELD_MOST];
-    bool open[HELD_MOST]; /* certainly */
-    uint32_t rank, places;
+struct held_op {
+    uint64_t place;
+    int64_t seq;
+    uint32_t group;
+    bool open;    /* certainly */
+    bool ordered; /* open if devices take one op after the other, over if not */
+};
+
+struct held { /* a rank that waits, and its open ops */
+    struct held_op op[HELD_MOST];
+    uint64_t newest; /* place */
+    uint32_t rank, ops, certain;
     uint32_t next_alike; /* held at the same newest place; DUMP_NONE */
+    uint32_t passed;     /* by op, a bit: somebody went on with that one open */
+    bool deeper;         /* somebody went on with as many open */
+    uint32_t group, by;  /* where to, and one who did */
 };
 
 struct neighbours {
-    struct held *held; /* by rank; places 0: not asked for */
+    struct held *held; /* by rank; ops 0: not asked for */
     struct map first;  /* newest place → rank */
 };
 
@@ -47,18 +60,25 @@ static void held_fill(const struct scene *scene, uint32_t rank, struct held *hel
 {
     const struct dump_rank *of = &scene->dumps->rank[rank];
 
-    *held = (struct held){ .rank = rank, .next_alike = DUMP_NONE };
+    *held = (struct held){ .rank = rank, .next_alike = DUMP_NONE, .group = DUMP_NONE };
     for (size_t i = 0; i < of->ops; i++) {
+        const struct dump_op *op = &of->op[i];
         enum pending pending = scene_op_pending(scene, rank, i);
 
         if (pending == OP_OVER)
             continue;
-        if (held->places == HELD_MOST) {
-            held->places = 0;
+        if (held->ops == HELD_MOST) {
+            held->ops = 0;
             return;
         }
-        held->open[held->places] = pending == OP_OPEN;
-        held->place[held->places++] = place_of(scene, &of->op[i]);
+        held->op[held->ops++] = (struct held_op){
+            .place = place_of(scene, op),
+            .seq = op->seq,
+            .group = op->group,
+            .open = pending == OP_OPEN,
+            .ordered = op->peer == DUMP_NONE && scene->circle[op->group].all_known,
+        };
+        held->certain += pending == OP_OPEN;
     }
 }
 
@@ -75,7 +95,7 @@ static int neighbours_init(struct neighbours *neighbours, const struct inquest *
         uint64_t *first;
 
         held_fill(scene, r, held);
-        if (!held->places)
+        if (!held->ops)
             continue;
         held->newest = place_of(scene, &dumps->rank[r].op[dumps->rank[r].ops - 1]);
         first = map_put(&neighbours->first, held->newest, DUMP_NONE);
@@ -87,67 +107,104 @@ static int neighbours_init(struct neighbours *neighbours, const struct inquest *
     return 0;
 }
 
-/* Is everything that holds the one open on the other as well? */
-static bool holds_both(const struct held *one, const struct held *other)
+static bool holds_too(const struct held *other, const struct held_op *op)
 {
-    for (uint32_t i = 0; i < one->places; i++) {
-        uint32_t k = 0;
+    for (uint32_t k = 0; k < other->ops; k++) {
+        const struct held_op *same = &other->op[k];
 
-        while (k < other->places && !(other->open[k] && other->place[k] == one->place[i]))
-            k++;
-        if (k == other->places)
-            return false;
+        if (same->place == op->place &&
+            (same->open || (same->group == op->group && same->seq == op->seq) ||
+             (!op->open && same->ordered && op->ordered)))
+            return true;
     }
-    return true;
+    return false;
+}
+
+/* Which of the ops that hold the one are open on the other as well, a bit each. */
+static uint32_t holds_both(const struct held *one, const struct held *other)
+{
+    uint32_t both = 0;
+
+    for (uint32_t i = 0; i < one->ops; i++)
+        both |= (uint32_t)holds_too(other, &one->op[i]) << i;
+    return both;
+}
+
+static bool same_kind(const struct dump_group *a, const struct dump_group *b)
+{
+    return memcmp(a->about, b->about, sizeof(a->about)) == 0;
+}
+
+/* Of point-to-point: the same neighbour in a pipeline of the same length is next, and as many were before. */
+static bool is_next_in_pair(const struct scene *scene, uint32_t group, uint32_t rank, uint32_t by,
+                            const struct dump_op *next)
+{
+    const struct dump_rank *of = &scene->dumps->rank[rank];
+    const struct circle *mine = &scene->circle[group], *its = &scene->circle[next->group];
+    const struct seat *seat = scene_seat(scene, group, rank),
+                      *other = scene_seat(scene, next->group, by);
+    int64_t newest = DUMP_UNKNOWN;
+
+    for (size_t i = 0; i < of->ops; i++) {
+        if (of->op[i].group == group && of->op[i].peer != DUMP_NONE)
+            newest = MAX(newest, of->op[i].seq);
+    }
+    return other && mine->count == its->count && seat - mine->seat == other - its->seat &&
+           newest != DUMP_UNKNOWN && newest + 1 == next->seq;
 }
 
 /* The group of `rank` in which it would have entered next what another did: the same kind and number; DUMP_NONE:
  * nothing says that it would.
  */
-static uint32_t next_group(const struct inquest *inquest, uint32_t rank, const struct dump_op *next)
+static uint32_t next_group(const struct inquest *inquest, uint32_t rank, uint32_t by,
+                           const struct dump_op *next)
 {
     const struct scene *scene = inquest->scene;
     const struct dump_group *group = scene->dumps->group;
-    uint32_t found = DUMP_NONE;
+    uint32_t found = DUMP_NONE, alike = 0;
 
-    if (next->peer != DUMP_NONE || next->seq == DUMP_UNKNOWN)
-        return DUMP_NONE; /* stages of a pipeline differ in these */
-    for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
+    for (uint32_t i = inquest->first[rank];
+         i < inquest->first[rank + 1] && next->seq != DUMP_UNKNOWN; i++) {
         uint32_t g = inquest->group_of[i];
         const struct seat *seat = scene_seat(scene, g, rank);
 
-        if (hash64(1, group[g].about, sizeof(group[g].about)) !=
-            hash64(1, group[next->group].about, sizeof(group[g].about)))
+        if (!same_kind(&group[g], &group[next->group]))
             continue;
-        if (found != DUMP_NONE || scene->circle[g].pairs)
-            return DUMP_NONE; /* two of a kind: which one cannot be told */
-        if (seat->known && MAX(seat->entered, 0) + 1 == next->seq) /* they count from 1 */
+        alike++;
+        if (next->peer != DUMP_NONE ? is_next_in_pair(scene, g, rank, by, next)
+                                    : !scene->circle[g].pairs && seat->known &&
+                                          MAX(seat->entered, 0) + 1 == next->seq) /* from 1 */
             found = g;
     }
-    return found;
+    return alike == 1 ? found : DUMP_NONE; /* two of a kind: which one cannot be told */
 }
 
-static int outrun_by(struct inquest *inquest, const struct neighbours *neighbours, uint32_t by,
-                     size_t op)
+/* `by` went on after an op: what does that say of those for whom it was the newest? */
+static void outrun_by(struct inquest *inquest, const struct neighbours *neighbours, uint32_t by,
+                      size_t op)
 {
     const struct scene *scene = inquest->scene;
     const struct dump_rank *of = &scene->dumps->rank[by];
     const uint64_t *first = map_get(&neighbours->first, place_of(scene, &of->op[op]));
-    int result = 0;
 
-    for (uint32_t r = first ? (uint32_t)*first : DUMP_NONE; r != DUMP_NONE && result == 0;
+    for (uint32_t r = first ? (uint32_t)*first : DUMP_NONE; r != DUMP_NONE;
          r = neighbours->held[r].next_alike) {
-        uint32_t group;
+        struct held *held = &neighbours->held[r];
+        uint32_t both = r == by || inquest_may_wait_unseen(inquest, r, by)
+                            ? 0
+                            : holds_both(held, &neighbours->held[by]);
+        uint32_t group = both ? next_group(inquest, r, by, &of->op[op + 1]) : DUMP_NONE;
+        bool all = both == (UINT32_C(1) << held->ops) - 1;
 
-        if (r == by || !holds_both(&neighbours->held[r], &neighbours->held[by]) ||
-            inquest_suspects(inquest, r))
+        if (group == DUMP_NONE || (held->group != DUMP_NONE && held->group != group))
             continue;
-        group = next_group(inquest, r, &of->op[op + 1]);
-        if (group != DUMP_NONE)
-            result = inquest_suspect(
-                inquest, (struct suspect){ .rank = r, .group = group, .outrun = true, .by = by });
+        if (!all && !scene->states) /* how many are open is not known well enough */
+            continue;
+        held->passed |= both;
+        held->deeper |= all || neighbours->held[by].certain > held->ops;
+        held->group = group;
+        held->by = by;
     }
-    return result;
 }
 
 int inquest_outrun(struct inquest *inquest)
@@ -159,8 +216,17 @@ int inquest_outrun(struct inquest *inquest)
     for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
         const struct dump_rank *of = &scene->dumps->rank[r];
 
-        for (size_t i = 0; i + 1 < of->ops && neighbours.held[r].places && result == 0; i++)
-            result = outrun_by(inquest, &neighbours, r, i);
+        for (size_t i = 0; i + 1 < of->ops && neighbours.held[r].ops; i++)
+            outrun_by(inquest, &neighbours, r, i);
+    }
+    for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
+        const struct held *held = &neighbours.held[r];
+
+        if (held->ops && held->deeper && held->passed == (UINT32_C(1) << held->ops) - 1 &&
+            !inquest_suspects(inquest, r))
+            result = inquest_suspect(
+                inquest, (struct suspect){
+                             .rank = r, .group = held->group, .outrun = true, .by = held->by });
     }
     return result;
 }

@@ -115,10 +115,11 @@ int scene_infer(struct scene *scene)
     if (!entered || !limit)
         return -ENOMEM;
     for (uint32_t g = 0; g < groups; g++) {
-        const struct circle *circle = &scene->circle[g];
+        struct circle *circle = &scene->circle[g];
 
-        entered[g] = entered_by_all(scene, g);
-        limit[g] = all_known(circle) ? entered[g] : MIN(entered[g], circle->furthest - 1);
+        circle->all_known = all_known(circle);
+        entered[g] = circle->open_after = entered_by_all(scene, g);
+        limit[g] = circle->all_known ? entered[g] : MIN(entered[g], circle->furthest - 1);
     }
     while (sank) { /* ends: each time a limit sinks below one more op */
         sank = false;

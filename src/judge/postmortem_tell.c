@@ -54,10 +54,9 @@ static void because_of(const struct scene *scene, const struct suspect *suspect,
                         rank->rank);
     else if (suspect->outrun)
         verdict_because(verdict, "dumps",
-                        "rank %u has not entered op %" PRId64 " of group %s; rank %u, held up "
-                        "in the same ops, went on to it",
-                        rank->rank, seat ? seat->entered + 1 : 0, group,
-                        scene->dumps->rank[suspect->by].rank);
+                        "rank %u has not entered its next op of group %s; others that are held "
+                        "up as much went on to theirs, as rank %u",
+                        rank->rank, group, scene->dumps->rank[suspect->by].rank);
     else if (suspect->idle)
         verdict_because(verdict, "dumps",
                         "rank %u waits for nobody and does not go on; its newest op was of "
@@ -99,6 +98,8 @@ static double confidence_of(const struct scene *scene, const struct suspect *sus
     double confidence =
         suspect->idle || suspect->outrun ? 0.7 : by_left[scene->dumps->rank[suspect->rank].left];
 
+    if (suspect->perhaps) /* or it waits for one who left nothing */
+        confidence = POSTMORTEM_UNSEEN;
     return scene->dumps->group[suspect->group].said ? confidence : MIN(confidence, 0.6);
 }
 

@@ -2,9 +2,9 @@
 
 A job is a program of collectives per rank over tensor-, data- and pipeline-parallel groups.  It is run
 with the rules of the real thing: a host enqueues ops in its program's order and may run `ahead` ops before
-the oldest that is not over; a collective is over when every member has entered it.  A culprit stops before
-one of its ops.  The job runs until nobody can go on; then each rank writes what it has recorded, as
-PyTorch's recorder does.
+the oldest that is not over; a collective is over when every member has entered it.  A program may also have
+places at which its host waits for an op, as for a loss that is printed.  A culprit stops before one of its ops.
+The job runs until nobody can go on; then each rank writes what it has recorded, as PyTorch's recorder does.
 """
 import json
 import os
@@ -59,11 +59,22 @@ class Job:
         self.groups.append(group)
         return group
 
-    def run(self, stop, dead=False):
+    def stage(self, r):
+        """Ranks of one stage have the same program, each with groups of its own."""
+        return r // (self.tp * self.dp)
+
+    def held(self, r, at, enqueued, entered):
+        """Does the host wait before it enqueues this op of its program?"""
+        awaited = self.waits.get((self.stage(r), at))
+        return (sum(not self.over(op, entered) for op in enqueued[r]) >= self.ahead or
+                awaited is not None and not self.over(enqueued[r][awaited], entered))
+
+    def run(self, stop, dead=False, waits={}):
         """`stop`: {rank: index of the op that it never enters}.  `dead`: its device dies with it, so that
-        what it has entered and is not over never will be.
+        what it has entered and is not over never will be.  `waits`: {(stage, index of an op): index of the
+        earlier one that must be over before hosts of that stage enqueue it}.
         """
-        self.dead = set()
+        self.dead, self.waits = set(), waits
         enqueued = {r: [] for r in self.program}    # ops as dictionaries, in order
         counts, entered, clock = {}, {}, 0
         moved = True
@@ -77,7 +88,7 @@ class Job:
                     self.dead |= {op["key"] for op in enqueued[r] if not self.over(op, entered)}
                 if at >= len(self.program[r]) or at >= stop.get(r, 1 << 30):
                     continue
-                if sum(not self.over(op, entered) for op in enqueued[r]) >= self.ahead:
+                if self.held(r, at, enqueued, entered):
                     continue
                 op = self.enter(r, self.program[r][at], counts, entered)
                 clock += self.random.randrange(1000, 50000)
@@ -127,6 +138,10 @@ class Job:
             "frames": [{"name": "forward", "filename": "/job/model.py", "line": 40 + number % 7},
                        {"name": "<module>", "filename": "/job/train.py", "line": 12}],
         }
+
+    def open(self, r):
+        """Indices of its ops that are not over."""
+        return [n for n, op in enumerate(self.enqueued[r]) if not self.over(op, self.entered)]
 
     def local(self, r, group):
         return [g.name for g in self.groups if r in g.ranks].index(group.name)

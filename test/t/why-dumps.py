@@ -99,6 +99,13 @@ ok(not bad, "two culprits at once are both named", *bad)
 
 expect("two of four ranks that stopped, though nobody waits for one of them yet", Job(2, 2, 1).run({3: 14, 0: 9}),
        [0, 3], active=True)
+expect("one that waits itself, in ops each of which others passed", Job(8, 4, 1, ahead=4).run({29: 7, 27: 5, 13: 6}),
+       [13, 27, 29])
+expect("one that waits for a receive with which its like went on to send", Job(2, 4, 2, ahead=4).run(
+    {5: 6, 7: 3, 0: 2, 8: 7}), [0, 5, 7, 8], status=False)
+expect("one that may wait for a rank that left nothing is not named beside others, where no states are known",
+       Job(8, 4, 1, ahead=4).run({17: 7, 21: 8, 14: 7, 1: 4}), [1, 14, 17, 21], states=False, status=False,
+       skip={21}, empty={1, 14, 17})
 job = Job(2, 2, 1, seed=5).run({3: 7})
 expect("a rank that left no dump", job, [3], skip={3})
 expect("a rank that left an empty dump", job, [3], empty={3})
