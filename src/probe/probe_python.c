@@ -1,4 +1,4 @@
-/* probe_python.c - buckets of DistributedDataParallel and phases, marked from C.
+/* probe_python.c - buckets of DistributedDataParallel, its backward, phases, steps and metrics, marked from C.
  *
  * No exception of ours ever leaves: what cannot be done here is left to the method in Python, and what the original
  * raises passes through untouched.  Any call into Python may let another thread run, so nothing is kept over one but
@@ -29,6 +29,17 @@ int lockstep_python_use(const struct python_functions *functions, uint64_t bucke
         if (!each[i])
             return -EINVAL;
     python = *functions;
+    return 0;
+}
+
+int lockstep_python_signals(python_sigaction action, int number)
+{
+    struct sigaction now;
+
+    if (!action || action(number, NULL, &now) < 0 || now.sa_flags & SA_SIGINFO ||
+        now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+        return -EINVAL;
+    python_signals_use(action, now.sa_handler);
     return 0;
 }
 
@@ -206,7 +217,84 @@ static struct python_object *group_allreduce(struct python_object *self,
                  : call_with(group->method, group->self, args[0], args[1]);
 }
 
-/* ---- phases ---- */
+/* ---- backward ---- */
+
+/* A callable of Python's without arguments; what it raises is its own affair. */
+static void call_aside(struct python_object *callable)
+{
+    struct python_object *args = python.tuple_pack(0), *answer = NULL;
+
+    if (args) {
+        answer = python.call(callable, args, NULL);
+        python.decref(args);
+    }
+    if (answer)
+        python.decref(answer);
+    else
+        python.error_clear();
+}
+
+static void buckets_end_all(struct python_buckets *buckets)
+{
+    buckets->backwards++;
+    while (buckets->first != buckets->end)
+        open_end(buckets);
+    if (buckets->others) {
+        buckets->others = 0;
+        call_aside(buckets->end_others);
+    }
+}
+
+static struct python_object *backward_run(struct python_buckets *buckets,
+                                          struct python_object *original,
+                                          struct python_object *args, struct python_object *kwargs)
+{
+    struct python_object *result;
+
+    if (!buckets->awake)
+        call_aside(buckets->wake);
+    result = python.call(original, args, kwargs);
+    if (result)
+        buckets_end_all(buckets);
+    return result;
+}
+
+/* Our group's method is called in the middle of it: for buckets that C does not know Python runs there, and whatever
+ * is allocated may set off the garbage collector, whose callbacks are Python.  A signal would be handled right there,
+ * and the exception of its handler come out of backward as a RuntimeError, or not at all.
+ */
+static struct python_object *buckets_backward(struct python_object *self,
+                                              struct python_object *const *args, intptr_t count)
+{
+    struct python_buckets *buckets = python.capsule_pointer(self, NULL);
+    struct python_object *result = NULL;
+    bool away;
+
+    if (!buckets)
+        return NULL;
+    if (count != 3) {
+        python.error_set(python.type_error,
+                         "backward() takes a function, its arguments and keywords");
+        return NULL;
+    }
+    away = python_signals_put_off();
+    if (!away || python.signals_handle() == 0) /* one that came just before */
+        result = backward_run(buckets, args[0], args[1], args[2]);
+    if (away)
+        python_signals_give_back();
+    return result;
+}
+
+/* ---- marks ---- */
+
+static bool number_of(struct python_object *object, long *ret)
+{
+    *ret = python.number(object);
+    if (*ret >= 0)
+        return true;
+    python.error_clear(); /* not a number, or none that a mark has */
+    return false;
+}
 
 static struct python_object *phase_mark(struct python_object *self, struct python_object *phase,
                                         void (*mark)(struct lockstep_probe *, enum lockstep_phase))
@@ -216,10 +304,7 @@ static struct python_object *phase_mark(struct python_object *self, struct pytho
 
     if (!probe)
         return NULL;
-    number = python.number(phase);
-    if (number < 0)
-        python.error_clear(); /* not a number: no phase either */
-    else
+    if (number_of(phase, &number))
         mark(probe, (enum lockstep_phase)MIN(number, (long)LOCKSTEP_PHASE_COUNT));
     return answer_none();
 }
@@ -234,6 +319,49 @@ static struct python_object *phase_end(struct python_object *self, struct python
     return phase_mark(self, phase, lockstep_phase_end);
 }
 
+static struct python_object *step_mark(struct python_object *self, struct python_object *step,
+                                       void (*mark)(struct lockstep_probe *, uint64_t))
+{
+    struct lockstep_probe *probe = python.capsule_pointer(self, NULL);
+    long number;
+
+    if (!probe)
+        return NULL;
+    if (number_of(step, &number))
+        mark(probe, (uint64_t)number);
+    return answer_none();
+}
+
+static struct python_object *step_begin(struct python_object *self, struct python_object *step)
+{
+    return step_mark(self, step, lockstep_step_begin);
+}
+
+static struct python_object *step_end(struct python_object *self, struct python_object *step)
+{
+    return step_mark(self, step, lockstep_step_end);
+}
+
+static struct python_object *metric(struct python_object *self, struct python_object *const *args,
+                                    intptr_t count)
+{
+    struct lockstep_probe *probe = python.capsule_pointer(self, NULL);
+    double value;
+    long number;
+
+    if (!probe)
+        return NULL;
+    if (count == 2 && number_of(args[0], &number)) {
+        value = python.real(args[1]);
+        if (python.error())
+            python.error_clear(); /* not a number */
+        else
+            lockstep_metric_put(
+                probe, (enum lockstep_metric)MIN(number, (long)LOCKSTEP_METRIC_COUNT), value);
+    }
+    return answer_none();
+}
+
 /* ---- the builtins ---- */
 
 #define METH_NOARGS 0x04
@@ -243,9 +371,13 @@ static struct python_object *phase_end(struct python_object *self, struct python
 /* The interpreter keeps their addresses until it is gone: so they are here and not in memory of the package. */
 static const struct python_method methods[] = {
     { "allreduce", (void *)group_allreduce, METH_FASTCALL, NULL },
+    { "backward", (void *)buckets_backward, METH_FASTCALL, NULL },
+    { "metric", (void *)metric, METH_FASTCALL, NULL },
     { "over", (void *)buckets_over, METH_NOARGS, NULL },
     { "phase_begin", (void *)phase_begin, METH_O, NULL },
     { "phase_end", (void *)phase_end, METH_O, NULL },
+    { "step_begin", (void *)step_begin, METH_O, NULL },
+    { "step_end", (void *)step_end, METH_O, NULL },
 };
 
 const struct python_method *lockstep_python_method(const char *name)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "lockstep/probe.h"
+#include "probe/python_signals.h"
 
 struct python_object; /* PyObject */
 
@@ -38,6 +39,9 @@ struct python_functions {
     void (*error_clear)(void);
     void (*error_set)(struct python_object *kind, const char *text);
     long (*number)(struct python_object *object);
+    double (*real)(struct python_object *object);
+    struct python_object *(*error)(void);
+    int (*signals_handle)(void);                   /* those that are pending */
     struct python_object *none, *yes, *type_error; /* None, True, TypeError */
 };
 
@@ -66,6 +70,10 @@ struct python_buckets {
     uint64_t first, end;                /* open[first % ROOM] is the oldest */
     int64_t look_after_ns,
         looked_ns; /* they are not looked at more often than that; when they were */
+    struct python_object *wake,
+        *end_others;        /* of Python: wakes who looks now and then; ends what Python launched */
+    uint64_t backwards;     /* that are over */
+    uint32_t awake, others; /* who looks now and then is; Python has launched some */
     struct python_open open[PYTHON_OPEN_ROOM];
 };
 
@@ -88,6 +96,11 @@ struct python_group {
 int lockstep_python_use(const struct python_functions *functions, uint64_t buckets_size,
                         uint64_t group_size);
 
+/* Signals are put off in backward from here on: `action` is sigaction(), and the interpreter has a handler for this
+ * number.  Called in its main thread.  0, or -EINVAL.
+ */
+int lockstep_python_signals(python_sigaction action, int number);
+
 /* The ring's epoch, which no other ring of this process has; 0: closed, or not this process's. */
 uint32_t lockstep_python_epoch(struct lockstep_probe *probe);
 
@@ -95,8 +108,9 @@ uint32_t lockstep_python_epoch(struct lockstep_probe *probe);
  * as its self:
  *   allreduce(tensors, options)  around a python_group: a bucket
  *   over()                       around python_buckets: ends all, since the reducer has waited for them
- *   phase_begin(number), phase_end(number)  around the probe.  Through ctypes one costs 10 us after a pause, so much
- *                                does that touch.
+ *   backward(original, args, kwargs)  around python_buckets: calls it, with signals put off, and ends all
+ *   phase_begin(number), phase_end(number), step_begin(number), step_end(number), metric(number, value)  around the
+ *                                probe.  Through ctypes one costs 10 us after a pause, so much does that touch.
  */
 const struct python_method *lockstep_python_method(const char *name);
 

@@ -279,6 +279,137 @@ probe.phase_begin(7)
     equal([(event.kind, event.detail) for event in ring.events], [("phase_begin", "backward"), ("phase_end", "backward")])
 
 
+@test
+def steps_and_metrics_are_marked_past_ctypes_and_raise_nothing(place):
+    out, (ring,) = run(place, """
+print({type(getattr(probe, name)).__name__ for name in ("step_begin", "step_end", "metric")})
+probe.step_begin(1 << 40)
+probe.metric(1, -1.0), probe.metric(5, 3), probe.metric(2, float("nan")), probe.metric(3, True)
+for odd in -1, 1 << 80, None, "x", 2.5:
+    probe.step_begin(odd), probe.step_end(odd)
+for odd in (1,), (1, "x"), (1, None), (0, 1.0), (6, 1.0), (-1, 1.0), (1 << 40, 1.0), ("x", 1.0), (1, 10 ** 400):
+    probe.metric(*odd)
+probe.step_end(1 << 40)
+probe.close()
+probe.step_begin(7), probe.metric(1, 1.0)
+""")
+    equal(out, "{'builtin_function_or_method'}\n")
+    equal([event.kind for event in ring.events], ["step_begin"] + ["metric"] * 4 + ["step_end"])
+    equal({event.step for event in ring.events}, {1 << 40})
+    metrics = [(event.detail, event.a) for event in ring.of("metric")]
+    equal(metrics[:2] + metrics[3:], [("loss", -1.0), ("micro_batches", 3.0), ("tokens", 1.0)])
+    assert metrics[2][1] != metrics[2][1], metrics
+
+
+BACKWARD = """
+import signal
+from lockstep import _signals
+assert _signals.known_to_c()
+said = []
+def handle(number, frame):
+    said.append("handled")
+signal.signal(signal.SIGUSR1, handle)
+signal.siginterrupt(signal.SIGUSR1, False)
+def backward(*numbers):
+    for number in numbers:
+        os.kill(os.getpid(), number)
+        for _ in range(1000):            # where it would be handled
+            said.append(len(said))
+            said.pop()
+    said.append("over")
+    return "result"
+"""
+
+
+@test
+def signals_are_handled_after_backward(place):
+    out, _ = run(place, BACKWARD + """
+import threading
+def turn(call, *args):
+    said.clear()
+    try:
+        said.append(call(*args))
+    except KeyboardInterrupt as error:
+        said.append(type(error).__name__)
+    print(*said)
+turn(fast.backward, backward, (signal.SIGUSR1,), {})
+turn(fast.backward, backward, (signal.SIGINT,), {})
+turn(backward, signal.SIGUSR1)           # afterwards all is as it was
+turn(fast.backward, fast.backward, (backward, (signal.SIGUSR1, signal.SIGUSR1), {}), {})
+thread = threading.Thread(target=turn, args=(fast.backward, backward, (), {}))
+thread.start(), thread.join()
+def change():
+    assert signal.getsignal(signal.SIGUSR1) is handle
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    os.kill(os.getpid(), signal.SIGUSR1)
+turn(fast.backward, change, (), {})
+print(signal.getsignal(signal.SIGUSR1).name)
+os.kill(os.getpid(), signal.SIGUSR1)     # ignored, or we end here
+""")
+    equal(out, "over handled result\nover KeyboardInterrupt\nhandled over result\nover handled result\n"
+          "over result\nNone\nSIG_IGN\n")
+
+
+@test
+def backward_ends_all_unless_it_fails(place):
+    out, (ring,) = run(place, BACKWARD + """
+owner, group, calls, tensors = make()
+def wake():
+    said.append("wake")
+    raise OSError("its own affair")
+def end_others():
+    said.append("others")
+fast.buckets.wake, fast.buckets.end_others = id(wake), id(end_others)
+def backward(tensors, error=None):
+    for tensor in tensors:
+        calls.call([tensor], options)
+    if error:
+        raise error
+    return tensors
+print(fast.backward(backward, (tensors,), {}) is tensors, fast.waiting(), fast.backwards(), said)
+fast.awake(True), fast.has_others(), said.clear()
+for error in KeyError("x"), KeyboardInterrupt():
+    try:
+        fast.backward(backward, (tensors,), {"error": error})
+    except BaseException as caught:
+        print(caught is error, fast.waiting(), fast.backwards(), said)
+fast.backward(backward, ([],), {"error": None})
+fast.backward(backward, ([],), {})
+print(fast.waiting(), fast.backwards(), said)
+for wrong in (), (backward,):
+    try:
+        fast.backward(*wrong)
+    except TypeError as error:
+        print(type(error).__name__)
+signal.raise_signal(signal.SIGUSR1)
+print(said)
+counts = [sys.getrefcount(one) for one in (backward, tensors, None)]
+for _ in range(500):
+    fast.backward(backward, (tensors,), {})
+print([after - before < 100 for before, after in zip(
+    counts, [sys.getrefcount(one) for one in (backward, tensors, None)])])
+""")
+    equal(out.splitlines()[:5], ["True False 1 ['wake']", "True True 1 []", "True True 1 []",
+                                 "False 3 ['others']", "TypeError"])
+    equal(out.splitlines()[-2:], ["['others', 'handled']", "[True, True, True]"])
+    equal((ring.comms[0].enqueued, ring.comms[0].ended), (1509, 1509))
+
+
+@test
+def a_handler_that_is_not_the_interpreters_is_not_learnt(place):
+    out, _ = run(place, """
+import ctypes, signal
+from lockstep import _signals
+libc = ctypes.CDLL(None)
+libc.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.signal(signal.SIGINT, ctypes.cast(libc.abs, ctypes.c_void_p))
+print(_signals.known_to_c(), callable(signal.getsignal(signal.SIGINT)))
+signal.signal(signal.SIGTERM, print)
+print(_signals.known_to_c())
+""")
+    equal(out, "False True\nTrue\n")
+
+
 WITHOUT = """
 import ctypes, sys
 from lockstep import _abi, _fast

@@ -9,10 +9,11 @@ import sys
 import threading
 import time
 
-from . import _abi, _collectives, _torch
+from . import _abi, _collectives, _signals, _torch
 from ._fast import Calls, fast
 from ._groups import groups
 from ._probe import complain, probe
+from ._wrap import unseen
 
 
 class Buckets:
@@ -31,7 +32,7 @@ class Buckets:
         self.looking = threading.Lock()
         self.wanted = threading.Event()
         self.thread = None
-        self.backwards = 0  # that are over
+        self.backwards = 0  # that are over, of those that C does not count
 
     def begin(self):
         """A backward begins, or the first bucket of one that nobody saw beginning."""
@@ -40,6 +41,11 @@ class Buckets:
             self.thread.start()
         if not self.wanted.is_set():
             self.wanted.set()
+        fast.awake(True)
+
+    def add(self, one):
+        self.open.append(one)
+        fast.has_others()
 
     def look(self):
         if not self.looking.acquire(False):
@@ -53,6 +59,10 @@ class Buckets:
     def over(self):
         self.backwards += 1
         fast.over()
+        self.end_all()
+
+    def end_all(self):
+        """What Python has launched."""
         if self.open:
             with self.looking:
                 while self.open:
@@ -72,9 +82,28 @@ class Buckets:
                 fast.look()
             else:
                 self.wanted.clear()
+                fast.awake(False)
+                time.sleep(self.PERIOD_S)
+                if self.open or fast.waiting():  # began in between, and took us to be awake
+                    self.wanted.set()
 
 
 buckets = Buckets()
+fast.wake, fast.end_others = buckets.begin, buckets.end_all
+
+
+@unseen
+def run_backward(original, args, kwargs):
+    """fast.backward() in Python."""
+    return _signals.after(_run_backward, original, args, kwargs)
+
+
+@unseen
+def _run_backward(original, args, kwargs):
+    buckets.begin()
+    result = original(*args, **kwargs)
+    buckets.over()
+    return result
 
 
 class _Widths(dict):
@@ -90,7 +119,7 @@ def make_class(base, is_completed):
     """Through, below torch's ProcessGroup; is_completed is that of its Work."""
     original = _collectives.originals["allreduce"]
     number, widths = _abi.OPS["all_reduce"], _Widths()
-    opened, append, look, begin = buckets.open, buckets.open.append, buckets.look, buckets.begin
+    opened, add, look, begin = buckets.open, buckets.add, buckets.look, buckets.begin
 
     class Through(base):
         """A process group that hands everything on."""
@@ -135,7 +164,7 @@ def make_class(base, is_completed):
                 look()
             else:
                 begin()
-            append((work, self.comm, key, turn))
+            add((work, self.comm, key, turn))
             if self.calls is not None:
                 self.learn(tensor, size, dtype)
             return work
@@ -157,7 +186,7 @@ def make_class(base, is_completed):
             Not before the second backward: after its first one the reducer settles which gradients go together,
             and lets go of the tensors it had.  Holding those would be memory that the program does not have without us.
             """
-            now, calls = buckets.backwards, self.calls
+            now, calls = buckets.backwards + fast.backwards(), self.calls
             if calls.knows(tensor):  # there was another reason not to take it
                 return
             if self.met is None:

@@ -4,83 +4,20 @@ DDP's reducer is C++ and calls its process group from there.  It is given a grou
 everything on to the real one and marks it.  So nothing of the arithmetic changes, and a communication
 hook of the program, registered whenever, is what runs: the reducer does not know of us.
 
-Our group's method is called in the middle of a backward: C for buckets that it knows, Python for all others, and
-what it allocates may set off the garbage collector's callbacks.  Python would handle a signal that came meanwhile right there, and the exception of its handler (Ctrl-C) would come out of backward as
-a RuntimeError.  Without us it is handled after backward; so we have it handled then.
+Our group's method is called in the middle of a backward: C for buckets that it knows, Python for all others.  So
+signals are put off for as long (_signals.py).
 """
-import _signal  # what signal's functions call, without turning each number into an enum: 30 of them a backward
-import operator
 import os
-import signal
 import sys
-import threading
 import weakref
 
-from . import _abi, _collectives, _torch
-from ._buckets import buckets, make_class
+from . import _abi, _collectives, _signals, _torch, _training
+from ._buckets import make_class, run_backward
+from ._fast import fast
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
 from ._wrap import unseen, wraps
-
-speaks_in_backward = False  # there is a reducer with a group of ours
-backward_begins, backward_is_over = buckets.begin, buckets.over
-
-
-# ---- signals ----
-
-_SIGNALS = [int(number) for number in signal.valid_signals()
-            if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32]
-
-
-class _Signals:
-    """Once a backward, with cold caches: as little as possible is made anew."""
-
-    def __init__(self):
-        self.seen = [None] * len(_SIGNALS)  # the handlers of all, when they were looked at last
-        self.handled = []  # (number, handler) of those with a handler of the program, or Python's own for Ctrl-C
-        self.came = []
-        self.away = False  # they are put off
-
-    def look(self):
-        now = list(map(_signal.getsignal, _SIGNALS))
-        if any(map(operator.is_not, now, self.seen)):
-            self.seen = now
-            self.handled = [pair for pair in zip(_SIGNALS, now) if callable(pair[1])]
-        return self.handled
-
-    def later(self, number, frame):
-        self.came.append((number, frame))
-
-    def deliver(self):
-        came, self.came = self.came, []
-        table = dict(self.handled)
-        for number, frame in came:
-            table[number](number, frame)
-
-
-_signals = _Signals()
-_later = _signals.later  # one object, to be known again
-
-
-@unseen
-def signals_after(call, *args, **kwargs):
-    """What comes meanwhile is handled at the end, as it is around any call into C++."""
-    if _signals.away or threading.get_ident() != threading.main_thread().ident:
-        return call(*args, **kwargs)
-    handled = _signals.look()
-    try:
-        _signals.away = True
-        for number, _ in handled:  # Ctrl-C is the first to be put off
-            _signal.signal(number, _later)
-        return call(*args, **kwargs)
-    finally:
-        _signals.away = False
-        for number, handler in reversed(handled):  # and the last to be taken again
-            if _signal.getsignal(number) is _later:
-                _signal.signal(number, handler)
-        if _signals.came:
-            _signals.deliver()
 
 
 # ---- the reducer's group ----
@@ -95,7 +32,6 @@ def _hook_reducer(package):
 
     @unseen
     def make(*args, **kwargs):
-        global speaks_in_backward
         ours = None
         try:
             if probe.handle and _is_gloo(args[3]) and groups.handle(args[3]) >= 0:
@@ -106,7 +42,7 @@ def _hook_reducer(package):
             return original(*args, **kwargs)
         reducer = original(*args[:3], ours, *args[4:], **kwargs)
         _held[reducer] = ours
-        speaks_in_backward = True
+        _training.run_backward = fast.backward if _signals.known_to_c() else run_backward
         return reducer
 
     class Same(type):

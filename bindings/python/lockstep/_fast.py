@@ -22,7 +22,8 @@ class _Functions(ctypes.Structure):
     """struct python_functions."""
 
     NAMES = ("PyCapsule_GetPointer", "PyTuple_Pack", "PyList_Size", "PyList_GetItem", "PyObject_Call",
-             "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyErr_SetString", "PyLong_AsLong")
+             "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyErr_SetString", "PyLong_AsLong", "PyFloat_AsDouble",
+             "PyErr_Occurred", "PyErr_CheckSignals")
     OBJECTS = None, True, TypeError
     _fields_ = [(str(name), ctypes.c_void_p) for name in NAMES + OBJECTS]
 
@@ -39,7 +40,9 @@ class _Open(ctypes.Structure):
 
 class _Buckets(ctypes.Structure):
     _fields_ = [("is_completed", _OBJECT), ("first", ctypes.c_uint64), ("end", ctypes.c_uint64),
-                ("look_after_ns", ctypes.c_int64), ("looked_ns", ctypes.c_int64), ("open", _Open * OPEN_ROOM)]
+                ("look_after_ns", ctypes.c_int64), ("looked_ns", ctypes.c_int64),
+                ("wake", _OBJECT), ("end_others", _OBJECT), ("backwards", ctypes.c_uint64),
+                ("awake", ctypes.c_uint32), ("others", ctypes.c_uint32), ("open", _Open * OPEN_ROOM)]
 
 
 class _Group(ctypes.Structure):
@@ -74,7 +77,8 @@ class Fast:
         self.usable = None  # nobody has tried
         self.library = self.buckets = None
         self.refused = False
-        self.over = _nothing
+        self.over = self.wake = self.end_others = _nothing  # the latter two are told, before any group is made
+        self.backward = None  # of C
 
     def use(self):
         """Is there a C half for this interpreter?"""
@@ -100,16 +104,19 @@ class Fast:
         """Can buckets be marked by C?"""
         if self.library is None and self.use():
             self.is_completed = _plain(is_completed)
-            self.buckets = _Buckets(id(self.is_completed), look_after_ns=LOOK_AFTER_NS)
-            self.over = _builtin("over", ctypes.addressof(self.buckets))
+            self.held = self.wake, self.end_others
+            self.buckets = _Buckets(id(self.is_completed), look_after_ns=LOOK_AFTER_NS, wake=id(self.wake),
+                                    end_others=id(self.end_others))
+            self.over, self.backward = (
+                _builtin(name, ctypes.addressof(self.buckets)) for name in ("over", "backward"))
             self.library = probe.library
         return self.library is not None
 
     def quicken(self):
-        """The ring is open: marks of phases go past ctypes.  The library has one address for all rings."""
+        """The ring is open: marks go past ctypes.  The library has one address for all rings."""
         if self.use() and "phase_begin" not in vars(probe):
-            probe.phase_begin, probe.phase_end = (
-                _builtin(name, probe.handle) for name in ("phase_begin", "phase_end"))
+            for name in "phase_begin", "phase_end", "step_begin", "step_end", "metric":
+                setattr(probe, name, _builtin(name, probe.handle))
 
     def look(self):
         if self.library is not None:
@@ -117,6 +124,19 @@ class Fast:
 
     def waiting(self):
         return self.library is not None and self.buckets.first != self.buckets.end
+
+    # ---- what C is told of Python's part ----
+
+    def awake(self, is_awake):
+        if self.buckets is not None:
+            self.buckets.awake = is_awake
+
+    def has_others(self):
+        if self.buckets is not None:
+            self.buckets.others = 1
+
+    def backwards(self):
+        return 0 if self.buckets is None else self.buckets.backwards
 
 
 def _nothing():

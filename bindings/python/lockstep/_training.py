@@ -8,7 +8,7 @@ import weakref
 from . import _torch
 from ._loop import GRAD_NORM, loop
 from ._probe import probe
-from ._wrap import unseen, wraps
+from ._wrap import wraps
 
 
 def _value(tensor):
@@ -25,39 +25,29 @@ def _value(tensor):
 
 # ---- backward ----
 
+run_backward = None  # (original, args, kwargs), once there is a reducer with a group of ours: _ddp.py
+
+
 def hook_autograd(module):
     original = module.backward  # Tensor.backward comes here, too
 
     @wraps(original)
-    def backward(tensors, *args, **kwargs):
+    def backward(*args, **kwargs):
         if _torch.compiling() or not loop.awake():
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         loss = None
         loop.backward_begin()
         try:
-            result = _run_backward(original, tensors, args, kwargs)
-            loss = _value(tensors)
+            if run_backward is None:
+                result = original(*args, **kwargs)
+            else:
+                result = run_backward(original, args, kwargs)
+            loss = _value(args[0] if args else kwargs.get("tensors"))
             return result
         finally:
             loop.backward_end(loss)
 
     module.backward = backward
-
-
-@unseen
-def _run_backward(original, tensors, args, kwargs):
-    from . import _ddp
-    if not _ddp.speaks_in_backward:
-        return original(tensors, *args, **kwargs)
-    return _ddp.signals_after(_watch_backward, _ddp, original, tensors, args, kwargs)
-
-
-@unseen
-def _watch_backward(ddp, original, tensors, args, kwargs):
-    ddp.backward_begins()
-    result = original(tensors, *args, **kwargs)
-    ddp.backward_is_over()
-    return result
 
 
 # ---- optimizers ----

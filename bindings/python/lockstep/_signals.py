@@ -1,0 +1,112 @@
+"""Signals that come during a backward in which we speak are handled after it.
+
+Python code of ours may run in the middle of it: our group's method, for buckets that C does not know, or callbacks of
+the garbage collector, which what is allocated there may set off.  Python would handle a signal that came meanwhile
+right there, and the exception of its handler (Ctrl-C) would come out of backward as a RuntimeError, or not at all.
+Without us it is handled after backward, as around any call into C++; so we have it handled then.
+
+C does it (src/probe/python_signals.h) once it knows the interpreter's handler; this is for when it does not.
+"""
+import _signal  # what signal's functions call, without turning each number into an enum: 30 of them a backward
+import ctypes
+import operator
+import signal
+import threading
+
+from ._fast import fast
+from ._probe import complain, probe
+from ._wrap import unseen
+
+_SIGNALS = [int(number) for number in signal.valid_signals()
+            if number not in (signal.SIGKILL, signal.SIGSTOP) and number < 32]
+
+
+def _is_main():
+    return threading.get_ident() == threading.main_thread().ident
+
+
+# ---- by C ----
+
+class _Found(ctypes.Structure):
+    """Dl_info."""
+
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("address", ctypes.c_void_p)]
+
+
+def _base(address):
+    """Where the program or library that has this address begins."""
+    found = _Found()
+    return ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found)) and found.base
+
+
+def _learn():
+    """The interpreter has one handler for all signals; one of another's may have replaced it behind its back."""
+    home = _base(ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p).value)
+    action = ctypes.cast(ctypes.CDLL(None).sigaction, ctypes.c_void_p)
+    getsig = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(("PyOS_getsig", ctypes.pythonapi))
+    for number in _SIGNALS:
+        if callable(_signal.getsignal(number)) and home and _base(getsig(number)) == home:
+            return probe.library.python_signals(action, number) == 0
+    return False
+
+
+def known_to_c():
+    """Asked whenever a reducer is made, also in a child with another main thread."""
+    try:
+        return fast.backward is not None and _is_main() and _learn()
+    except Exception as error:
+        complain("signals are put off by Python: %r" % (error,))
+        return False
+
+
+# ---- by Python ----
+
+class _Signals:
+    """Once a backward, with cold caches: as little as possible is made anew."""
+
+    def __init__(self):
+        self.seen = [None] * len(_SIGNALS)  # the handlers of all, when they were looked at last
+        self.handled = []  # (number, handler) of those with a handler of the program, or Python's own for Ctrl-C
+        self.came = []
+        self.away = False  # they are put off
+
+    def look(self):
+        now = list(map(_signal.getsignal, _SIGNALS))
+        if any(map(operator.is_not, now, self.seen)):
+            self.seen = now
+            self.handled = [pair for pair in zip(_SIGNALS, now) if callable(pair[1])]
+        return self.handled
+
+    def later(self, number, frame):
+        self.came.append((number, frame))
+
+    def deliver(self):
+        came, self.came = self.came, []
+        table = dict(self.handled)
+        for number, frame in came:
+            table[number](number, frame)
+
+
+_signals = _Signals()
+_later = _signals.later  # one object, to be known again
+
+
+@unseen
+def after(call, *args):
+    """What comes meanwhile is handled at the end."""
+    if _signals.away or not _is_main():
+        return call(*args)
+    handled = _signals.look()
+    try:
+        _signals.away = True
+        for number, _ in handled:  # Ctrl-C is the first to be put off
+            _signal.signal(number, _later)
+        return call(*args)
+    finally:
+        _signals.away = False
+        for number, handler in reversed(handled):  # and the last to be taken again
+            if _signal.getsignal(number) is _later:
+                _signal.signal(number, handler)
+        if _signals.came:
+            _signals.deliver()
