@@ -194,7 +194,7 @@ static void say_words(const struct court *court, struct verdict *draft,
 
     if (size) {
         verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
-        if (WIFEXITED(culprit->status))
+        if (draft->kind == VERDICT_CRASH && WIFEXITED(culprit->status))
             snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
                      (int)MIN(size, 70u), line);
     }
@@ -233,6 +233,22 @@ static void say_first(const struct court *court, struct verdict *draft,
     else
         verdict_because(draft, "launcher", "rank %u was the first to end: %s, before any step",
                         culprit->rank, culprit->text);
+}
+
+/* A library that notices that ranks disagree ends its process: what they disagree about is the fault. */
+static bool draft_desync(const struct court *court, const struct fact_exit *first,
+                         struct verdict *draft)
+{
+    bool noticed = WIFEXITED(first->status) || WTERMSIG(first->status) == SIGABRT;
+
+    if (!noticed || !hang_disagreed(court, first, draft))
+        return false;
+    draft->since_step = court->history.count ? court->last_step + 1 : 0;
+    draft->since_real_ns = first->mono_ns + court->mono_to_real_ns;
+    say_first(court, draft, first);
+    say_words(court, draft, first);
+    say_echoes(court, draft, first);
+    return true;
 }
 
 static void draft_crash(struct court *court, const struct fact_exit *culprit,
@@ -284,7 +300,8 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
         return;
     }
     court->crash_told = true;
-    draft_crash(court, culprit, first, &draft);
+    if (!draft_desync(court, first, &draft))
+        draft_crash(court, culprit, first, &draft);
     entry = court_find(court, &draft, &fresh);
     if (entry) {
         entry->seen_step = court->last_step;

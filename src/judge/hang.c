@@ -544,6 +544,28 @@ void hang_gave_up(struct court *court, const struct fact_exit *fact)
     hang->given_up.since_real_ns = fact->mono_ns - waited_ns + court->mono_to_real_ns;
 }
 
+/* What somebody was in does not grow old: it either is still, or was in it when it ended. */
+bool hang_disagreed(const struct court *court, const struct fact_exit *fact, struct verdict *draft)
+{
+    struct hang *hang = court->hang;
+    CLEAN(free_clean) struct wait_rank *rank = NULL;
+
+    if (hang->world != court->model.world || fact->rank >= hang->world)
+        return false;
+    rank = calloc(hang->world, sizeof(*rank));
+    if (!rank)
+        return false;
+    for (uint32_t at = 0; at < hang->world; at++) {
+        rank[at] = hang->rank[at];
+        rank[at].seen = hang->kept[at].any;
+    }
+    if (!wait_disagreed(&court->model, rank, fact->rank, &hang->finding[0]))
+        return false;
+    *draft = (struct verdict){ 0 };
+    hang_draft(court, rank, &hang->finding[0], 0, false, draft);
+    return true;
+}
+
 struct entry *hang_given_up(struct court *court, int64_t now_ns)
 {
     struct hang *hang = court->hang;

@@ -29,6 +29,10 @@ struct entry *hang_open(struct court *court);
 void hang_gave_up(struct court *court, const struct fact_exit *fact);
 /* Says what was found then; NULL: nothing. */
 struct entry *hang_given_up(struct court *court, int64_t now_ns);
+/* Whether a rank that ended was in a collective that others had entered with other arguments: some libraries notice
+ * and end.  Then the draft says so.
+ */
+bool hang_disagreed(const struct court *court, const struct fact_exit *fact, struct verdict *draft);
 /* Memory groups of a rank's process have seen so many kills since it was watched. */
 bool hang_is_gone(const struct court *court, uint32_t rank); /* its process was seen to end */
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank);

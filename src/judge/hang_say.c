@@ -321,10 +321,14 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
         side_line(court, draft, &finding->side[0]);
     if (finding->side[1].count)
         side_line(court, draft, &finding->side[1]);
-    verdict_because(draft, "ring", "nothing has moved in it for %.0f s%s",
-                    seconds(finding->op.age_ns),
-                    finding->undecided ? "; as many on one side as on the other: all are named"
-                                       : "; the smaller side is named");
+    if (finding->op.age_ns)
+        verdict_because(draft, "ring", "nothing has moved in it for %.0f s",
+                        seconds(finding->op.age_ns));
+    verdict_because(draft, "ring", "%s",
+                    finding->undecided ? "as many on one side as on the other: all are named"
+                    : finding->side[0].count == finding->side[1].count
+                        ? "named is the side that never did so in the steps before"
+                        : "the smaller side is named");
     for (uint32_t i = 0; i < MIN(finding->culprits, 2u); i++)
         stack_lines(court, draft, finding->culprit[i]);
     verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all agree on it");

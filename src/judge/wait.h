@@ -92,6 +92,10 @@ struct wait_rule {
 int wait_look(const struct model *model, const struct wait_rank *rank, const struct wait_rule *rule,
               struct wait_finding ret[2]);
 
+/* Whether `who`, which may have ended, was in an operation that others had entered with other arguments. */
+bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uint32_t who,
+                    struct wait_finding *ret);
+
 bool wait_is_named_phase(const struct wait_rank *rank); /* one that has a limit of its own */
 
 #endif

@@ -1,7 +1,8 @@
 /* wait_sides.c - when nobody alone is where it begins: those who disagree.
  *
  * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
- * all the others.  Where they are equally many all are named, and that is said.
+ * all the others.  Where they are equally many the one that does what was never done before is named, or all are,
+ * and that is said.
  */
 #include <string.h>
 
@@ -101,6 +102,40 @@ static bool sides_of(const struct look *look, const struct instance *at, struct 
     return side[0].count > 0 && side[1].count > 0;
 }
 
+/* Whether somebody has ever launched it so, in a step that ended. */
+static bool was_seen_before(const struct model *model, const struct wait_op *op)
+{
+    for (uint32_t i = 0; i < model->shapes; i++) {
+        const struct fact_shape *shape = &model->shape[i]->fact;
+
+        for (uint32_t k = 0; k < shape->count; k++) {
+            const struct shape_item *item = &shape->item[k];
+
+            if (item->kind == ITEM_COLL && item->comm == model->comm[op->comm].id &&
+                item->what == op->what && item->bytes == op->bytes)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Where sides are equal, and only one does what was done in the steps before, it is the other. */
+static void name_disagreeing(const struct model *model, struct wait_finding *ret)
+{
+    bool usual[WAIT_SIDES];
+
+    if (ret->side[0].count != ret->side[1].count) {
+        name_smaller(ret);
+        return;
+    }
+    for (int i = 0; i < WAIT_SIDES; i++)
+        usual[i] = was_seen_before(model, &ret->side[i].op);
+    if (usual[0] == usual[1])
+        name_smaller(ret);
+    else
+        name_side(ret, &ret->side[usual[0] ? 1 : 0]);
+}
+
 bool wait_mismatch(const struct look *look, struct wait_finding *ret)
 {
     for (uint32_t i = 0; i < look->count; i++) {
@@ -111,7 +146,33 @@ bool wait_mismatch(const struct look *look, struct wait_finding *ret)
         *ret = (struct wait_finding){ .kind = WAIT_MISMATCH, .op = at->op };
         if (!sides_of(look, at, ret->side))
             continue;
-        name_smaller(ret);
+        name_disagreeing(look->model, ret);
+        return true;
+    }
+    return false;
+}
+
+/* Of one that ended in the middle of it there is no wait to begin from. */
+bool wait_disagreed(const struct model *model, const struct wait_rank *rank, uint32_t who,
+                    struct wait_finding *ret)
+{
+    struct look look = { .model = model, .rank = rank };
+
+    for (uint32_t i = 0; rank[who].seen && i < rank[who].ops; i++) {
+        const struct beat_op *op = &rank[who].op[i];
+        const uint64_t *slot = op->kind == ITEM_COLL ? map_get(&model->comm_by_id, op->comm) : NULL;
+        struct instance at = {
+            .op = { .what = op->what, .dtype = op->dtype, .key = op->key, .bytes = op->bytes }
+        };
+
+        if (!slot || !op->started)
+            continue;
+        at.op.comm = (uint32_t)*slot;
+        *ret = (struct wait_finding){ .kind = WAIT_MISMATCH, .op = at.op };
+        if (!sides_of(&look, &at, ret->side))
+            continue;
+        name_disagreeing(model, ret);
+        ret->victims = ret->side[0].count + ret->side[1].count - ret->culprits;
         return true;
     }
     return false;

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/clean.h"
 #include "judge/crash.h"
 #include "judge/hang.h"
 #include "lockstep/probe.h"
@@ -228,6 +229,57 @@ static void one_who_gave_up_while_all_went_on_is_a_crash(void **state)
     life_end(&life);
 }
 
+/* Rank 2 ends in an all-reduce of half the size; the others are in the whole one, and are told to end. */
+static void ends_in_half_of_it(struct life *life, int status)
+{
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct fact_beat fact = { .rank = rank,
+                                  .attempt = life->bench.court.model.attempt,
+                                  .mono_ns = life->now_ns + rank,
+                                  .state = 'X',
+                                  .final = true,
+                                  .ops = 1 };
+        struct fact_exit end = { .rank = rank,
+                                 .mono_ns = life->now_ns + rank + 1,
+                                 .status = rank == 2 ? status : 15,
+                                 .told = rank != 2 };
+
+        fact.op[0] = (struct beat_op){ .kind = ITEM_COLL,
+                                       .what = LOCKSTEP_OP_ALL_REDUCE,
+                                       .comm = WORLD_ID,
+                                       .key = 12,
+                                       .started = true,
+                                       .bytes = rank == 2 ? 2048 : 4096 };
+        assert_int_equal(hang_beat(&life->bench.court, &fact), 0);
+        snprintf(end.words, sizeof(end.words), "enforce fail: 4096 vs 2048");
+        crash_exit(&life->bench.court, &end);
+    }
+    life->now_ns += 2 * S;
+    crash_judge(&life->bench.court, life->now_ns, false);
+}
+
+static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **state)
+{
+    static const int ends[] = { 6, 1 << 8, 9 }; /* SIGABRT, exit(1); SIGKILL is somebody else's */
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        struct life life = life_begin(10);
+        bool noticed = ends[i] != 9;
+        const struct entry *entry;
+
+        ends_in_half_of_it(&life, ends[i]);
+        assert_int_equal(life.bench.court.docket.count, 1);
+        entry = lab_open(&life.bench.court, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
+        assert_non_null(entry);
+        assert_int_equal(entry->verdict.rank_count, 1);
+        assert_int_equal(entry->verdict.rank[0], 2);
+        if (noticed)
+            assert_non_null(strstr(entry->verdict.cause, "2048 and 4096 bytes"));
+        life_end(&life);
+    }
+}
+
 static void a_new_attempt_ends_it_with_its_first_step(void **state)
 {
     struct life life = life_begin(10);
@@ -293,6 +345,7 @@ int main(void)
         cmocka_unit_test(who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit),
         cmocka_unit_test(one_who_was_hung_up_on_did_not_give_up),
         cmocka_unit_test(one_who_gave_up_while_all_went_on_is_a_crash),
+        cmocka_unit_test(who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync),
         cmocka_unit_test(a_new_attempt_ends_it_with_its_first_step),
         cmocka_unit_test(a_beat_that_is_old_shows_nothing),
         cmocka_unit_test(a_slow_shape_has_a_longer_limit),

@@ -568,6 +568,29 @@ static void two_who_disagree_are_both_named(void **state)
     scene_close(&scene);
 }
 
+static void of_two_who_disagree_the_one_that_is_new_to_it_is_named(void **state)
+{
+    struct fact_shape shape = { .count = 1, .item = calloc(1, sizeof(*shape.item)) };
+    struct scene scene;
+
+    (void)state;
+    all_but(&scene, 2, 99, 11);
+    shape.item[0] = (struct shape_item){ .kind = ITEM_COLL,
+                                         .what = LOCKSTEP_OP_ALL_REDUCE,
+                                         .comm = WORLD_ID,
+                                         .count = 1,
+                                         .bytes = scene.rank[0].op[0].bytes };
+    shape_hash(&shape);
+    assert_int_equal(model_shape(&scene.model, &shape), 0);
+    scene.rank[1].op[0].bytes = 2048;
+    assert_non_null(look(&scene));
+    assert_int_equal(scene.found[0].kind, WAIT_MISMATCH);
+    assert_int_equal(scene.found[0].culprits, 1);
+    assert_int_equal(scene.found[0].culprit[0], 1);
+    assert_false(scene.found[0].undecided);
+    scene_close(&scene);
+}
+
 static void opposite_order_on_two_communicators_names_the_smaller_side(void **state)
 {
     struct scene scene;
@@ -777,6 +800,7 @@ int main(void)
         cmocka_unit_test(as_many_bytes_of_another_type_are_a_desync),
         cmocka_unit_test(sizes_may_differ_where_they_need_not_agree),
         cmocka_unit_test(two_who_disagree_are_both_named),
+        cmocka_unit_test(of_two_who_disagree_the_one_that_is_new_to_it_is_named),
         cmocka_unit_test(opposite_order_on_two_communicators_names_the_smaller_side),
         cmocka_unit_test(a_stopped_rank_and_a_mismatch_are_two_findings),
         cmocka_unit_test(nothing_is_said_while_somebody_goes_on),
