@@ -13,8 +13,9 @@
 #include "core/time.h"
 #include "wire/spool.h"
 
-#define TICK_NS NS_PER_S   /* of the facts' own time */
+#define TICK_NS NS_PER_S /* of the facts' own time, whether any come or not: as a controller does */
 #define TICK_FACTS 100000u /* or so many facts that say no time */
+#define SILENCE_TICKS 600  /* of one silence; what has not been said by then is not said later */
 
 struct story {
     struct rundir dir;
@@ -112,34 +113,46 @@ static int story_read_log(struct story *story, struct err *err)
     return 0;
 }
 
-static int story_tick(struct story *story, uint8_t flags)
+static int story_tick(struct story *story, int64_t now_ns, uint8_t flags)
 {
-    struct fact_tick tick = { .real_ns = story->now_ns, .flags = flags };
+    struct fact_tick tick = { .real_ns = now_ns, .flags = flags };
     const struct fact_tick *before = &story->recall.tick;
     int64_t offset_ns = spools_clock_offset(story->spools);
     int result;
 
     if (story->recall.ticks) /* the controller's clock, if there was one */
         offset_ns = before->real_ns - before->mono_ns;
-    tick.mono_ns = story->now_ns - offset_ns;
-    story->ticked_ns = story->now_ns;
+    tick.mono_ns = now_ns - offset_ns;
+    story->ticked_ns = now_ns;
     story->facts_waiting = 0;
     result = recall_tick(&story->recall, &tick);
     return result < 0 ? result : story_take_said(story);
 }
 
+/* Beats come once a second, more or less: were ticks to wait for them, every other one would be looked at. */
+static int story_catch_up(struct story *story)
+{
+    int result = 0;
+
+    for (int i = 0; i < SILENCE_TICKS && result == 0 && story->now_ns - story->ticked_ns >= TICK_NS;
+         i++)
+        result = story_tick(story, story->ticked_ns + TICK_NS, 0);
+    if (result == 0 &&
+        (story->now_ns - story->ticked_ns >= TICK_NS || story->facts_waiting >= TICK_FACTS))
+        result = story_tick(story, story->now_ns, 0);
+    return result;
+}
+
 static int story_spool_frame(struct story *story, const struct frame *frame, int64_t real_ns,
                              struct err *err)
 {
-    int result = 0;
+    int result;
 
     if (real_ns > story->now_ns)
         story->now_ns = real_ns;
     if (story->ticked_ns == 0)
         story->ticked_ns = story->now_ns;
-    if (story->facts_waiting &&
-        (story->now_ns - story->ticked_ns >= TICK_NS || story->facts_waiting >= TICK_FACTS))
-        result = story_tick(story, 0);
+    result = story_catch_up(story);
     if (result == 0)
         result = gather_frame(&story->gather, frame);
     if (result == 0)
@@ -183,7 +196,7 @@ static int story_judge(struct story *story, bool alive, struct err *err)
     story->gather.account.source = story->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
     if (story->recall.last && count == 0)
         return 0;
-    return story_tick(story, alive ? 0 : TICK_LAST);
+    return story_tick(story, story->now_ns, alive ? 0 : TICK_LAST);
 }
 
 static int story_open(struct story *story, const char *run_dir, bool every_state, struct err *err)

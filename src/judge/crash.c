@@ -42,6 +42,8 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
     if (!is_bad(fact)) {
         if (fact->status > 0)
             crash_told_exit(court, fact);
+        if (fact->told)
+            hang_told_exit(court, fact);
         return;
     }
     if (court->exits == 0 && crash_gave_up(fact))

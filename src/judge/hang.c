@@ -566,6 +566,33 @@ bool hang_disagreed(const struct court *court, const struct fact_exit *fact, str
     return true;
 }
 
+void hang_told_exit(struct court *court, const struct fact_exit *fact)
+{
+    struct hang *hang = court->hang;
+    struct wait_rule rule = rule_of(court);
+    CLEAN(free_clean) struct wait_rank *rank = NULL;
+    bool once = false;
+    int count;
+
+    for (int i = 0; i < KINDS; i++)
+        once |= hang->found[i].times == 1 && !hang->found[i].id[0];
+    if (!once || court->exits || hang->world != court->model.world)
+        return;
+    rank = calloc(hang->world, sizeof(*rank));
+    if (!rank)
+        return;
+    before_exit(court, fact->mono_ns, rank);
+    count = wait_look(&court->model, rank, &rule, hang->finding);
+    for (int i = 0; i < count; i++) {
+        struct found *found = found_of(hang, &hang->finding[i]);
+
+        if (found->times != 1 || found->signature != signature_of(&hang->finding[i]))
+            continue;
+        found->times++;
+        say(court, &hang->finding[i], fact->mono_ns);
+    }
+}
+
 struct entry *hang_given_up(struct court *court, int64_t now_ns)
 {
     struct hang *hang = court->hang;

@@ -27,7 +27,9 @@ struct entry *hang_open(struct court *court);
  * for is looked at now, while it can still be seen.
  */
 void hang_gave_up(struct court *court, const struct fact_exit *fact);
-/* Says what was found then; NULL: nothing. */
+/* A rank was told to end, though none had failed: what was found once, and holds to this moment, is said. */
+void hang_told_exit(struct court *court, const struct fact_exit *fact);
+/* Says what was found when somebody gave up; NULL: nothing. */
 struct entry *hang_given_up(struct court *court, int64_t now_ns);
 /* Whether a rank that ended was in a collective that others had entered with other arguments: some libraries notice
  * and end.  Then the draft says so.

@@ -100,6 +100,32 @@ static void it_takes_the_limit_and_two_looks(void **state)
     life_end(&life);
 }
 
+static void told_to_end(struct life *life, uint32_t rank)
+{
+    struct fact_exit fact = { .rank = rank, .mono_ns = life->now_ns, .status = 15, .told = true };
+
+    crash_exit(&life->bench.court, &fact);
+}
+
+static void what_was_seen_once_is_said_when_all_are_told_to_end(void **state)
+{
+    struct life life = life_begin(10);
+
+    (void)state;
+    second(&life, 'T', true);
+    life.stopped_ns = life.now_ns;
+    seconds(&life, 9, 'T');
+    told_to_end(&life, 0);
+    assert_int_equal(life.bench.court.docket.count, 0); /* never seen: somebody else's reasons */
+    seconds(&life, 1, 'T');
+    assert_int_equal(life.bench.court.docket.count, 0);
+    told_to_end(&life, 1);
+    assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
+    told_to_end(&life, 3);
+    assert_int_equal(life.bench.court.docket.count, 1);
+    life_end(&life);
+}
+
 static void before_three_steps_it_takes_ten_minutes_and_is_late(void **state)
 {
     struct life life = life_begin(2);
@@ -338,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_takes_the_limit_and_two_looks),
+        cmocka_unit_test(what_was_seen_once_is_said_when_all_are_told_to_end),
         cmocka_unit_test(before_three_steps_it_takes_ten_minutes_and_is_late),
         cmocka_unit_test(it_stays_one_verdict_and_takes_what_is_learnt),
         cmocka_unit_test(it_is_over_when_the_ranks_go_on),
