@@ -17,4 +17,11 @@ void heed_destroy(struct heed *heed);
  */
 int heed_hang(struct heed *heed, int64_t since_real_ns, struct verdict *ret);
 
+/* How long the log is now; 0: there is none. */
+uint64_t heed_bytes(const char *run_dir);
+/* The earliest crash that is told behind the first `from` bytes of the log, is sure enough, and was decided
+ * after `since_real_ns`: 1 and *ret, or 0.  Reads what is there and waits for nothing.
+ */
+int heed_crash(const char *run_dir, uint64_t from, int64_t since_real_ns, struct verdict *ret);
+
 #endif

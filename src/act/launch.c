@@ -106,6 +106,10 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
         return;
     }
     launch->running--;
+    if (launch->end && !(told && WIFSIGNALED(report->status) &&
+                         (WTERMSIG(report->status) == SIGTERM ||
+                          WTERMSIG(report->status) == SIGKILL))) /* as we end them */
+        launch->end[report->token] = report->status;
     if (report->status != 0 && !told && !launch->failed) {
         launch->failed = true;
         launch->culprit = report->token;
@@ -292,7 +296,8 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r < 0)
         return r;
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
-    return launch->poll ? 0 : err_set(err, -ENOMEM, "out of memory");
+    launch->end = calloc(launch->count, sizeof(*launch->end));
+    return launch->poll && launch->end ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
 static void launch_close(struct launch *launch)
@@ -305,6 +310,7 @@ static void launch_close(struct launch *launch)
     fd_clean(&launch->signals);
     fd_clean(&launch->place.lock);
     free(launch->poll);
+    free(launch->end);
     free(launch->command);
 }
 
@@ -342,6 +348,7 @@ static void launch_renew(struct launch *launch)
 static void launch_finish(struct launch *launch)
 {
     struct runfile *file = &launch->place.file;
+    bool stopped = launch->stop_signal || launch->lost_said;
     char why[160];
 
     attempt_why(launch, why, sizeof(why));
@@ -353,6 +360,8 @@ static void launch_finish(struct launch *launch)
         aides_finish(launch->aides, launch->keeper, launch->output);
         launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
         launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
+        if (!stopped && attempt_reconsider(launch))
+            file->exit = attempt_exit_status(launch);
     }
     rings_remove(file->rings);
     file->ended = true;

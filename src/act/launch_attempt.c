@@ -1,7 +1,8 @@
 /* launch_attempt.c - one attempt: all ranks from their allocation until nobody is left.
  *
  * The first rank that ends and not well is the culprit; the others are told to end, and what they then
- * say or how they end is an echo.
+ * say or how they end is an echo.  One that dumps its core, or any on a busy machine, may end after those who
+ * noticed it: where the controller's verdict names another one, the run exits as that did.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -73,6 +74,8 @@ static void attempt_begin(struct launch *launch)
 
     launch->failed = false;
     launch->hang[0] = '\0';
+    for (uint32_t rank = 0; rank < launch->count; rank++)
+        launch->end[rank] = -1;
     launch->attempt_real_ns = time_real_ns();
     launch->level = TREE_RANKS;
     launch_write_file(launch);
@@ -139,6 +142,34 @@ static void attempt_heed(struct launch *launch)
     output_say(launch->output, "%s; the ranks are ended and started again", launch->hang);
 }
 
+bool attempt_reconsider(struct launch *launch)
+{
+    struct verdict verdict;
+    char text[160];
+
+    if (!launch->failed || launch->hang[0] || !launch->plan->ranks ||
+        !heed_crash(launch->place.directory.text, launch->log_bytes, launch->attempt_real_ns,
+                    &verdict))
+        return false;
+    for (uint32_t i = 0; i < MIN(verdict.rank_count, VERDICT_RANKS); i++) {
+        if (verdict.rank[i] == launch->culprit)
+            return false;
+    }
+    for (uint32_t i = 0; i < MIN(verdict.rank_count, VERDICT_RANKS); i++) {
+        uint32_t rank = verdict.rank[i];
+
+        if (rank >= launch->count || launch->end[rank] <= 0)
+            continue;
+        launch->culprit = rank;
+        launch->culprit_status = launch->end[rank];
+        tell_status_text(launch->culprit_status, text, sizeof(text));
+        output_say(launch->output, "rank %u %s: the others noticed, and the run ends as it did",
+                   rank, text);
+        return true;
+    }
+    return false;
+}
+
 void attempt_run(struct launch *launch)
 {
     char why[160];
@@ -149,6 +180,7 @@ void attempt_run(struct launch *launch)
         if (launch->heed && !attempt_over(launch))
             attempt_heed(launch);
     }
+    launch->log_bytes = heed_bytes(launch->place.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));

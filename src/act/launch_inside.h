@@ -29,6 +29,8 @@ struct launch {
     bool failed;             /* in this attempt */
     uint32_t culprit;        /* of the latest failed attempt */
     int culprit_status;
+    int *end; /* by rank: how it ended by itself in this attempt; -1: it did not, or not yet */
+    uint64_t log_bytes; /* of the controller's log, when this attempt failed */
     bool ending, ended; /* a level of the tree is being ended; it has ended */
     enum tree_level level;
     bool signalled;  /* somebody wants us to end */
@@ -47,6 +49,10 @@ void launch_write_file(struct launch *launch);
 void attempt_run(struct launch *launch);   /* from allocation until nobody is left */
 bool attempt_again(struct launch *launch); /* waits for the next one; false: there is none */
 int attempt_exit_status(const struct launch *launch);
+/* Once the controller has told all that it will tell: the first that ended may have been an echo.  True: it
+ * was, and another one is the culprit now.
+ */
+bool attempt_reconsider(struct launch *launch);
 void attempt_why(const struct launch *launch, char *ret, size_t room);
 
 #endif

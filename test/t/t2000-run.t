@@ -114,6 +114,21 @@ exits 3 "exits as the rank that failed" run --name three -n 3 -- sh -c '[ $RANK 
 has "and says which" '^lockstep run: rank 1 exited with 3$' "$TAP/err"
 exits 137 "128+n for a signal" run -n 2 -- sh -c '[ $RANK = 1 ] && kill -9 $$; exec sleep 30'
 has "and says which signal" 'rank 1 killed by signal 9 \(SIGKILL\)' "$TAP/err"
+# It ends only when the one that noticed has ended, and the verdict comes after both.
+cat >"$TAP/echo" <<'END'
+#!/bin/bash
+if [ "$RANK" = 0 ]; then
+    until [ -e "$1" ]; do sleep 0.05; done
+    echo "lost rank 1: Connection reset by peer" >&2
+    exit 1
+fi
+trap 'kill -SEGV $$' TERM
+: >"$1"
+while :; do sleep 0.05; done
+END
+chmod +x "$TAP/echo"
+exits 139 "an echo that came first is not it" timeout -k 5 60 "$LOCKSTEP" run --grace 20s -n 2 -- "$TAP/echo" "$TAP/ready"
+has "which is said" 'rank 1 killed by signal 11 \(SIGSEGV\): the others noticed' "$TAP/err"
 exits 127 "a command that is not there" run -n 1 -- "$TAP/nothing"
 has "is named" "nothing: No such file" "$TAP/err"
 exits 126 "a command that is no program" run -n 1 -- "$TAP"
