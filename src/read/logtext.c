@@ -15,13 +15,25 @@
 #include "core/clean.h"
 #include "read/logtext_parts.h"
 
-#define KEPT 32         /* notes of one rule and file, but for identities */
+#define KEPT 32         /* notes of one rule and file, half of them the last; but for identities */
 #define KEPT_TIMED 4096 /* where their times matter: older ones may come before those that do */
 
 struct log_file {
     struct logtext *logtext;
     const char *text, *end, *name;
     uint32_t rank;
+    const char *counted; /* lines are counted up to here */
+    uint32_t lines;
+};
+
+struct hit {
+    struct log_line line;
+    struct lognote note;
+};
+
+struct keep { /* of notes that come in the order of the text, the first and the last ones */
+    size_t half, came;
+    struct hit *last; /* a ring of `half` */
 };
 
 bool log_number(const char *at, const char *end, int64_t *ret)
@@ -81,14 +93,25 @@ static uint32_t label_rank(const struct log_line *line)
     return (uint32_t)rank;
 }
 
+/* Counted on from the last one: a file is large, and its notes mostly come in order. */
+static uint32_t line_number(struct log_file *file, const char *at)
+{
+    if (!file->counted || at < file->counted) {
+        file->counted = file->text;
+        file->lines = 1;
+    }
+    for (const char *end; (end = memchr(file->counted, '\n', (size_t)(at - file->counted)));
+         file->lines++)
+        file->counted = end + 1;
+    return file->lines;
+}
+
 static int note_add(struct log_file *file, const struct log_line *line, struct lognote *note)
 {
     struct logtext *logtext = file->logtext;
     struct logs *logs = &logtext->logs;
 
-    for (const char *at = file->text; (at = memchr(at, '\n', (size_t)(line->text - at))); at++)
-        note->line++;
-    note->line++;
+    note->line = line_number(file, line->text);
     if (note->rank == LOGNOTE_NO_RANK &&
         (note->kind <= LOGNOTE_FABRIC || note->kind == LOGNOTE_CHANNELS)) {
         note->rank = label_rank(line);
@@ -115,6 +138,37 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
     return 0;
 }
 
+static int keep_note(struct keep *keep, struct log_file *file, const struct log_line *line,
+                     struct lognote *note)
+{
+    if (note->kind >= LOGNOTE_IDENTITY)
+        return note_add(file, line, note);
+    if (keep->came < keep->half) {
+        keep->came++;
+        return note_add(file, line, note);
+    }
+    if (!keep->last)
+        keep->last = calloc(keep->half, sizeof(*keep->last));
+    if (!keep->last)
+        return -ENOMEM;
+    keep->last[keep->came++ % keep->half] = (struct hit){ *line, *note };
+    return 0;
+}
+
+/* Adds the last ones, and lets go. */
+static int keep_end(struct keep *keep, struct log_file *file, int result)
+{
+    size_t first = MAX(keep->came, 2 * keep->half) - keep->half;
+
+    for (size_t i = first; keep->last && i < keep->came && result == 0; i++) {
+        struct hit *hit = &keep->last[i % keep->half];
+
+        result = note_add(file, &hit->line, &hit->note);
+    }
+    free(keep->last);
+    return result;
+}
+
 /* Is it of the time that is asked for?  Times since boot are somebody else's to compare. */
 static bool in_time(const struct logtext *logtext, const struct log_line *line,
                     struct lognote *note)
@@ -129,29 +183,24 @@ static bool in_time(const struct logtext *logtext, const struct log_line *line,
 
 static int apply_rule(struct log_file *file, const struct log_rule *rule)
 {
-    const unsigned most = file->logtext->until_real_ns ? KEPT_TIMED : KEPT;
+    struct keep keep = { .half = (file->logtext->until_real_ns ? KEPT_TIMED : KEPT) / 2 };
     const char *at = file->text;
-    unsigned kept = 0;
+    int result = 0;
 
-    while ((at = memmem(at, (size_t)(file->end - at), rule->words, strlen(rule->words)))) {
+    while (result == 0 &&
+           (at = memmem(at, (size_t)(file->end - at), rule->words, strlen(rule->words)))) {
         struct log_line line = line_at(file, at);
         struct lognote note = { .kind = rule->kind, .layer = rule->layer, .rank = LOGNOTE_NO_RANK };
-        int result;
 
         at = line.end;
         if (rule->cause)
             snprintf(note.cause, sizeof(note.cause), "%s", rule->cause);
         if (rule->more && !rule->more(&line, &note))
             continue;
-        if (!in_time(file->logtext, &line, &note))
-            continue;
-        if (kept++ >= most && rule->kind < LOGNOTE_IDENTITY)
-            continue;
-        result = note_add(file, &line, &note);
-        if (result < 0)
-            return result;
+        if (in_time(file->logtext, &line, &note))
+            result = keep_note(&keep, file, &line, &note);
     }
-    return 0;
+    return keep_end(&keep, file, result);
 }
 
 /* From the line of "Traceback" to the exception's: the first below it that is not indented more. */
@@ -186,15 +235,15 @@ static bool traceback_goes_on(const struct log_file *file, const char *end)
 static int add_tracebacks(struct log_file *file)
 {
     static const char words[] = "Traceback (most recent call last):";
+    struct keep keep = { .half = KEPT / 2 };
     const char *at = file->text;
     bool chained = false;
-    unsigned kept = 0;
+    int result = 0;
 
-    while ((at = memmem(at, (size_t)(file->end - at), words, strlen(words)))) {
+    while (result == 0 && (at = memmem(at, (size_t)(file->end - at), words, strlen(words)))) {
         struct log_line first = line_at(file, at), last;
         struct lognote note = { .rank = LOGNOTE_NO_RANK };
         const char *end = traceback_end(file, &first, &last);
-        int result;
 
         at = first.end;
         if (!end)
@@ -202,15 +251,12 @@ static int add_tracebacks(struct log_file *file)
         snprintf(note.text, sizeof(note.text), "%.*s", (int)MIN(last.end - last.found, 180),
                  last.found);
         log_classify(note.text, &note);
-        if ((!chained || note.kind == LOGNOTE_ERROR) && kept++ < KEPT) {
-            result = note_add(file, &last, &note);
-            if (result < 0)
-                return result;
-        }
+        if (!chained || note.kind == LOGNOTE_ERROR)
+            result = keep_note(&keep, file, &last, &note);
         chained = traceback_goes_on(file, end);
         at = end;
     }
-    return 0;
+    return keep_end(&keep, file, result);
 }
 
 static struct logrank *rank_of(struct logtext *logtext, uint32_t rank)

@@ -1,4 +1,4 @@
-/* test-logtext.c - when lines of kernel logs were written, in all the ways in which tools say it. */
+/* test-logtext.c - when lines of kernel logs were written, in all the ways in which tools say it; which are kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,6 +122,50 @@ static void leaves_out_what_is_of_another_time_or_of_none(void **state)
     (void)state;
 }
 
+static void keeps_the_first_and_the_last_of_many(void **state)
+{
+    enum {
+        LINES = 1000,
+        KEPT = 32,
+        LINE = 100
+    };
+    CLEAN(free_clean) char *text = malloc(LINES * LINE + 1);
+    CLEAN(logs_fini) struct logs logs = { 0 };
+    struct logtext logtext = { .until_real_ns = 0 };
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 1; i <= LINES; i++) /* every other line says something else */
+        used +=
+            (size_t)snprintf(text + used, LINE + 1, "%s\n", i % 2 ? "usb 1-1: new device" : XID);
+    assert_int_equal(logtext_add(&logtext, LOGNOTE_NO_RANK, "dmesg", text, used), 0);
+    assert_int_equal(logtext_take(&logtext, &logs), 0);
+    assert_int_equal(logs.notes, KEPT);
+    for (uint32_t i = 0; i < KEPT / 2; i++) {
+        assert_int_equal(logs.note[i].line, 2 * (i + 1));
+        assert_int_equal(logs.note[KEPT / 2 + i].line, LINES - 2 * (KEPT / 2 - 1 - i));
+    }
+}
+
+static void keeps_the_last_traceback(void **state)
+{
+    CLEAN(free_clean) char *text = calloc(100, 100);
+    CLEAN(logs_fini) struct logs logs = { 0 };
+    struct logtext logtext = { .until_real_ns = 0 };
+    size_t used = 0;
+
+    (void)state;
+    for (int i = 0; i < 60; i++)
+        used += (size_t)snprintf(text + used, 100,
+                                 "Traceback (most recent call last):\n  File \"a.py\"\n%s\n\n",
+                                 i == 59 ? "ValueError: the end" : "OSError: tried again");
+    assert_int_equal(logtext_add(&logtext, 3, "rank3.log", text, used), 0);
+    assert_int_equal(logtext_take(&logtext, &logs), 0);
+    assert_true(logs.notes >= 32);
+    assert_string_equal(logs.note[31].text, "ValueError: the end");
+    assert_int_equal(logs.note[31].line, 59 * 4 + 3);
+}
+
 static void finds_the_process_a_line_speaks_of(void **state)
 {
     static const struct {
@@ -152,6 +196,8 @@ int main(void)
         cmocka_unit_test(reads_times_since_boot),
         cmocka_unit_test(takes_the_nearest_year),
         cmocka_unit_test(leaves_out_what_is_of_another_time_or_of_none),
+        cmocka_unit_test(keeps_the_first_and_the_last_of_many),
+        cmocka_unit_test(keeps_the_last_traceback),
         cmocka_unit_test(finds_the_process_a_line_speaks_of),
     };
 
