@@ -1,4 +1,4 @@
-/* assemble_inside.h - the assembler's own structures, shared by its three files only. */
+/* assemble_inside.h - the assembler's own structures, shared by its files only. */
 #ifndef LOCKSTEP_AGENT_ASSEMBLE_INSIDE_H
 #define LOCKSTEP_AGENT_ASSEMBLE_INSIDE_H
 
@@ -125,5 +125,14 @@ struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);
 void build_destroy(struct build *build);
 void build_drop_front(struct assemble *assemble); /* its steps go into the coming gap */
 void build_pop(struct assemble *assemble);
+/* assemble.c: the build that an event belongs to, and a new item of it; NULL: none, or no memory. */
+struct build *build_for(struct assemble *assemble, const struct ring_event *event);
+struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
+
+/* assemble_ops.c */
+void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);
+void op_on_start(struct assemble *assemble, const struct ring_event *event);
+void op_on_end(struct assemble *assemble, const struct ring_event *event);
+void op_on_span(struct assemble *assemble, const struct ring_event *event);
 
 #endif

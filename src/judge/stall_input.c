@@ -2,7 +2,7 @@
  *
  * A rank waits for input while its device idles and its host is in a data phase.  Where its peers wait
  * just as long it is the job's input: an input-stall, priced by the replay with that much less
- * waiting.  Where they do not it is that rank's: a straggler, layer data.  Both sides are medians of
+ * waiting.  Where they do not it is that rank's: a straggler, layer data (stall_input_rank.c).  Both sides are medians of
  * peers, so that one slow loader is not the job's, and a slow storage is nobody's rank.
  */
 #include <stdio.h>
@@ -12,36 +12,29 @@
 #include "core/clean.h"
 #include "judge/median.h"
 #include "judge/stall_parts.h"
-#include "judge/straggler.h"
 
-/* A long wait needs few steps, a short one many; `share` is a multiple of the threshold. */
-static const struct rule {
-    uint32_t steps;
-    double shares;
-} rules[] = {
+const struct stall_rule stall_input_rules[STALL_INPUT_RULES] = {
     { 3, 3 },
     { 6, 1.7 },
     { 12, 1 },
 };
 
-#define SUSPECTS_MAX 32
-
-static int64_t part_input(const struct rank_split *split)
+int64_t stall_input_ns(const struct rank_split *split)
 {
     return split->host_ns[LOCKSTEP_PHASE_DATA];
 }
 
-static int64_t part_compute(const struct rank_split *split)
+int64_t stall_compute_ns(const struct rank_split *split)
 {
     return split->compute_ns;
 }
 
-static int64_t part_transfer(const struct rank_split *split)
+int64_t stall_transfer_ns(const struct rank_split *split)
 {
     return split->transfer_ns;
 }
 
-static int64_t part_faults(const struct rank_split *split)
+int64_t stall_faults(const struct rank_split *split)
 {
     return split->major_faults * 1000000; /* parts are told in millions */
 }
@@ -101,7 +94,7 @@ static double levels_fill(struct court *court, const struct past_step *past)
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (past->split[rank].present)
             member[count++] = (struct member){ court->model.rank[rank].peers, rank,
-                                               part_input(&past->split[rank]) };
+                                               stall_input_ns(&past->split[rank]) };
     }
     qsort(member, count, sizeof(*member), member_compare);
     for (uint32_t from = 0, to; from < count; from = to) {
@@ -123,7 +116,7 @@ static double newest_most_ms(const struct court *court, const struct past_step *
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (past->split[rank].present)
-            most = MAX(most, part_input(&past->split[rank]));
+            most = MAX(most, stall_input_ns(&past->split[rank]));
     }
     return (double)most / 1e6;
 }
@@ -200,28 +193,30 @@ static bool is_starved(const struct court *court, uint32_t steps, double level_m
     return starved > court->limits.input_cpu_share * level_ms;
 }
 
-static const struct rule *job_rule(const struct court *court, bool *always)
+static const struct stall_rule *job_rule(const struct court *court, bool *always)
 {
     const struct stall_input *input = &court->stall->input;
     const struct thresholds *limits = &court->limits;
 
-    for (size_t i = 0; i < COUNT(rules); i++) {
-        double period, level = level_median(input, rules[i].steps, &period), least = 1e300, limit;
+    for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
+        double period, level = level_median(input, stall_input_rules[i].steps, &period),
+                       least = 1e300, limit;
         bool risen = input->base_ms >= 0 && level > limits->input_times * input->base_ms;
-        double share = risen                      ? limits->input_cost_share * rules[i].shares
+        double share = risen ? limits->input_cost_share * stall_input_rules[i].shares
                        : court->history.host_view ? limits->input_host_share
                                                   : limits->input_always_share;
 
-        if (input->count < rules[i].steps + (uint32_t)limits->verdict_warm_up)
+        if (input->count < stall_input_rules[i].steps + (uint32_t)limits->verdict_warm_up)
             return NULL;
-        if (!risen && i + 1 < COUNT(rules))
+        if (!risen && i + 1 < COUNT(stall_input_rules))
             continue; /* nothing to compare it with: only after many steps */
         limit = share * period;
-        for (uint32_t back = 0; back < rules[i].steps; back++)
+        for (uint32_t back = 0; back < stall_input_rules[i].steps; back++)
             least = MIN(least, level_back(input, back)->ms);
         *always = !risen;
-        if (level > limit && least > limit / 2 && !is_starved(court, rules[i].steps, level))
-            return &rules[i];
+        if (level > limit && least > limit / 2 &&
+            !is_starved(court, stall_input_rules[i].steps, level))
+            return &stall_input_rules[i];
     }
     return NULL;
 }
@@ -244,14 +239,13 @@ static uint32_t job_waiting(const struct court *court, double least_ms)
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++)
-        count +=
-            past->split[rank].present && (double)part_input(&past->split[rank]) / 1e6 > least_ms;
+        count += past->split[rank].present &&
+                 (double)stall_input_ns(&past->split[rank]) / 1e6 > least_ms;
     return count;
 }
 
-/* `rank` MODEL_NONE: of all. */
-static unsigned input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
-                            double faults)
+unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+                           double faults)
 {
     struct stall_files seen;
 
@@ -268,8 +262,8 @@ static unsigned input_layer(const struct court *court, struct verdict *draft, ui
     return LAYER_STORAGE;
 }
 
-static void job_say_why(const struct court *court, struct verdict *draft, const struct rule *rule,
-                        bool always, double cost_ms)
+static void job_say_why(const struct court *court, struct verdict *draft,
+                        const struct stall_rule *rule, bool always, double cost_ms)
 {
     const struct stall_input *input = &court->stall->input;
     double period, level = level_median(input, rule->steps, &period);
@@ -291,9 +285,9 @@ static void job_say_why(const struct court *court, struct verdict *draft, const 
     verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step",
                      stall_typical_ms(court, rule->steps, stall_starved_ns));
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, on no rank more than on its peers",
-                     stall_typical_ms(court, rule->steps, part_compute));
+                     stall_typical_ms(court, rule->steps, stall_compute_ns));
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms",
-                     stall_typical_ms(court, rule->steps, part_transfer));
+                     stall_typical_ms(court, rule->steps, stall_transfer_ns));
 }
 
 static const char *job_cause(unsigned layer)
@@ -303,13 +297,13 @@ static const char *job_cause(unsigned layer)
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
-static void layer_settle(const struct court *court, struct entry *entry, uint32_t rank)
+void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank)
 {
     struct verdict *verdict = &entry->verdict;
 
     if (verdict->layer != LAYER_DATA)
         return;
-    verdict->layer = (uint8_t)input_layer(court, verdict, rank, 0);
+    verdict->layer = (uint8_t)stall_input_layer(court, verdict, rank, 0);
     if (verdict->layer != LAYER_STORAGE)
         return;
     if (verdict->kind == VERDICT_INPUT_STALL)
@@ -317,7 +311,8 @@ static void layer_settle(const struct court *court, struct entry *entry, uint32_
     entry->changed = true;
 }
 
-static void job_accuse(struct court *court, const struct rule *rule, bool always, double cost_ms)
+static void job_accuse(struct court *court, const struct stall_rule *rule, bool always,
+                       double cost_ms)
 {
     const struct stall_input *input = &court->stall->input;
     struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
@@ -325,8 +320,8 @@ static void job_accuse(struct court *court, const struct rule *rule, bool always
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "input");
-    draft.layer = (uint8_t)input_layer(court, &draft, MODEL_NONE,
-                                       stall_typical_ms(court, rule->steps, part_faults));
+    draft.layer = (uint8_t)stall_input_layer(court, &draft, MODEL_NONE,
+                                             stall_typical_ms(court, rule->steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", job_cause(draft.layer));
     if (cost_ms < 0)
         draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
@@ -356,7 +351,7 @@ static void job_step(struct court *court)
     const struct stall_input *input = &court->stall->input;
     const struct thresholds *limits = &court->limits;
     struct entry *open = job_entry(court);
-    const struct rule *rule;
+    const struct stall_rule *rule;
     double period, level, cost;
     bool always;
 
@@ -364,7 +359,7 @@ static void job_step(struct court *court)
         level = level_median(input, 5, &period);
         if (level < limits->input_cost_share * limits->input_stay_share * period)
             return;
-        layer_settle(court, open, MODEL_NONE);
+        stall_layer_settle(court, open, MODEL_NONE);
         cost = job_cost_ms(court);
         open->seen_step = history_back(&court->history, 0)->step;
         open->step_seconds = (cost >= 0 ? cost : level_back(input, 0)->ms) / 1e3;
@@ -381,238 +376,6 @@ static void job_step(struct court *court)
         job_accuse(court, rule, always, cost);
 }
 
-/* ---- one rank's input ---- */
-
-/* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
-static double rank_excess_ms(const struct court *court, uint32_t rank, uint32_t steps)
-{
-    uint32_t peers;
-    double theirs =
-        history_peers_ms(&court->history, &court->model, rank, steps, part_input, &peers);
-    double least = 1e300;
-
-    if (peers == 0)
-        return 0; /* nobody to compare it with: the job's input */
-    for (uint32_t back = 0; back < steps && history_back(&court->history, back); back++) {
-        const struct rank_split *split = &history_back(&court->history, back)->split[rank];
-
-        least = MIN(least, split->present ? (double)part_input(split) / 1e6 - theirs : 0);
-    }
-    return MIN(history_part_ms(&court->history, rank, steps, part_input) - theirs, 2 * least);
-}
-
-static bool rank_is_starved(const struct court *court, uint32_t rank, uint32_t steps, double excess)
-{
-    uint32_t peers;
-    double own = history_part_ms(&court->history, rank, steps, stall_starved_ns);
-
-    return own - history_peers_ms(&court->history, &court->model, rank, steps, stall_starved_ns,
-                                  &peers) >
-           court->limits.input_cpu_share * excess;
-}
-
-static const struct rule *rank_rule(const struct court *court, uint32_t rank)
-{
-    for (size_t i = 0; i < COUNT(rules); i++) {
-        double limit = court->limits.input_cost_share * rules[i].shares *
-                       history_period_ms(&court->history, rules[i].steps);
-        double excess;
-
-        if (court->history.count < rules[i].steps + (uint32_t)court->limits.verdict_warm_up)
-            return NULL;
-        excess = rank_excess_ms(court, rank, rules[i].steps);
-        if (excess > limit && !rank_is_starved(court, rank, rules[i].steps, excess))
-            return &rules[i];
-    }
-    return NULL;
-}
-
-static void rank_say_why(struct court *court, struct verdict *draft, uint32_t rank, uint32_t steps,
-                         double cost_ms)
-{
-    const struct history *history = &court->history;
-    const struct model *model = &court->model;
-    uint32_t peers;
-    double theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
-
-    verdict_because(draft, "ring",
-                    "rank %u: %s for its next batch %.1f ms a step, median of %u peer%s %.1f ms "
-                    "over %u steps (peers: %s)",
-                    rank, history->host_view ? "the host waits" : "the device idles",
-                    history_part_ms(history, rank, steps, part_input), peers, peers == 1 ? "" : "s",
-                    theirs, steps, rung_name(model->rank[rank].rung));
-    verdict_because(draft, "replay",
-                    "each step of %.1f ms would be %.1f ms shorter with it as its peers",
-                    history_period_ms(history, steps), cost_ms);
-    theirs = history_peers_ms(history, model, rank, steps, part_compute, &peers);
-    verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peers %.1f ms",
-                     history_part_ms(history, rank, steps, part_compute), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, stall_starved_ns, &peers);
-    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step, peers %.1f ms",
-                     history_part_ms(history, rank, steps, stall_starved_ns), theirs);
-    theirs = history_peers_ms(history, model, rank, steps, part_transfer, &peers);
-    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peers %.1f ms",
-                     history_part_ms(history, rank, steps, part_transfer), theirs);
-}
-
-struct suspects { /* ranks that came under suspicion in this step, named together */
-    uint32_t rank[SUSPECTS_MAX], count;
-    const struct rule *rule;
-    uint8_t *flag;
-};
-
-/* What they cost.  Behind somebody who is slow for another reason they cost nothing alone, nor does that one behind
- * them: as straggler.c does, the mean of "they alone" and "they as the last that are left slow" counts.
- */
-static double ranks_cost_ms(struct court *court, const struct suspects *suspects)
-{
-    CLEAN(free_clean) uint8_t *others = calloc(court->model.world, 1);
-    double own = court_cost_ms(court, suspects->flag), without, all;
-    bool any = false;
-
-    for (uint32_t rank = 0; others && rank < court->model.world; rank++) {
-        others[rank] = !suspects->flag[rank] && straggler_suspects(court, rank);
-        any |= others[rank] != 0;
-    }
-    if (own < 0 || !any)
-        return own;
-    without = court_cost_ms(court, others);
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
-        others[rank] |= suspects->flag[rank];
-    all = court_cost_ms(court, others);
-    return (own + MAX(0, all - without)) / 2;
-}
-
-static void ranks_accuse(struct court *court, const struct suspects *suspects)
-{
-    struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
-    uint32_t steps = suspects->rule->steps, back = 0;
-    double cost = ranks_cost_ms(court, suspects), excess;
-    bool fresh;
-
-    if (cost < court->limits.straggler_cost_share * history_period_ms(&court->history, 5))
-        return; /* hidden behind others, or not known */
-    for (uint32_t i = 0; i < suspects->count; i++)
-        court_add_rank(court, &draft, suspects->rank[i]);
-    draft.layer = (uint8_t)input_layer(
-        court, &draft, suspects->rank[0],
-        history_part_ms(&court->history, suspects->rank[0], steps, part_faults));
-    snprintf(draft.cause, sizeof(draft.cause), "its batches come late, those of its peers do not");
-    if (court->history.host_view)
-        draft.confidence = MIN(draft.confidence, 0.7);
-    excess = rank_excess_ms(court, suspects->rank[0], steps);
-    draft.since_step = history_back(&court->history, 0)->step;
-    for (; history_back(&court->history, back); back++) {
-        const struct past_step *past = history_back(&court->history, back);
-
-        if ((double)part_input(&past->split[suspects->rank[0]]) / 1e6 < excess / 2)
-            break;
-        draft.since_step = past->step;
-    }
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    draft.seconds_per_step = cost / 1e3;
-    for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
-        rank_say_why(court, &draft, suspects->rank[i], steps, cost);
-    court_find(court, &draft, &fresh);
-}
-
-static bool is_ours(const struct entry *entry)
-{
-    return entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
-           (entry->verdict.layer == LAYER_DATA || entry->verdict.layer == LAYER_STORAGE);
-}
-
-/* Open verdicts of ours that still hold. */
-static void ranks_stay(struct court *court)
-{
-    double limit = court->limits.input_cost_share * court->limits.input_stay_share *
-                   history_period_ms(&court->history, 5);
-
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
-        CLEAN(free_clean) uint8_t *flag = NULL;
-        double cost, most = 0;
-
-        if (!is_ours(entry) || !(flag = calloc(court->model.world, 1)))
-            continue;
-        for (uint32_t at = 0; at < MIN(entry->verdict.rank_count, VERDICT_RANKS); at++) {
-            uint32_t rank = entry->verdict.rank[at];
-
-            if (rank >= court->model.world)
-                continue;
-            flag[rank] = 1;
-            most = MAX(most, rank_excess_ms(court, rank, 5));
-        }
-        if (most < limit)
-            continue;
-        layer_settle(court, entry, entry->verdict.rank[0]);
-        cost = court_cost_ms(court, flag);
-        entry->seen_step = history_back(&court->history, 0)->step;
-        if (cost >= 0)
-            entry->step_seconds = cost / 1e3;
-    }
-}
-
-/* Some verdict names it already.  One on a whole node without cpus does not count: its ranks may wait for
- * batches as well, and rank_is_starved() keeps the two apart.
- */
-static bool is_named(const struct court *court, uint32_t rank)
-{
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        const struct entry *entry = court->docket.entry[i];
-        const struct verdict *verdict = &entry->verdict;
-
-        if (!entry->open || verdict->kind != VERDICT_STRAGGLER ||
-            (verdict->layer == LAYER_CPU && verdict->rank_count > 1))
-            continue;
-        for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {
-            if (verdict->rank[at] == rank)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* The rule that its input breaks; NULL: none. */
-static const struct rule *rank_broken(const struct court *court, uint32_t rank)
-{
-    const struct past_step *past = history_back(&court->history, 0);
-    const struct stall_input *input = &court->stall->input;
-    const struct rank_split *split = &past->split[rank];
-    double least = court->limits.input_cost_share * (double)past->measured_ns / 2e6;
-
-    if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
-        input->world < court->model.world ||
-        (double)(part_input(split) - input->level_ns[rank]) / 1e6 < least)
-        return NULL;
-    return rank_rule(court, rank);
-}
-
-bool stall_suspects(const struct court *court, uint32_t rank)
-{
-    return rank_broken(court, rank) != NULL;
-}
-
-static void ranks_step(struct court *court)
-{
-    CLEAN(free_clean) uint8_t *flag = NULL;
-    struct suspects suspects = { 0 };
-
-    ranks_stay(court);
-    suspects.flag = flag = calloc(court->model.world, 1);
-    for (uint32_t rank = 0; flag && rank < court->model.world; rank++) {
-        const struct rule *rule = rank_broken(court, rank);
-
-        if (!rule || suspects.count == SUSPECTS_MAX || is_named(court, rank))
-            continue;
-        suspects.rule = suspects.rule ? suspects.rule : rule;
-        suspects.rank[suspects.count++] = rank;
-        flag[rank] = 1;
-    }
-    if (suspects.count)
-        ranks_accuse(court, &suspects);
-}
-
 void stall_input_step(struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
@@ -621,5 +384,5 @@ void stall_input_step(struct court *court)
         return;
     levels_put(court, past);
     job_step(court);
-    ranks_step(court);
+    stall_ranks_step(court);
 }

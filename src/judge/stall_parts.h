@@ -22,6 +22,14 @@ struct stall_input {
     uint32_t world;    /* room of that */
 };
 
+/* A long wait needs few steps, a short one many. */
+struct stall_rule {
+    uint32_t steps;
+    double shares; /* a multiple of the threshold */
+};
+#define STALL_INPUT_RULES 3
+extern const struct stall_rule stall_input_rules[STALL_INPUT_RULES];
+
 #define STALL_USUAL 8 /* pauses of a kind that are remembered */
 
 enum stall_kind {
@@ -75,13 +83,22 @@ struct stall {
 /* Over the last n steps: the median rank's median of a part. */
 double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
 int64_t stall_starved_ns(const struct rank_split *split);
-/* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 /* Room for all ranks, zeroed where new; false: no memory. */
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
 bool stall_waits(const struct court *court,
                  const struct stall_files *seen); /* in most looks, and more than once */
+/* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
 bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
 void stall_input_step(struct court *court); /* stall_input.c */
+int64_t stall_input_ns(const struct rank_split *split);
+int64_t stall_compute_ns(const struct rank_split *split);
+int64_t stall_transfer_ns(const struct rank_split *split);
+int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
+/* What its batches come late from; `rank` MODEL_NONE: of all. */
+unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+                           double faults);
+void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank);
+void stall_ranks_step(struct court *court); /* stall_input_rank.c */
 void stall_pause_step(struct court *court); /* stall_pause.c */
 void stall_pause_beat(struct court *court, const struct fact_beat *beat);
 void stall_start_step(struct court *court); /* stall_start.c */

@@ -2,26 +2,15 @@
 #include "read/kernellogs.h"
 
 #include <errno.h>
-#include <fts.h>
 #include <string.h>
 
 #include "core/clean.h"
 #include "read/logtext.h"
 #include "read/slurp.h"
+#include "read/walk.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
 #define DEPTH_MAX 3
-
-static int by_name(const FTSENT **left, const FTSENT **right)
-{
-    return strcmp((*left)->fts_name, (*right)->fts_name);
-}
-
-static void fts_clean(FTS **fts)
-{
-    if (*fts)
-        fts_close(*fts);
-}
 
 /* What cannot be read is no reason to tell nothing of a run. */
 static int take_file(struct logtext *logtext, const char *path, const char *name)
@@ -39,21 +28,18 @@ static int take_file(struct logtext *logtext, const char *path, const char *name
 int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, struct logs *ret,
                     struct err *err)
 {
-    char *const paths[] = { (char *)directory, NULL };
-    CLEAN(fts_clean) FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
     CLEAN(logtext_fini)
     struct logtext logtext = { .from_real_ns = wish->from_real_ns,
                                .until_real_ns = wish->until_real_ns };
-    size_t skip = strlen(directory);
     FTSENT *entry;
     int result = 0;
 
     if (!fts)
-        return err_set(err, -errno, "%s: %m", directory);
+        return -errno;
     while (result == 0 && (entry = fts_read(fts))) {
-        const char *name = entry->fts_path + skip;
+        const char *name = walk_name(directory, entry);
 
-        name += strspn(name, "/");
         if (*name && (entry->fts_level > DEPTH_MAX || wish->skip(name)))
             fts_set(fts, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_F)

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "read/logtext.h"
 #include "read/pickle.h"
 #include "read/slurp.h"
+#include "read/walk.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
 #define FILES_MAX 100000
@@ -212,31 +212,17 @@ static int take_file(struct gatherer *gatherer, const char *path, const char *na
     return result < 0 ? result : take_content(gatherer, name, &file);
 }
 
-static int by_name(const FTSENT **left, const FTSENT **right)
-{
-    return strcmp((*left)->fts_name, (*right)->fts_name);
-}
-
-static void fts_clean(FTS **fts)
-{
-    if (*fts)
-        fts_close(*fts);
-}
-
 static int walk(struct gatherer *gatherer, const char *directory, struct err *err)
 {
-    char *const paths[] = { (char *)directory, NULL };
-    CLEAN(fts_clean) FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-    size_t skip = strlen(directory);
+    CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
     FTSENT *entry;
     int result = 0;
 
     if (!fts)
-        return err_set(err, -errno, "%s: %m", directory);
+        return -errno;
     while (result == 0 && (entry = fts_read(fts))) {
-        const char *name = entry->fts_path + skip;
+        const char *name = walk_name(directory, entry);
 
-        name += strspn(name, "/");
         if (entry->fts_info == FTS_D && entry->fts_level >= DEPTH_MAX)
             fts_set(fts, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)

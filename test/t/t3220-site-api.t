@@ -177,7 +177,16 @@ wrong=$(grep -c '^401$' "$TAP/statuses") waits=$(grep -c '^429$' "$TAP/statuses"
 is "all of them are answered" $((wrong + waits)) 400
 [ "$wrong" -ge 20 ] && [ "$wrong" -le $((22 + 2 * took)) ]
 tap_result $? "who guesses tokens has to wait: $wrong guesses in $took s"
-is "a good token has to wait as well" "$(status -K "$(bearer "$site/tokens/reader.token")" "$api/runs")" 429
+# By the same process, and several times: what comes half a second after the last guess may go through.
+for i in $(seq 10); do
+    for j in $(seq 20); do
+        printf 'header = "Authorization: Bearer lst_guess"\nurl = "%s/runs"\noutput = "/dev/null"\nnext\n' "$api"
+    done
+    cat "$(bearer "$site/tokens/reader.token")"
+    printf '\nurl = "%s/runs"\noutput = "/dev/null"\nwrite-out = "good %%{http_code}\\n"\nnext\n' "$api"
+done | sed '$d' >"$TAP/guesses"
+curl -s -K "$TAP/guesses" >"$TAP/statuses"
+has "a good token has to wait as well" '^good 429$' "$TAP/statuses"
 is "it is ready all the time" "$(status "$url/readyz")" 200
 kill -TERM $control
 wait $control

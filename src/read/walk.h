@@ -1,0 +1,14 @@
+/* walk.h - what lies below a directory, in the order of names; links are not followed. */
+#ifndef LOCKSTEP_READ_WALK_H
+#define LOCKSTEP_READ_WALK_H
+
+#include <fts.h>
+
+#include "core/err.h"
+
+FTS *walk_open(const char *directory, struct err *err); /* NULL and errno: it cannot be read */
+void walk_clean(FTS **fts);                             /* for CLEAN */
+/* As it is called below the directory; "": the directory itself. */
+const char *walk_name(const char *directory, const FTSENT *entry);
+
+#endif
