@@ -184,7 +184,9 @@ static bool process_suffices(const struct verdict *verdict, const struct lognote
         return note->kind == LOGNOTE_XID ||
                (note->kind == LOGNOTE_NODE && note->layer == LAYER_STORAGE &&
                 (reads_or_writes(verdict) || verdict->layer == LAYER_UNKNOWN));
-    case VERDICT_STRAGGLER:
+    case VERDICT_STRAGGLER: /* scarce cpus or slow code are no device's */
+        return note->kind == LOGNOTE_XID && is_device(note->layer) &&
+               (verdict->layer == LAYER_GPU || verdict->layer == LAYER_UNKNOWN);
     case VERDICT_CORRUPTION:
         return note->kind == LOGNOTE_XID && is_device(note->layer);
     default:

@@ -185,6 +185,21 @@ static void kinds_must_fit(void **state)
     (void)state;
 }
 
+static void a_device_does_not_make_cpus_scarce(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct scene scene;
+
+        scene_init(&scene, VERDICT_STRAGGLER, i ? LAYER_GPU : LAYER_CPU, 2);
+        line(&scene, LOGNOTE_XID, LAYER_GPU_MEMORY, "n1", 100, THEN + S);
+        if (i)
+            assert_int_equal(judged(&scene)->layer, LAYER_GPU_MEMORY);
+        else
+            unchanged(&scene);
+    }
+    (void)state;
+}
+
 static void what_names_nobody_gets_its_node(void **state)
 {
     const struct verdict *verdict;
@@ -259,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_file_may_say_whose_log_it_is),
         cmocka_unit_test(seconds_since_boot_are_those_of_the_node),
         cmocka_unit_test(kinds_must_fit),
+        cmocka_unit_test(a_device_does_not_make_cpus_scarce),
         cmocka_unit_test(what_names_nobody_gets_its_node),
         cmocka_unit_test(the_earliest_wins_and_the_rest_are_echoes),
         cmocka_unit_test(one_that_was_killed_before_another_ended_is_the_culprit),
