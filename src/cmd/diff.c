@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/paths.h"
-#include "cmd/lockstep.h"
+#include "cmd/settings.h"
 #include "control/story.h"
 #include "core/clean.h"
 #include "judge/profile.h"
@@ -15,6 +15,7 @@
 struct diff_settings {
     bool json;
     double share;
+    struct thresholds limits;
 };
 
 static const struct opt diff_opts[] = {
@@ -166,7 +167,8 @@ static int diff_tell(const char *const run[2], const struct diff_settings *setti
     if (result == 0)
         result = profile_read(run[1], &after, &err);
     if (result == 0) {
-        result = diff_profiles(&before, &after, settings->share, &diff);
+        result =
+            diff_profiles(&before, &after, settings->share, settings->limits.diff_alike, &diff);
         if (result < 0)
             err_set(&err, result, "no memory to compare them");
     }
@@ -185,8 +187,13 @@ static int diff_run(int argc, char **argv)
 {
     struct diff_settings settings = { .share = 0.03 };
     const char *run[2] = { NULL, NULL };
+    struct err err = { "" };
     int count = 0;
 
+    if (settings_thresholds(&command_diff, argc, argv, &settings.limits, &err) < 0) {
+        log_error("%s", err.text);
+        return 2;
+    }
     for (int first = opt_parse(&command_diff, argc, argv, &settings); first != argc;
          first = opt_parse(&command_diff, argc, argv, &settings)) {
         if (first < 0)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
+#include "cmd/settings.h"
 #include "cmd/why_remains.h"
 #include "control/log_follow.h"
 #include "control/rundir.h"
@@ -25,6 +26,7 @@
 
 struct why_settings {
     bool json, replay, all, follow;
+    struct thresholds limits; /* for what others left; a run's own log has those it was judged by */
 };
 
 static const struct opt why_opts[] = {
@@ -52,7 +54,7 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
     int result = story_read(directory, settings->all, &account, err);
 
     if (result == 0)
-        result = why_add_remains(directory, &account, err);
+        result = why_add_remains(directory, &settings->limits, &account, err);
     if (result < 0)
         return result;
     if (settings->json)
@@ -190,7 +192,7 @@ static int why_foreign(const char *what, const struct why_settings *settings, st
 
     if (settings->replay || settings->follow)
         return -ENODATA;
-    result = why_remains(what, settings->json, &ignored);
+    result = why_remains(what, settings->json, &settings->limits, &ignored);
     if (result >= 0 || result == -ENOENT) /* nothing in it: it is still not a run */
         return result < 0 ? -ENODATA : result;
     *err = ignored;
@@ -231,8 +233,13 @@ static int why_run(int argc, char **argv)
 {
     struct why_settings settings = { 0 };
     const char *what = NULL;
+    struct err err = { "" };
     int first = opt_parse(&command_why, argc, argv, &settings);
 
+    if (first >= 0 && settings_thresholds(&command_why, argc, argv, &settings.limits, &err) < 0) {
+        log_error("%s", err.text);
+        return 2;
+    }
     if (first >= 0 && first < argc) { /* options may follow the run, too */
         what = argv[first];
         argc -= first;

@@ -157,9 +157,9 @@ static void tell_skipped(const struct remains *remains)
         log_info("skipped %zu more; --json names all", remains->skipped - said);
 }
 
-int why_remains(const char *directory, bool json, struct err *err)
+int why_remains(const char *directory, bool json, const struct thresholds *limits, struct err *err)
 {
-    CLEAN(inquiry_fini) struct inquiry inquiry = { 0 };
+    CLEAN(inquiry_fini) struct inquiry inquiry = { .findings.limits = limits };
     int result = inquire(directory, &inquiry, err);
 
     if (result < 0)
@@ -230,10 +230,11 @@ static int account_add(struct account *account, const struct findings *findings,
 }
 
 /* Lines of kernel logs that lie in the run's directory join what was said about its ranks. */
-static int add_kernel_logs(const char *directory, struct account *account, struct err *err)
+static int add_kernel_logs(const char *directory, const struct thresholds *limits,
+                           struct account *account, struct err *err)
 {
     CLEAN(processes_fini) struct processes processes = { 0 };
-    CLEAN(findings_fini) struct findings findings = { 0 };
+    CLEAN(findings_fini) struct findings findings = { .limits = limits };
     CLEAN(logs_fini) struct logs logs = { 0 };
     struct kernellogs_wish wish = { .skip = is_ours };
     struct postmortem_watched watched = { .run = account->run };
@@ -258,10 +259,12 @@ static int add_kernel_logs(const char *directory, struct account *account, struc
     return account_add(account, &findings, err);
 }
 
-int why_add_remains(const char *directory, struct account *account, struct err *err)
+int why_add_remains(const char *directory, const struct thresholds *limits, struct account *account,
+                    struct err *err)
 {
-    CLEAN(inquiry_fini) struct inquiry inquiry = { .kernel_apart = true };
-    int result = account->alive ? 0 : add_kernel_logs(directory, account, err);
+    CLEAN(inquiry_fini)
+    struct inquiry inquiry = { .findings.limits = limits, .kernel_apart = true };
+    int result = account->alive ? 0 : add_kernel_logs(directory, limits, account, err);
 
     if (result < 0 || !has_dumps(directory))
         return result;

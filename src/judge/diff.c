@@ -12,8 +12,6 @@
 #include "judge/profile.h"
 #include "wire/names.h"
 
-#define ALIKE 0.5 /* of the largest growth: ranks that grew by so much belong to it */
-
 static const char *phase_text(unsigned phase)
 {
     static const char *const names[LOCKSTEP_PHASE_COUNT] = {
@@ -167,8 +165,8 @@ static void place_node(const struct profile *profile, const uint8_t *slow, struc
 
 /* Where this part has grown; false: nowhere by so much. */
 static bool place_find(const struct profile *after, const struct profile_part *now,
-                       const struct profile_part *then, double least_ms, uint8_t *slow,
-                       struct diff_place *ret)
+                       const struct profile_part *then, double least_ms, double alike,
+                       uint8_t *slow, struct diff_place *ret)
 {
     double most = 0;
 
@@ -180,7 +178,7 @@ static bool place_find(const struct profile *after, const struct profile_part *n
     for (uint32_t rank = 0; rank < after->world; rank++) {
         double before = then ? then->ms[rank] : 0;
 
-        slow[rank] = now->ms[rank] - before >= ALIKE * most;
+        slow[rank] = now->ms[rank] - before >= alike * most;
         ret->of += now->ms[rank] > 0 || before > 0;
         if (!slow[rank])
             continue;
@@ -205,7 +203,7 @@ static int place_compare(const void *a, const void *b)
 }
 
 static int compare_times(const struct profile *before, const struct profile *after, double share,
-                         struct diff *ret)
+                         double alike, struct diff *ret)
 {
     CLEAN(free_clean) uint8_t *slow = malloc(after->world);
     CLEAN(free_clean)
@@ -218,7 +216,7 @@ static int compare_times(const struct profile *before, const struct profile *aft
         const struct profile_part *now = &profile_most(after)->part[i];
 
         count += place_find(after, now, part_like(profile_most(before), now),
-                            share * ret->before_ms, slow, &all[count]);
+                            share * ret->before_ms, alike, slow, &all[count]);
     }
     qsort(all, count, sizeof(*all), place_compare);
     ret->places = MIN(count, DIFF_PLACES);
@@ -227,7 +225,7 @@ static int compare_times(const struct profile *before, const struct profile *aft
 }
 
 int diff_profiles(const struct profile *before, const struct profile *after, double share,
-                  struct diff *ret)
+                  double alike, struct diff *ret)
 {
     *ret = (struct diff){ .op = MODEL_NONE };
     ret->before_ms = profile_most(before)->period_ms;
@@ -235,5 +233,5 @@ int diff_profiles(const struct profile *before, const struct profile *after, dou
     ret->slower = ret->after_ms > (1 + share) * ret->before_ms;
     ret->faster = ret->after_ms < (1 - share) * ret->before_ms;
     compare_programs(before, after, ret);
-    return ret->same_program && ret->slower ? compare_times(before, after, share, ret) : 0;
+    return ret->same_program && ret->slower ? compare_times(before, after, share, alike, ret) : 0;
 }

@@ -15,9 +15,6 @@
 #include "core/clean.h"
 #include "judge/postmortem_parts.h"
 
-#define UNSEEN_PART                                                                                \
-    4 /* of the ranks one in so many may have left nothing before that means nothing */
-
 void findings_fini(struct findings *findings)
 {
     free(findings->verdict);
@@ -386,7 +383,7 @@ static int tell_unseen(const struct inquest *inquest, const char *run, struct fi
         if (!inquest_suspects(inquest, r))
             list[count++] = r;
     }
-    return count && UNSEEN_PART * unseen <= ranks
+    return count && (double)unseen <= scene->limits.dumps_unseen_share * (double)ranks
                ? inquest_tell_unseen(inquest, list, count, run, findings)
                : 0;
 }
@@ -428,11 +425,21 @@ static int inquest_run(struct inquest *inquest, const char *run, struct findings
                  : inquest_tell_rest(scene, run, findings);
 }
 
+void postmortem_limits(const struct findings *findings, struct thresholds *ret)
+{
+    thresholds_default(ret);
+    if (findings->limits)
+        *ret = *findings->limits;
+}
+
 int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings)
 {
     CLEAN(scene_fini) struct scene scene = { 0 };
     CLEAN(inquest_fini) struct inquest inquest = { .scene = &scene };
-    int result = scene_init(&scene, dumps);
+    struct thresholds limits;
+    int result;
 
+    postmortem_limits(findings, &limits);
+    result = scene_init(&scene, dumps, &limits);
     return result < 0 ? result : inquest_run(&inquest, run, findings);
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "judge/thresholds.h"
 #include "wire/dump.h"
 #include "wire/lanes.h"
 #include "wire/lognote.h"
@@ -22,6 +23,7 @@
 #define POSTMORTEM_MAX 32
 
 struct findings {
+    const struct thresholds *limits; /* NULL: the defaults */
     struct verdict *verdict;
     size_t count, room; /* room: allocated; POSTMORTEM_MAX at most */
     bool well;          /* enough was seen to say that nothing is wrong, were there no verdict */

@@ -15,14 +15,6 @@
 #include "core/clean.h"
 #include "judge/postmortem_parts.h"
 
-#define S_NS INT64_C(1000000000)
-#define ROUND_NS (2 * S_NS)   /* most logs have whole seconds */
-#define BEFORE_NS (60 * S_NS) /* so long before the fault a line of the node may be */
-#define BEFORE_PID_NS                                                                              \
-    (900 * S_NS) /* of the process: whoever waits for a dead device gives up after minutes */
-#define AFTER_CRASH_NS (10 * S_NS)
-#define AFTER_NS                                                                                   \
-    (600 * S_NS) /* kernels wait for minutes before they complain of a disk or a task */
 #define SURE 0.95
 #define UNSURE 0.8 /* at most, where the node alone says it */
 
@@ -34,11 +26,17 @@ struct witness {
 };
 
 struct inquiry {
+    struct thresholds limits;
     const struct logprocess *process;
     size_t processes;
     struct witness *witness; /* in the order of time */
     size_t witnesses;
 };
+
+static int64_t seconds_ns(double seconds)
+{
+    return (int64_t)(seconds * 1e9);
+}
 
 static bool same_host(const char *a, const char *b) /* n7 and n7.example.org */
 {
@@ -90,7 +88,7 @@ static const struct logprocess *process_of(const struct inquiry *inquiry, const 
         const struct logprocess *process = &inquiry->process[i];
 
         if (process->pid == pid && strcmp(process->node, node) == 0 &&
-            process->began_real_ns <= real_ns + ROUND_NS &&
+            process->began_real_ns <= real_ns + seconds_ns(inquiry->limits.kernel_round) &&
             (!found || process->began_real_ns > found->began_real_ns))
             found = process;
     }
@@ -212,22 +210,26 @@ static bool names_node(const struct verdict *verdict, const char *node)
     return !verdict->node_count && !verdict->rank_count; /* nobody: it may be any */
 }
 
-static bool in_time(const struct verdict *verdict, const struct witness *witness)
+static bool in_time(const struct thresholds *limits, const struct verdict *verdict,
+                    const struct witness *witness)
 {
-    int64_t since_ns = verdict->since_real_ns, until_ns = since_ns + AFTER_CRASH_NS;
+    int64_t since_ns = verdict->since_real_ns;
+    int64_t until_ns = since_ns + seconds_ns(limits->kernel_after_crash);
+    double before = witness->process ? limits->kernel_before_pid : limits->kernel_before;
 
     if (verdict->kind != VERDICT_CRASH)
-        until_ns =
-            verdict->until_real_ns ? verdict->until_real_ns : verdict->decided_real_ns + AFTER_NS;
+        until_ns = verdict->until_real_ns
+                       ? verdict->until_real_ns
+                       : verdict->decided_real_ns + seconds_ns(limits->kernel_after);
     return since_ns &&
-           witness->real_ns + ROUND_NS >=
-               since_ns - (witness->process ? BEFORE_PID_NS : BEFORE_NS) &&
+           witness->real_ns + seconds_ns(limits->kernel_round) >= since_ns - seconds_ns(before) &&
            witness->real_ns <= until_ns;
 }
 
-static bool suffices(const struct verdict *verdict, const struct witness *witness)
+static bool suffices(const struct inquiry *inquiry, const struct verdict *verdict,
+                     const struct witness *witness)
 {
-    if (!in_time(verdict, witness))
+    if (!in_time(&inquiry->limits, verdict, witness))
         return false;
     if (witness->process)
         return names_rank(verdict, witness->process->rank) &&
@@ -275,7 +277,8 @@ static bool explain(const struct inquiry *inquiry, struct verdict *verdict)
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
-        if (suffices(verdict, witness) && (!first || (witness->process && !first->process)))
+        if (suffices(inquiry, verdict, witness) &&
+            (!first || (witness->process && !first->process)))
             first = witness;
     }
     if (!first)
@@ -284,7 +287,8 @@ static bool explain(const struct inquiry *inquiry, struct verdict *verdict)
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
-        if (witness != first && witness->real_ns >= first->real_ns && suffices(verdict, witness) &&
+        if (witness != first && witness->real_ns >= first->real_ns &&
+            suffices(inquiry, verdict, witness) &&
             strcmp(witness->note->cause, first->note->cause) != 0)
             echo(verdict, "kernel log", witness->note->text);
     }
@@ -292,7 +296,8 @@ static bool explain(const struct inquiry *inquiry, struct verdict *verdict)
 }
 
 /* The process had been killed, or lost its device, and another one was only quicker to end. */
-static bool came_before(const struct verdict *verdict, const struct witness *witness)
+static bool came_before(const struct inquiry *inquiry, const struct verdict *verdict,
+                        const struct witness *witness)
 {
     const struct lognote *note = witness->note;
     bool fatal = note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT ||
@@ -300,7 +305,7 @@ static bool came_before(const struct verdict *verdict, const struct witness *wit
 
     return witness->process && fatal && verdict->kind == VERDICT_CRASH &&
            witness->real_ns <= verdict->since_real_ns &&
-           witness->real_ns + BEFORE_NS >= verdict->since_real_ns;
+           witness->real_ns + seconds_ns(inquiry->limits.kernel_before) >= verdict->since_real_ns;
 }
 
 static void move_to(struct verdict *verdict, const struct witness *witness)
@@ -335,7 +340,7 @@ static void move(const struct inquiry *inquiry, struct verdict *verdict, size_t 
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
-        if (came_before(&verdict[which], witness) && verdict[which].rank_count == 1 &&
+        if (came_before(inquiry, &verdict[which], witness) && verdict[which].rank_count == 1 &&
             !is_named(verdict, count, witness->process->rank)) {
             move_to(&verdict[which], witness);
             return;
@@ -379,6 +384,7 @@ int postmortem_kernel(const struct postmortem_watched *watched, const struct log
 
     if (!logs->notes || !watched->processes)
         return 0;
+    postmortem_limits(findings, &inquiry.limits);
     result = inquiry_hear(&inquiry, logs);
     for (size_t i = 0; result == 0 && i < watched->verdicts; i++) {
         if (!explain(&inquiry, &watched->verdict[i]))

@@ -7,15 +7,11 @@
 #include <stdio.h>
 
 #include "core/clean.h"
-#include "judge/postmortem.h"
+#include "judge/postmortem_parts.h"
 #include "judge/whatif.h"
 
-#define STRAGGLES 1.1 /* S from which a job, or a rank, counts as straggling */
-#define FITS                                                                                       \
-    1.1 /* traced against replayed step: beyond it the trace holds what we do not understand */
-
-static int tell(const struct whatif_plan *plan, const struct whatif *whatif, const char *run,
-                struct findings *findings)
+static int tell(const struct whatif_plan *plan, const struct whatif *whatif, double straggles,
+                const char *run, struct findings *findings)
 {
     struct verdict *verdict = findings_add(findings, run, VERDICT_STRAGGLER, LAYER_UNKNOWN);
     double lost = whatif->mean.no_delay - whatif->mean.ideal;
@@ -25,7 +21,7 @@ static int tell(const struct whatif_plan *plan, const struct whatif *whatif, con
     for (uint32_t i = 0; i < plan->labels[WHATIF_WORKER]; i++) {
         double S = whatif->S_of[WHATIF_WORKER][i];
 
-        if (S < STRAGGLES)
+        if (S < straggles)
             continue;
         if (verdict->rank_count < VERDICT_RANKS)
             verdict->rank[verdict->rank_count] = plan->worker[i].rank;
@@ -50,20 +46,24 @@ int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings
     CLEAN(whatif_plan_fini) struct whatif_plan plan = { 0 };
     CLEAN(whatif_fini) struct whatif whatif = { 0 };
     int result = lanes->count ? whatif_plan_lanes(lanes, &plan, NULL) : -ENODATA;
+    struct thresholds limits;
     size_t slow = 0, ranks;
+    double straggles;
 
     if (result == 0)
         result = whatif_run(&plan, &whatif);
     if (result < 0)
         return result == -ENOMEM ? result : 0; /* nothing that could be replayed */
+    postmortem_limits(findings, &limits);
+    straggles = limits.traces_straggles;
     ranks = plan.labels[WHATIF_WORKER];
     for (size_t i = 0; i < ranks; i++)
-        slow += whatif.S_of[WHATIF_WORKER][i] >= STRAGGLES;
-    if (ranks < 2 || whatif.steps < 2 || whatif.launch > FITS)
+        slow += whatif.S_of[WHATIF_WORKER][i] >= straggles;
+    if (ranks < 2 || whatif.steps < 2 || whatif.launch > limits.traces_fit)
         return 0;
-    if (whatif.S >= STRAGGLES && slow && 2 * slow < ranks)
-        return tell(&plan, &whatif, run, findings);
-    if (!findings->count && whatif.S < STRAGGLES)
+    if (whatif.S >= straggles && slow && 2 * slow < ranks)
+        return tell(&plan, &whatif, straggles, run, findings);
+    if (!findings->count && whatif.S < straggles)
         findings->well = true;
     return 0;
 }

@@ -13,8 +13,6 @@
 #include "core/map.h"
 #include "judge/postmortem_parts.h"
 
-#define NEAR_END 16 /* ops; where no states are known, older ones were passed */
-
 enum mismatch {
     MATCHES,
     OTHER_TYPE,
@@ -49,8 +47,9 @@ static bool op_counts(const struct scene *scene, uint32_t rank, const struct dum
 {
     if (op->peer != DUMP_NONE || op->seq == DUMP_UNKNOWN || scene->circle[op->group].pairs)
         return false;
-    return scene->states ? !scene_over(scene, rank, op)
-                         : op->seq > scene->circle[op->group].slowest - NEAR_END;
+    return scene->states
+               ? !scene_over(scene, rank, op)
+               : op->seq > scene->circle[op->group].slowest - (int64_t)scene->limits.dumps_near_end;
 }
 
 /* The lowest number of each group at which ops differ; DUMP_UNKNOWN: none. */

@@ -45,6 +45,7 @@ enum pending {
 
 struct scene {
     const struct dumps *dumps;
+    struct thresholds limits;
     struct circle *circle; /* by group */
     struct seat *seats;    /* of all circles */
     struct wait *wait;
@@ -59,7 +60,7 @@ struct scene {
 /* postmortem_states.c: what is over, where the recorder did not know, from who has entered what. */
 int scene_infer(struct scene *scene);
 enum pending scene_op_pending(const struct scene *scene, uint32_t rank, size_t op);
-int scene_init(struct scene *scene, const struct dumps *dumps);
+int scene_init(struct scene *scene, const struct dumps *dumps, const struct thresholds *limits);
 void scene_fini(struct scene *scene);
 const struct seat *scene_seat(const struct scene *scene, uint32_t group, uint32_t rank); /* NULL */
 bool scene_over(const struct scene *scene, uint32_t rank, const struct dump_op *op);
@@ -116,6 +117,9 @@ int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, siz
 int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_circle(const struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings);
+
+/* As the caller set them, else the defaults. */
+void postmortem_limits(const struct findings *findings, struct thresholds *ret);
 
 /* postmortem_logs.c: the rank of a process or device that a line speaks of; LOGNOTE_NO_RANK. */
 uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note);

@@ -444,11 +444,11 @@ static int scene_pairs(struct scene *scene)
     return waits_keep(scene, waits);
 }
 
-int scene_init(struct scene *scene, const struct dumps *dumps)
+int scene_init(struct scene *scene, const struct dumps *dumps, const struct thresholds *limits)
 {
     int result;
 
-    *scene = (struct scene){ .dumps = dumps };
+    *scene = (struct scene){ .dumps = dumps, .limits = *limits };
     result = scene_room(scene);
     if (result < 0)
         return result;

@@ -91,9 +91,9 @@ struct diff {
     uint32_t places;
 };
 
-/* `share` of the step: what differs by less is not told. */
+/* `share` of the step: what differs by less is not told; `alike`: ranks that grew by so much of the most belong to it. */
 int diff_profiles(const struct profile *before, const struct profile *after, double share,
-                  struct diff *ret);
+                  double alike, struct diff *ret);
 const char *profile_part_text(const struct profile_part *part, char *out, size_t room);
 
 #endif

@@ -34,7 +34,7 @@ static struct diff compare(const struct profile *before, const struct profile *a
 {
     struct diff diff;
 
-    assert_int_equal(diff_profiles(before, after, 0.03, &diff), 0);
+    assert_int_equal(diff_profiles(before, after, 0.03, 0.5, &diff), 0);
     return diff;
 }
 

@@ -72,12 +72,17 @@ static void all_enter(struct stage *stage, uint32_t group, int64_t seq, unsigned
         enters(stage, members[group][m], group, seq, state);
 }
 
-static struct findings judge(struct stage *stage)
+static struct findings judge_by(struct stage *stage, const struct thresholds *limits)
 {
-    struct findings findings = { 0 };
+    struct findings findings = { .limits = limits };
 
     assert_int_equal(postmortem_dumps(&stage->dumps, "job", &findings), 0);
     return findings;
+}
+
+static struct findings judge(struct stage *stage)
+{
+    return judge_by(stage, NULL);
 }
 
 static void a_victim_in_another_group_is_not_named(void **state)
@@ -339,6 +344,7 @@ static void who_left_nothing_is_a_candidate_beside_a_culprit(void **state)
 {
     struct stage stage;
     struct findings found;
+    struct thresholds limits;
 
     (void)state;
     stage_init(&stage);
@@ -355,6 +361,11 @@ static void who_left_nothing_is_a_candidate_beside_a_culprit(void **state)
     assert_int_equal(found.verdict[1].rank[0], 3);
     assert_true(found.verdict[1].confidence < found.verdict[0].confidence);
     assert_true(found.verdict[1].because_count > 0);
+    findings_fini(&found);
+    thresholds_default(&limits); /* one of four is too many where it is said so */
+    limits.dumps_unseen_share = 0.2;
+    found = judge_by(&stage, &limits);
+    assert_int_equal(found.count, 1);
     findings_fini(&found);
 }
 
