@@ -6,8 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
+#include "core/map.h"
+#include "core/time.h"
 #include "read/flight.h"
 #include "read/jsontext.h"
 #include "read/kineto.h"
@@ -19,10 +23,32 @@
 #define FILE_LIMIT ((size_t)1 << 30)
 #define FILES_MAX 100000
 #define DEPTH_MAX 5
+#define JOBS_MAX 64 /* whose dumps lie in one directory */
+
+/* Dumps whose paths differ only by the rank are of one job.  Where a rank has two dumps there are two jobs, or a job
+ * and what came after it: the one with the newer dump counts, and the directory is read again without the other.
+ */
+struct job {
+    uint64_t alike;       /* hash of a path without its rank */
+    char instead_of[120]; /* why it does not count: the file that does */
+};
+
+struct claim { /* of a rank */
+    uint64_t alike;
+    int64_t changed_ns;
+    char name[120];
+};
 
 struct gatherer {
     struct remains *remains;
     size_t room;
+    const struct job *other; /* that do not count */
+    size_t others;
+    struct job lost;    /* one more that does not */
+    int64_t changed_ns; /* the file at hand */
+    struct map rank;    /* → index of its claim */
+    struct claim *claim;
+    size_t claims, claim_room;
     struct flight flight;
     struct logtext logtext;
     struct plain plain; /* used for one file after the other */
@@ -33,13 +59,28 @@ static void gatherer_fini(struct gatherer *gatherer)
     flight_fini(&gatherer->flight);
     logtext_fini(&gatherer->logtext);
     plain_fini(&gatherer->plain);
+    map_fini(&gatherer->rank);
+    free(gatherer->claim);
+}
+
+/* "-of-8" behind a rank says how many there are. */
+static size_t without_count(const char *name, size_t bytes)
+{
+    size_t at = bytes;
+
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < bytes && at > 4 && strchr("-_.", name[at - 1]) &&
+                   memcmp(name + at - 3, "of", 2) == 0 && strchr("-_.", name[at - 4])
+               ? at - 4
+               : bytes;
 }
 
 /* The number at the end of a name, without what says how it is packed. */
 static uint32_t number_at_end(const char *name, size_t bytes)
 {
-    static const char *const endings[] = { ".gz",  ".json", ".pkl", ".pickle",
-                                           ".log", ".txt",  ".err", ".out" };
+    static const char *const endings[] = { ".gz",  ".json", ".pkl", ".pickle", ".log", ".txt",
+                                           ".err", ".out",  ".bin", ".dump",   ".pt" };
     size_t digits = 0;
     uint32_t number = 0;
 
@@ -51,6 +92,7 @@ static uint32_t number_at_end(const char *name, size_t bytes)
             i = (size_t)-1; /* once more from the start: ".json.gz" */
         }
     }
+    bytes = without_count(name, bytes);
     while (digits < bytes && isdigit((unsigned char)name[bytes - 1 - digits]))
         digits++;
     if (!digits || digits > 6)
@@ -114,13 +156,86 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* A path without its rank: of several numbers in it the last one that is the rank is left out. */
+static uint64_t alike(const char *path, uint32_t rank)
+{
+    const char *at = path + strlen(path);
+
+    while (at > path) {
+        const char *end = at;
+
+        while (end > path && !isdigit((unsigned char)end[-1]))
+            end--;
+        for (at = end; at > path && isdigit((unsigned char)at[-1]);)
+            at--;
+        if (at < end && strtoul(at, NULL, 10) == rank)
+            return hash64(hash64(1, path, (size_t)(at - path)), end, strlen(end));
+    }
+    return hash64(1, path, strlen(path));
+}
+
+static const struct job *job_of_another(const struct gatherer *gatherer, uint64_t which)
+{
+    for (size_t i = 0; i < gatherer->others; i++) {
+        if (gatherer->other[i].alike == which)
+            return &gatherer->other[i];
+    }
+    return NULL;
+}
+
+static int claim_add(struct gatherer *gatherer, const struct claim *claim)
+{
+    if (gatherer->claims == gatherer->claim_room) {
+        size_t room = gatherer->claim_room ? 2 * gatherer->claim_room : 64;
+        struct claim *grown = reallocarray(gatherer->claim, room, sizeof(*grown));
+
+        if (!grown)
+            return -ENOMEM;
+        gatherer->claim = grown;
+        gatherer->claim_room = room;
+    }
+    gatherer->claim[gatherer->claims++] = *claim;
+    return 1;
+}
+
+/* May this dump speak for its rank?  1: yes; 0: it is of another job, and is named as skipped; -EAGAIN: there is one
+ * more job that does not count (`lost`).
+ */
+static int claim_rank(struct gatherer *gatherer, const char *name, uint32_t rank)
+{
+    struct claim mine = { .alike = alike(name, rank), .changed_ns = gatherer->changed_ns };
+    const struct job *other = job_of_another(gatherer, mine.alike);
+    const struct claim *before;
+    uint64_t *at;
+    char why[160];
+
+    snprintf(mine.name, sizeof(mine.name), "%s", name);
+    if (other) {
+        snprintf(why, sizeof(why), "of another job or attempt than %.100s", other->instead_of);
+        return MIN(file_add(gatherer, name, REMAINS_SKIPPED, why), 0);
+    }
+    at = map_put(&gatherer->rank, rank, gatherer->claims);
+    if (!at)
+        return -ENOMEM;
+    if (*at == gatherer->claims)
+        return claim_add(gatherer, &mine);
+    before = &gatherer->claim[*at];
+    if (before->alike == mine.alike)
+        return 1;
+    gatherer->lost.alike = before->changed_ns < mine.changed_ns ? before->alike : mine.alike;
+    snprintf(gatherer->lost.instead_of, sizeof(gatherer->lost.instead_of), "%s",
+             before->changed_ns < mine.changed_ns ? mine.name : before->name);
+    return -EAGAIN;
+}
+
 /* A dump that is not one: its rank is still one of which we know nothing. */
 static int take_damaged(struct gatherer *gatherer, const char *name, const char *why)
 {
     uint32_t rank = remains_rank(name);
     int result = 0;
 
-    if (rank != UINT32_MAX)
+    if (rank != UINT32_MAX && !map_get(&gatherer->rank, rank) &&
+        !job_of_another(gatherer, alike(name, rank)))
         result = flight_add_left(&gatherer->flight, rank, base_name(name), DUMP_DAMAGED);
     return result < 0 ? result : file_add(gatherer, name, REMAINS_SKIPPED, why);
 }
@@ -148,6 +263,9 @@ static int take_plain(struct gatherer *gatherer, const char *name, struct err *e
     if (rank == UINT32_MAX)
         return file_add(gatherer, name, REMAINS_SKIPPED,
                         "a flight-recorder dump, but its name does not end in a rank");
+    result = claim_rank(gatherer, name, rank);
+    if (result <= 0)
+        return result;
     result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->plain, err);
     return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
 }
@@ -178,6 +296,9 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
     if (!file->size) {
         if (!remains_named_as_dump(name))
             return take_log(gatherer, name, file);
+        result = claim_rank(gatherer, name, remains_rank(name));
+        if (result <= 0)
+            return result;
         result =
             flight_add_left(&gatherer->flight, remains_rank(name), base_name(name), DUMP_EMPTY);
         return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
@@ -228,9 +349,11 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
         else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
             result =
                 file_add(gatherer, *name ? name : ".", REMAINS_SKIPPED, strerror(entry->fts_errno));
-        else if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL)
+        else if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL) {
+            gatherer->changed_ns = (int64_t)entry->fts_statp->st_mtim.tv_sec * NS_PER_S +
+                                   entry->fts_statp->st_mtim.tv_nsec;
             result = take_file(gatherer, entry->fts_path, name);
-        else if (entry->fts_info == FTS_DEFAULT)
+        } else if (entry->fts_info == FTS_DEFAULT)
             result = file_add(gatherer, name, REMAINS_SKIPPED, "not a plain file");
         if (gatherer->remains->files >= FILES_MAX)
             return err_set(err, -E2BIG, "%s: more than %d files below it", directory, FILES_MAX);
@@ -238,12 +361,20 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
     return result;
 }
 
-int remains_read(const char *directory, struct remains *ret, struct err *err)
+static int read_without(const char *directory, struct job *other, size_t *others,
+                        struct remains *ret, struct err *err)
 {
     CLEAN(remains_fini) struct remains remains = { 0 };
-    CLEAN(gatherer_fini) struct gatherer gatherer = { .remains = &remains };
+    CLEAN(gatherer_fini)
+    struct gatherer gatherer = { .remains = &remains, .other = other, .others = *others };
     int result = walk(&gatherer, directory, err);
 
+    if (result == -EAGAIN && *others == JOBS_MAX)
+        return err_set(err, -E2BIG, "%s: dumps of more than %d jobs in it", directory, JOBS_MAX);
+    if (result == -EAGAIN) {
+        other[(*others)++] = gatherer.lost;
+        return result;
+    }
     if (result == 0)
         result = flight_take(&gatherer.flight, &remains.dumps);
     if (result == 0)
@@ -257,6 +388,18 @@ int remains_read(const char *directory, struct remains *ret, struct err *err)
     *ret = remains;
     remains = (struct remains){ 0 };
     return 0;
+}
+
+int remains_read(const char *directory, struct remains *ret, struct err *err)
+{
+    struct job other[JOBS_MAX];
+    size_t others = 0;
+    int result;
+
+    do
+        result = read_without(directory, other, &others, ret, err);
+    while (result == -EAGAIN);
+    return result;
 }
 
 void remains_fini(struct remains *remains)

@@ -124,6 +124,25 @@ open(f"{directory}/_dump_9.json", "w").write('{"entries": [' + "[" * 1000)
 status, told, err = why(directory)
 ok(status == 1 and len(told["skipped"]) == 3 and "notes.bin" in err, "foreign files are named and skipped", told, err)
 
+bad = []
+for pattern in ("rank{}.dump", "trace.{}.bin", "dump-{}-of-4", "{}", "fr_rank_{}.pickle"):
+    directory = fresh()
+    job.write(directory, pattern=pattern)
+    status, told, err = why(directory)
+    if named(told) != [3]:
+        bad.append((pattern, told["verdicts"], err))
+ok(not bad, "dumps are known by their content, whatever the style of their names", *bad)
+for newer, culprit in (("a", 3), ("b", 1)):
+    directory = fresh()
+    job.write(f"{directory}/a")
+    Job(2, 2, 2, seed=6).run({1: 5}).write(f"{directory}/b")
+    for folder in "ab":
+        for name in os.listdir(f"{directory}/{folder}"):
+            os.utime(f"{directory}/{folder}/{name}", (1000 + (folder == newer),) * 2)
+    status, told, err = why(directory)
+    ok(named(told) == [culprit] and len(told["verdicts"]) == 1 and
+       {s["file"][0] for s in told["skipped"]} == {"b" if newer == "a" else "a"} and "another job" in err,
+       f"of two jobs in one directory the newer one is told, the other skipped by name ({newer})", told, err)
 job = Job(2, 2, 1).run({})
 expect("a job that is over and well", job, [], exit_status=0)
 expect("with nothing but scheduled ops it cannot be told", job, [], exit_status=3, states=False, status=False)
