@@ -9,12 +9,26 @@ from ._probe import probe
 from ._wrap import wraps
 
 
-def _is_ending(iterator):
-    """Has it given all its batches?  Then this is not the fetch of a step."""
-    try:
-        return iterator._num_yielded >= len(iterator)
-    except Exception:  # a stream: nobody knows
-        return False
+class _Lengths:
+    """How many batches the iterator has that was asked last: its length is that of a loader, a sampler and a dataset."""
+
+    def __init__(self):
+        self.known, self.length = None, 0  # by address: it must not live longer for us
+
+    def is_ending(self, iterator):
+        """Has it given all its batches?  Then this is not the fetch of a step."""
+        try:
+            given = iterator._num_yielded
+            if 0 < given < self.length and self.known == id(iterator):
+                return False
+            self.known, self.length = None, len(iterator)  # a new one, or it may have become longer
+            self.known = id(iterator)
+            return given >= self.length
+        except Exception:  # a stream: nobody knows
+            return False
+
+
+_is_ending = _Lengths().is_ending
 
 
 def hook_loader(module):

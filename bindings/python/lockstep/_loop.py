@@ -120,7 +120,8 @@ class Loop:
                 self.eval_end()
         elif not self.evaluating and not self.optimizing:
             self.eval_begin(iterator)
-        self._leave_forward()
+        if self.forward:
+            self._leave_forward()
         if not self.evaluating:
             if ending:
                 self._settle()
@@ -178,9 +179,11 @@ class Loop:
             return
         if self.evaluating:
             self.eval_end()
-        self._leave_forward()
-        if not self.optimizing:
-            if not self.driven and (self.stepped or steps.number is None):
+        if self.forward:
+            self.forward = False
+            probe.phase_end(FORWARD)
+        if not self.optimizing and (self.stepped or steps.number is None):
+            if not self.driven:
                 self.blind = True
                 self.final = self.last
             self._front()
@@ -191,7 +194,8 @@ class Loop:
         if self.computing:
             return
         probe.phase_end(BACKWARD)
-        self._fresh()
+        if self.counted != steps.number:
+            self._fresh()
         self.micro_batches += 1
         if loss is not None:
             probe.metric(LOSS, loss)
@@ -202,7 +206,8 @@ class Loop:
             return
         if self.evaluating:
             self.eval_end()
-        self._leave_forward()
+        if self.forward:
+            self._leave_forward()
         if self.driven and id(optimizer) in self.called:
             self.driven = False
             self._front()
@@ -215,7 +220,8 @@ class Loop:
         if self.optimizing:
             return
         probe.phase_end(OPTIMIZER)
-        self._fresh()
+        if self.counted != steps.number:
+            self._fresh()
         if self.micro_batches:
             probe.metric(MICRO_BATCHES, self.micro_batches)
         self.stepped = True

@@ -18,9 +18,10 @@ class Steps:
         """Begins a step, ending one that is still open; returns its number."""
         if self.number is not None:
             self.end()
-        calls, self.before_first = self.before_first, []
-        for call in calls:
-            call()
+        if self.before_first:
+            calls, self.before_first = self.before_first, []
+            for call in calls:
+                call()
         if number is None:
             number = self.next
         self.number = number

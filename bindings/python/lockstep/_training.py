@@ -13,14 +13,15 @@ from ._wrap import wraps
 
 def _value(tensor):
     """Of a scalar that lies in host memory; reading another one would wait for its device."""
-    if isinstance(tensor, (tuple, list)):
-        tensor = tensor[0] if len(tensor) == 1 else None
-    if isinstance(tensor, float):
-        return tensor
-    if type(tensor) is _torch.Tensor and tensor.is_cpu and tensor.numel() == 1 \
-            and tensor.is_floating_point():
-        return tensor.item()
-    return None
+    if type(tensor) is not _torch.Tensor:
+        if isinstance(tensor, float):
+            return tensor
+        one = isinstance(tensor, (tuple, list)) and len(tensor) == 1
+        return _value(tensor[0]) if one else None
+    if not tensor.is_cpu or tensor.numel() != 1:
+        return None
+    value = tensor.item()
+    return value if type(value) is float else None
 
 
 # ---- backward ----
