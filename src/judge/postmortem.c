@@ -33,6 +33,7 @@ struct verdict *findings_add(struct findings *findings, const char *run, unsigne
     if (!findings->verdict)
         return NULL;
     verdict = &findings->verdict[findings->count++];
+    *verdict = (struct verdict){ 0 }; /* one may have been here that is withdrawn */
     verdict->kind = (uint8_t)kind;
     verdict->layer = (uint8_t)layer;
     snprintf(verdict->run, sizeof(verdict->run), "%s", run);
@@ -297,10 +298,11 @@ bool inquest_suspects(const struct inquest *inquest, uint32_t rank)
     return false;
 }
 
-/* Those whom nobody waits for yet, because whoever would is held up before: once others are suspected.  Where most
+/* Those whom nobody waits for yet, because whoever would is held up before: once others are suspected or ops do not
+ * match.  Where most
  * are idle the dumps do not show who waits.
  */
-static int find_idle(struct inquest *inquest)
+static int find_idle(struct inquest *inquest, bool mismatches)
 {
     const struct scene *scene = inquest->scene;
     size_t ranks = scene->dumps->ranks, idle = 0;
@@ -308,7 +310,7 @@ static int find_idle(struct inquest *inquest)
 
     for (uint32_t r = 0; r < ranks; r++)
         idle += is_idle(inquest, r);
-    if (!inquest->suspects || 2 * idle > ranks)
+    if (!(inquest->suspects || mismatches) || 2 * idle > ranks)
         return 0;
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
         if (!inquest_suspects(inquest, r) && is_idle(inquest, r))
@@ -319,10 +321,15 @@ static int find_idle(struct inquest *inquest)
     return result;
 }
 
+/* One that is known to be in no op there is not held up by it. */
 static bool in_odd_group(const struct inquest *inquest, uint32_t rank, const bool *odd)
 {
+    const struct scene *scene = inquest->scene;
+
     for (uint32_t i = inquest->first[rank]; i < inquest->first[rank + 1]; i++) {
-        if (odd[inquest->group_of[i]])
+        const struct seat *seat = scene_seat(scene, inquest->group_of[i], rank);
+
+        if (odd[inquest->group_of[i]] && (!scene->states || !seat->known || seat->pending))
             return true;
     }
     return false;
@@ -409,7 +416,9 @@ static int inquest_run(struct inquest *inquest, const char *run, struct findings
         return result;
     dropped = drop_unseen(inquest, odd);
     drop_perhaps(inquest);
-    if (!mismatches && (find_idle(inquest) < 0 || inquest_outrun(inquest) < 0))
+    if ((!mismatches || scene->states) && find_idle(inquest, mismatches) < 0)
+        return -ENOMEM;
+    if (!mismatches && inquest_outrun(inquest) < 0)
         return -ENOMEM;
     if (inquest->suspects > 1)
         opposites = inquest_tell_opposite(inquest, run, findings);

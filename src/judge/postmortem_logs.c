@@ -408,6 +408,50 @@ static void add_evidence(struct verdict *verdict, const struct lognote *note, bo
         verdict->confidence = MAX(verdict->confidence, 0.95);
 }
 
+static bool line_names(const char *what, uint32_t rank)
+{
+    char words[24];
+    int size = snprintf(words, sizeof(words), "rank %u", rank);
+    const char *at = strstr(what, words);
+
+    return at && (at[size] < '0' || at[size] > '9');
+}
+
+/* What is known of one alone says nothing of the others that are named with it: it gets a verdict of its own. */
+static struct verdict *set_apart(struct verdict *among, uint32_t rank, const char *run,
+                                 struct findings *findings)
+{
+    struct verdict *alone;
+    uint32_t kept = 0;
+
+    if (among->rank_count < 2 || among->rank_count > VERDICT_RANKS ||
+        among->layer != LAYER_UNKNOWN || findings->count == POSTMORTEM_MAX)
+        return among;
+    alone = findings_add(findings, run, among->kind, LAYER_UNKNOWN);
+    if (!alone)
+        return among;
+    snprintf(alone->cause, sizeof(alone->cause), "%s", among->cause);
+    alone->confidence = among->confidence;
+    alone->since_real_ns = among->since_real_ns;
+    name(alone, rank);
+    for (uint32_t i = 0; i < among->because_count; i++) {
+        if (line_names(among->because[i].what, rank))
+            verdict_because(alone, among->because[i].source, "%s", among->because[i].what);
+        else
+            among->because[kept++] = among->because[i];
+    }
+    among->because_count = kept ? kept : among->because_count;
+    kept = 0;
+    for (uint32_t i = 0; i < among->rank_count; i++) {
+        if (among->rank[i] != rank)
+            among->rank[kept++] = among->rank[i];
+    }
+    among->rank_count = kept;
+    verdict_identify(among);
+    verdict_identify(alone);
+    return alone;
+}
+
 static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
                      struct findings *findings)
 {
@@ -456,6 +500,8 @@ static int hear_nodes(const struct logs *logs, const char *run, struct findings 
         if (verdict && verdict->kind == VERDICT_CRASH && note->kind == LOGNOTE_OOM_KILL &&
             rank != LOGNOTE_NO_RANK)
             continue; /* it is what the verdict rests on */
+        if (verdict && rank != LOGNOTE_NO_RANK)
+            verdict = set_apart(verdict, rank, run, findings);
         if (verdict)
             add_evidence(verdict, note, rank != LOGNOTE_NO_RANK);
         else if (!is_said(findings, note))

@@ -169,6 +169,18 @@ ok(told["verdicts"] and told["verdicts"][0]["cause"] == "other element types", "
 told = expect("a pair that disagrees: both are named", other(1, 2, sizes=[5]), [0, 1], "desync")
 ok(not named(told), "and nobody else is blamed", told)
 
+bad = []
+for seed, (layout, odd, index, absent, at) in enumerate((((4, 2, 1), 4, 7, 1, 7), ((4, 2, 1), 6, 3, 1, 3),
+                                                         ((2, 4, 2), 3, 9, 12, 8), ((8, 4, 1), 22, 7, 26, 5))):
+    job = Job(*layout, seed=seed)
+    op = job.program[odd][index]
+    job.program[odd][index] = (*op[:2], [5], op[3])
+    directory = fresh()
+    job.run({absent: at}).write(directory)
+    status, told, err = why(directory)
+    if (named(told, "desync"), named(told), len(told["verdicts"])) != ([odd], [absent], 2):
+        bad.append((layout, odd, absent, told["verdicts"]))
+ok(not bad, "one with another size and one that stopped, in the same group or in others: both are told", *bad)
 job = Job(2, 2, 1, seed=8)
 job.program[0][6], job.program[0][7] = job.program[0][7], job.program[0][6]
 told = expect("two groups in opposite order", job.run({}), [], "hang")
