@@ -85,7 +85,7 @@ static bool trainer_save_is_due(const struct trainer *trainer)
 
     if (!config->checkpoint_dir)
         return false;
-    return trainer->sum[SUM_SAVE] > 0 || trainer->sum[SUM_STOP] > 0 ||
+    return trainer->sum[SUM_SAVE] > 0 || (config->continues && trainer->sum[SUM_STOP] > 0) ||
            (config->checkpoint_every && (trainer->step + 1) % config->checkpoint_every == 0);
 }
 
@@ -107,7 +107,7 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
         trainer_stuck_pause(trainer, FAULT_EVAL);
         trainer->step++;
         if (stop) {
-            trainer->stopped = trainer->step < trainer->config->steps;
+            trainer->stopped = trainer->config->continues && trainer->step < trainer->config->steps;
             break;
         }
     }

@@ -7,6 +7,7 @@
 #ifndef LOCKSTEP_LAB_TRAINER_H
 #define LOCKSTEP_LAB_TRAINER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -22,6 +23,8 @@ struct trainer_config {
     uint32_t rank, world, attempt;
     /* Of an elastic training: how often it was started anew in this attempt, and how large it was before. */
     uint32_t generation, saved_world;
+    bool
+        continues; /* ... so that a stop is not the end: another worker goes on from a checkpoint */
     const char *master_addr, *master_port;
     uint64_t steps, seed, checkpoint_every; /* every 0: never */
     struct trainer_layout layout;

@@ -169,6 +169,7 @@ static int generations(const struct trainer_config *config, const struct fault *
     const struct timespec pause = time_spec((int64_t)(fault->ms * 1e6));
     struct trainer_config now = *config;
 
+    now.continues = true;
     for (;; now.generation++) {
         uint32_t world = world_of(fault, now.generation, config->world);
         int status = TO_BE_CONTINUED, word;

@@ -88,7 +88,7 @@ struct trainer {
     bool control_save; /* as the control word last said */
     int64_t told_ns;   /* when rank 0 last printed */
     uint32_t made;     /* faults that happen once and have, as bits */
-    bool stopped;      /* it was told to, before the end */
+    bool stopped;      /* it was told to, before the end, and another goes on */
     bool swapped;      /* the last bucket waits for the world's reduction: a fault */
 };
 

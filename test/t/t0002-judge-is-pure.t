@@ -54,9 +54,11 @@ strcpy
 strcspn
 strerror
 strlen
+strncasecmp
 strncmp
 strnlen
 strrchr
+strspn
 strstr
 vsnprintf
 END

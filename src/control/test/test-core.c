@@ -482,8 +482,6 @@ static void train(struct core *core, struct lab *lab, uint32_t ring, int steps, 
                   struct said *said)
 {
     for (int i = 0; i < steps; i++) {
-        CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
-
         lab_step(lab);
         for (uint32_t rank = 0; rank < lab->world; rank++) {
             struct lab_frame frame = { .type = FRAME_STEP };
