@@ -32,17 +32,6 @@ int lockstep_python_use(const struct python_functions *functions, uint64_t bucke
     return 0;
 }
 
-int lockstep_python_signals(python_sigaction action, int number)
-{
-    struct sigaction now;
-
-    if (!action || action(number, NULL, &now) < 0 || now.sa_flags & SA_SIGINFO ||
-        now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
-        return -EINVAL;
-    python_signals_use(action, now.sa_handler);
-    return 0;
-}
-
 uint32_t lockstep_python_epoch(struct lockstep_probe *probe)
 {
     return probe ? atomic_load_explicit(&probe->epoch, memory_order_acquire) : 0;
@@ -245,30 +234,11 @@ static void buckets_end_all(struct python_buckets *buckets)
     }
 }
 
-static struct python_object *backward_run(struct python_buckets *buckets,
-                                          struct python_object *original,
-                                          struct python_object *args, struct python_object *kwargs)
-{
-    struct python_object *result;
-
-    if (!buckets->awake)
-        call_aside(buckets->wake);
-    result = python.call(original, args, kwargs);
-    if (result)
-        buckets_end_all(buckets);
-    return result;
-}
-
-/* Our group's method is called in the middle of it: for buckets that C does not know Python runs there, and whatever
- * is allocated may set off the garbage collector, whose callbacks are Python.  A signal would be handled right there,
- * and the exception of its handler come out of backward as a RuntimeError, or not at all.
- */
 static struct python_object *buckets_backward(struct python_object *self,
                                               struct python_object *const *args, intptr_t count)
 {
     struct python_buckets *buckets = python.capsule_pointer(self, NULL);
-    struct python_object *result = NULL;
-    bool away;
+    struct python_object *result;
 
     if (!buckets)
         return NULL;
@@ -277,11 +247,11 @@ static struct python_object *buckets_backward(struct python_object *self,
                          "backward() takes a function, its arguments and keywords");
         return NULL;
     }
-    away = python_signals_put_off();
-    if (!away || python.signals_handle() == 0) /* one that came just before */
-        result = backward_run(buckets, args[0], args[1], args[2]);
-    if (away)
-        python_signals_give_back();
+    if (!buckets->awake)
+        call_aside(buckets->wake);
+    result = python.call(args[0], args[1], args[2]);
+    if (result)
+        buckets_end_all(buckets);
     return result;
 }
 

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "lockstep/probe.h"
-#include "probe/python_signals.h"
 
 struct python_object; /* PyObject */
 
@@ -41,7 +40,6 @@ struct python_functions {
     long (*number)(struct python_object *object);
     double (*real)(struct python_object *object);
     struct python_object *(*error)(void);
-    int (*signals_handle)(void);                   /* those that are pending */
     struct python_object *none, *yes, *type_error; /* None, True, TypeError */
 };
 
@@ -95,11 +93,6 @@ struct python_group {
 /* Must be called first, once: sizes of the structs above as the package has them.  0, or -EINVAL. */
 int lockstep_python_use(const struct python_functions *functions, uint64_t buckets_size,
                         uint64_t group_size);
-
-/* Signals are put off in backward from here on: `action` is sigaction(), and the interpreter has a handler for this
- * number.  Called in its main thread.  0, or -EINVAL.
- */
-int lockstep_python_signals(python_sigaction action, int number);
 
 /* The ring's epoch, which no other ring of this process has; 0: closed, or not this process's. */
 uint32_t lockstep_python_epoch(struct lockstep_probe *probe);

@@ -50,6 +50,9 @@ nm -D --undefined-only "$library" >"$TAP/wants"
 lacks "starts no thread, sets no handler, allocates nothing" \
     ' (pthread_create|clone|sigaction|signal|atexit|__cxa_atexit|malloc|calloc|realloc|fopen|fork)(@|$)' \
     "$TAP/wants"
+# What it is given as a pointer has no symbol.
+cat "$SOURCE"/src/probe/*.[ch] >"$TAP/source"
+lacks "nor is it given the means to" '(sigaction|sa_handler|pthread_create|atexit)' "$TAP/source"
 lacks "needs no call to find its thread's data" '__tls_get_addr' "$TAP/wants"
 readelf -SW "$library" | awk '{ for (i = 1; i < NF; i++) if ($i == ".init_array") print $(i + 4) }' >"$TAP/init"
 has "has no constructor but the compiler's own" '^0*8$' "$TAP/init" # frame_dummy

@@ -76,7 +76,6 @@ _MARKS = {
 # src/probe/python.h: of a library that lacks them the hooks do without.
 _PYTHON = {
     "python_use": (_INT, [ctypes.c_void_p, _U64, _U64]),
-    "python_signals": (_INT, [ctypes.c_void_p, _INT]),
     "python_epoch": (_U32, [_PROBE]),
     "python_look": (None, [ctypes.c_void_p]),
     "python_method": (ctypes.c_void_p, [ctypes.c_char_p]),

@@ -94,12 +94,12 @@ fast.wake, fast.end_others = buckets.begin, buckets.end_all
 
 @unseen
 def run_backward(original, args, kwargs):
-    """fast.backward() in Python."""
-    return _signals.after(_run_backward, original, args, kwargs)
+    return _signals.after(fast.backward or _run_backward, original, args, kwargs)
 
 
 @unseen
 def _run_backward(original, args, kwargs):
+    """fast.backward() in Python."""
     buckets.begin()
     result = original(*args, **kwargs)
     buckets.over()

@@ -11,9 +11,8 @@ import os
 import sys
 import weakref
 
-from . import _abi, _collectives, _signals, _torch, _training
+from . import _abi, _collectives, _torch, _training
 from ._buckets import make_class, run_backward
-from ._fast import fast
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
@@ -42,7 +41,7 @@ def _hook_reducer(package):
             return original(*args, **kwargs)
         reducer = original(*args[:3], ours, *args[4:], **kwargs)
         _held[reducer] = ours
-        _training.run_backward = fast.backward if _signals.known_to_c() else run_backward
+        _training.run_backward = run_backward
         return reducer
 
     class Same(type):

@@ -23,7 +23,7 @@ class _Functions(ctypes.Structure):
 
     NAMES = ("PyCapsule_GetPointer", "PyTuple_Pack", "PyList_Size", "PyList_GetItem", "PyObject_Call",
              "Py_IncRef", "Py_DecRef", "PyErr_Clear", "PyErr_SetString", "PyLong_AsLong", "PyFloat_AsDouble",
-             "PyErr_Occurred", "PyErr_CheckSignals")
+             "PyErr_Occurred")
     OBJECTS = None, True, TypeError
     _fields_ = [(str(name), ctypes.c_void_p) for name in NAMES + OBJECTS]
 

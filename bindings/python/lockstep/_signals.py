@@ -5,16 +5,13 @@ the garbage collector, which what is allocated there may set off.  Python would 
 right there, and the exception of its handler (Ctrl-C) would come out of backward as a RuntimeError, or not at all.
 Without us it is handled after backward, as around any call into C++; so we have it handled then.
 
-C does it (src/probe/python_signals.h) once it knows the interpreter's handler; this is for when it does not.
+It is done here and not in the C half, which sets no handler and makes no system call.
 """
 import _signal  # what signal's functions call, without turning each number into an enum: 30 of them a backward
-import ctypes
 import operator
 import signal
 import threading
 
-from ._fast import fast
-from ._probe import complain, probe
 from ._wrap import unseen
 
 _SIGNALS = [int(number) for number in signal.valid_signals()
@@ -25,50 +22,13 @@ def _is_main():
     return threading.get_ident() == threading.main_thread().ident
 
 
-# ---- by C ----
-
-class _Found(ctypes.Structure):
-    """Dl_info."""
-
-    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
-                ("address", ctypes.c_void_p)]
-
-
-def _base(address):
-    """Where the program or library that has this address begins."""
-    found = _Found()
-    return ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found)) and found.base
-
-
-def _learn():
-    """The interpreter has one handler for all signals; one of another's may have replaced it behind its back."""
-    home = _base(ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p).value)
-    action = ctypes.cast(ctypes.CDLL(None).sigaction, ctypes.c_void_p)
-    getsig = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(("PyOS_getsig", ctypes.pythonapi))
-    for number in _SIGNALS:
-        if callable(_signal.getsignal(number)) and home and _base(getsig(number)) == home:
-            return probe.library.python_signals(action, number) == 0
-    return False
-
-
-def known_to_c():
-    """Asked whenever a reducer is made, also in a child with another main thread."""
-    try:
-        return fast.backward is not None and _is_main() and _learn()
-    except Exception as error:
-        complain("signals are put off by Python: %r" % (error,))
-        return False
-
-
-# ---- by Python ----
-
 class _Signals:
     """Once a backward, with cold caches: as little as possible is made anew."""
 
     def __init__(self):
         self.seen = [None] * len(_SIGNALS)  # the handlers of all, when they were looked at last
         self.handled = []  # (number, handler) of those with a handler of the program, or Python's own for Ctrl-C
-        self.came = []
+        self.came = {}  # number: frame; one that came twice is handled once, as ever
         self.away = False  # they are put off
 
     def look(self):
@@ -79,12 +39,12 @@ class _Signals:
         return self.handled
 
     def later(self, number, frame):
-        self.came.append((number, frame))
+        self.came.setdefault(number, frame)
 
     def deliver(self):
-        came, self.came = self.came, []
+        came, self.came = self.came, {}
         table = dict(self.handled)
-        for number, frame in came:
+        for number, frame in came.items():
             table[number](number, frame)
 
 
