@@ -21,8 +21,10 @@
 #include "core/time.h"
 #include "wire/facts.h"
 
-#define GIL_LOOKS 5 /* a thread that works moves on between two of them, or gives the GIL away */
-#define GIL_BETWEEN_NS (25 * NS_PER_MS)
+/* A thread that works moves on between two looks, or gives the GIL away.  A short loop is often found at the same
+ * instruction again: at a third of its time there, five looks in a row would agree once in a hundred. */
+#define GIL_LOOKS 20
+#define GIL_BETWEEN_NS (15 * NS_PER_MS)
 #define FRAMES_MAX 32
 #define THREADS_MAX 1024
 #define TABLE_MAX 65536

@@ -20,7 +20,7 @@ static const struct group {
     /* NULL: by score_draw() */
     void (*fill)(uint32_t number, struct rand *rand, struct score_case *at);
 } groups[] = {
-    { "slow", 60, 40, NULL },
+    { "slow", 60, 80, NULL },
     { "stall", 36, 16, NULL },
     { "corruption", 27, 9, NULL },
     { "slowly", 3 * SCORE_SLOWLY, 0, score_slowly_case },
