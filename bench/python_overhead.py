@@ -1,27 +1,35 @@
 #!/usr/bin/env python3
 """What watching costs a PyTorch training, told from turns with and without inside the same processes.
 
-usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--quick]
+usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--nccl] [--quick]
 
-The ranks of one job (DistributedDataParallel on gloo) have three models alike: one made while lockstep's hooks
-are on torch, two made while torch is as it came.  They train in turns of 10 steps, in random order; between
-turns the hooks are put on or taken off again, on all ranks.  So all have the same processes, sockets and
-processors, which two jobs have not.  A step is paced to 50 ms by sleep and has 40 all-reduces.  Told is the
-difference of watched to unwatched turns of the same round, its median with a 95 % interval by bootstrap over rounds,
-of a step's wall time and of its CPU time; and the same difference between the two unwatched, which is nothing: where its
+The ranks of one job (DistributedDataParallel on gloo) have models alike: one made while lockstep's hooks are on
+torch, two made while torch is as it came, and one whose reducer is given a group that passes buckets on and does
+nothing else: torch's own way from its reducer into Python and back, the floor of any watcher there.  They train in
+turns of 10 steps, in random order; between turns the hooks are put on or taken off again, on all ranks.  So all have
+the same processes, sockets and processors, which two jobs have not.  For each round they are made anew, in another
+order and elsewhere in memory: where a model happens to lie makes as much of a difference as what is measured.
+
+A step is paced to 50 ms by sleep and has 40 all-reduces; how long it slept is not counted.  Told is the difference of
+watched to unwatched turns of the same round, its median with a 95 % interval by bootstrap over rounds, of a step's wall
+time and of its CPU time; the same of the floor; and that between the two unwatched, which is nothing: where its
 interval is wider than the bar, this machine cannot tell.  What cannot be taken off is Python's audit hook, which hears
 of uncaught exceptions: how often it is called in a step, and what a call costs, is told apart.
 
 One rank by default: with two and more, each waits for the others, and what two processors do to that is more than
 what is measured.
 
-Then the losses, of jobs with and without lockstep: bit by bit the same for 2, 3 and 4 ranks, with and without a
-communication hook of the user's.  And what one event costs from Python, and how many a step has.
+With --nccl the models are on GPUs and their buckets are NCCL's own affair, which a plugin of ours sees: what is told
+are all other hooks.
+
+Then the losses (not with --nccl), of jobs with and without lockstep: bit by bit the same for 2, 3 and 4 ranks, with
+and without a communication hook of the user's.  And what one event costs from Python, and how many a step has.
 
 Exit: 0 the upper end of the wall time's interval is within the bar (1 % of the step) and losses are equal, 1 not,
 3 could not tell.  Needs torch; LOCKSTEP_PYTHON names another Python than this one.
 """
 import argparse
+import functools
 import gc
 import json
 import math
@@ -40,9 +48,13 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD") or os.path.join(SOURCE, "build")
 COLLECTIVES, WIDTH, STEP_S, BAR = 40, 64, 0.050, 0.01
 TURN_STEPS = 10
-TURNS = "plain", "again", "watched"
-WALL, CPU = range(2)
+SETTLE_STEPS = 6  # buckets settle, and C learns them
+FLOOR = "floor"
+WALL, CPU, PACE = range(3)
 PACKAGE = os.path.join(BUILD, "bindings", "python")
+BACKEND = "nccl" if "nccl" in sys.argv or "--nccl" in sys.argv else "gloo"  # of a rank; of who asks the ranks
+DEVICE = "cuda" if BACKEND == "nccl" else "cpu"
+TURNS = ("plain", "again", "watched") + (() if BACKEND == "nccl" else (FLOOR,))  # there nothing goes that way
 
 
 # ---- a rank ----
@@ -113,7 +125,7 @@ class Training:
         layers = []
         for _ in range(COLLECTIVES):
             layers += [nn.Linear(WIDTH, WIDTH, bias=False), nn.Tanh()]
-        self.model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=1e-6)
+        self.model = DistributedDataParallel(nn.Sequential(*layers).to(DEVICE), bucket_cap_mb=1e-6)
         if hook:
             from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
             self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
@@ -122,64 +134,137 @@ class Training:
         self.batches = iter(DataLoader(Data(), batch_size=8, sampler=range(first, 1 << 30)))
 
     def step(self, sleep):
-        batch = next(self.batches)
+        """The loss, and how long it did sleep: that is the machine's affair, and not told as cost."""
+        batch = next(self.batches).to(DEVICE)
         loss = (self.model(batch) - batch).square().mean()
-        time.sleep(sleep)
+        begin = time.perf_counter()
+        if sleep > 0:
+            time.sleep(sleep)
+        slept = time.perf_counter() - begin
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return loss.item()
+        return loss.item(), slept
 
     def run(self, steps, sleep):
-        wall, cpu, losses = [], time.process_time(), []
+        wall, pace, cpu, losses = [], [], time.process_time(), []
         for _ in range(steps):
             begin = time.perf_counter()
-            losses.append(self.step(sleep).hex())
-            wall.append(time.perf_counter() - begin)
-        return {"wall": wall, "cpu": (time.process_time() - cpu) / len(wall), "losses": losses}
+            loss, slept = self.step(sleep)
+            pace.append(time.perf_counter() - begin)
+            wall.append(pace[-1] - slept)
+            losses.append(loss.hex())
+        return {"wall": wall, "pace": pace, "cpu": (time.process_time() - cpu) / len(wall), "losses": losses}
 
 
-def make_both(dist):
-    """{"plain", "again", "watched"}: the same training, made without, without and with the hooks; and the switch."""
-    import torch.utils.data  # noqa: F401  what the program would have imported by then
-    from torch.nn.parallel import DistributedDataParallel  # noqa: F401
-    switch = Switch()
+def make_passing(base):
+    """A group that hands on what a reducer asks for, below torch's ProcessGroup, whose methods are torch's own now."""
+    allreduce = base.allreduce
 
-    def attach():
+    class Passing(base):
+        def __init__(self, group):
+            base.__init__(self, group.rank(), group.size())
+            self.group, self.allreduce = group, functools.partial(allreduce, group)
+
+        def getBackendName(self):
+            return "passing on"
+
+        def broadcast(self, *args):
+            return self.group.broadcast(*args)
+
+        def allgather(self, *args):
+            return self.group.allgather(*args)
+
+        def barrier(self, *args):
+            return self.group.barrier(*args)
+
+    return Passing
+
+
+class Turns:
+    """The same training, made anew for each round: without hooks, without them again, with them, and one that shows
+    the floor: torch's way from its reducer into Python and back, with nothing of ours in between."""
+
+    def __init__(self, dist):
+        import torch.utils.data  # noqa: F401  what the program would have imported by then
+        from torch.nn.parallel import DistributedDataParallel  # noqa: F401
+        self.dist, self.switch, self.made, self.junk = dist, Switch(), {}, []
+        self.switch.learn(self._attach)
+        dist.init_process_group(BACKEND)
+        self.switch.turn(False)
+        Training(False)  # imports what it needs
+        self.switch.turn(True)
+        self.switch.learn(lambda: Training(False))  # the optimizer's class is hooked when one is made
+        self.switch.turn(False)
+        self.passing = make_passing(dist.ProcessGroup)
+
+    @staticmethod
+    def _attach():
         from lockstep import _attach
         _attach.attach()
 
-    switch.learn(attach)
-    dist.init_process_group("gloo")
-    switch.turn(False)
-    made = {"plain": Training(False), "again": Training(False)}
-    switch.turn(True)
-    made["watched"] = switch.learn(lambda: Training(False))  # the optimizer's class is hooked when one is made
-    return made, switch
+    def make(self, seed):
+        """In another order and elsewhere in memory each time: two models alike differ by where they happen to lie."""
+        import torch
+        chance = random.Random(seed)
+        self.made.clear()
+        gc.collect()
+        self.junk = []
+        for name in chance.sample(TURNS, len(TURNS)):
+            self.junk += [torch.empty(chance.randrange(1, 1 << 16), dtype=torch.uint8) for _ in range(64)]
+            self.turn(name)
+            self.made[name] = self._floor() if name == FLOOR else Training(False)
+        for name in chance.sample(TURNS, len(TURNS)):
+            self.run(name, SETTLE_STEPS, 0)
+
+    def _floor(self):
+        held = []  # the reducer does not hold its group
+
+        def make(*args, **kwargs):
+            held.append(self.passing(args[3]))
+            return original(*args[:3], held[0], *args[4:], **kwargs)
+
+        original, self.dist.Reducer = self.dist.Reducer, make
+        try:
+            training = Training(False)
+        finally:
+            self.dist.Reducer = original
+        training.held = held
+        return training
+
+    def turn(self, name):
+        self.switch.turn(name == "watched")
+
+    def run(self, name, steps, sleep):
+        self.turn(name)
+        self.dist.barrier()
+        return self.made[name].run(steps, sleep)
 
 
 def rank_main():
-    """Reads commands, one a line: "run NAME STEPS SLEEP"; answers each with a line of JSON."""
+    """Reads commands, one a line: "make SEED", "run NAME STEPS SLEEP"; answers each with a line of JSON."""
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
     if "both" in sys.argv:
-        trainings, switch = make_both(dist)
+        turns = Turns(dist)
     else:
-        dist.init_process_group("gloo")
-        trainings, switch = {"alone": Training("hook" in sys.argv)}, None
+        dist.init_process_group(BACKEND)
+        alone = Training("hook" in sys.argv)
     for line in sys.stdin:
         word, *values = line.split()
         answer = {}
-        if word == "run":
-            name, steps, sleep = values
-            if switch:
-                switch.turn(name == "watched")
+        if word == "alone":
             dist.barrier()
-            answer = trainings[name].run(int(steps), float(sleep))
+            answer = alone.run(int(values[0]), 0)
+        elif word == "make":
+            turns.make(int(values[0]))
+        elif word == "run":
+            answer = turns.run(values[0], int(values[1]), float(values[2]))
         elif word == "events":
-            answer = dict(event_costs(), **audit_costs(trainings["plain"], switch))
-            answer["replaced"] = len(switch.changed)
+            turns.turn("watched")
+            answer = dict(event_costs(), **audit_costs(turns.made["plain"], turns.switch))
+            answer["replaced"] = len(turns.switch.changed)
         print(json.dumps(answer), flush=True)
 
 
@@ -256,7 +341,7 @@ class Job:
         if how == "both":
             words = ("both",)
         self.ranks = [subprocess.Popen(
-            [python, os.path.abspath(__file__), "--rank", *words], env=dict(env, RANK=str(rank)),
+            [python, os.path.abspath(__file__), "--rank", BACKEND, *words], env=dict(env, RANK=str(rank)),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
             for rank in range(world)]
 
@@ -299,8 +384,8 @@ def events_per_step(rings):
     return kinds
 
 
-def median_wall(answers):
-    return statistics.median(statistics.median(answer["wall"]) for answer in answers)
+def median_of(answers, what):
+    return statistics.median(statistics.median(answer[what]) for answer in answers)
 
 
 def mean_cpu(answers):
@@ -316,33 +401,38 @@ def cost(python, world, pairs, steps, say):
         def turn(name, count, sleep):
             answers = job.ask("run %s %d %g" % (name, count, sleep))
             losses[name].append([answer["losses"] for answer in answers])
-            return median_wall(answers), mean_cpu(answers)
+            return median_of(answers, "wall"), mean_cpu(answers), median_of(answers, "pace")
 
         try:
             sleep = STEP_S / 2
-            for _ in range(3):  # buckets settle, pages come in, and the sleep becomes what is left of the step
-                for name in reversed(TURNS):
-                    took = turn(name, 20, sleep)[0]
-                sleep = max(0.001, sleep + STEP_S - took)
+            job.ask("make 0")
+            for _ in range(3):  # pages come in, and the sleep becomes what is left of the step
+                for name in TURNS:
+                    turn(name, 20, sleep)
+                sleep = max(0.001, sleep + STEP_S - turn("plain", 20, sleep)[PACE])
+            for name in TURNS:
+                losses[name].clear()
             rounds = []
             for pair in range(pairs):
-                order = list(TURNS)
-                chance.shuffle(order)
-                rounds.append({name: turn(name, steps, sleep) for name in order})
+                job.ask("make %d" % (pair + 1))
+                rounds.append({name: turn(name, steps, sleep) for name in chance.sample(TURNS, len(TURNS))})
                 say("pair %d of %d: %+.0f us a step, %+.0f us of CPU" % (
                     pair + 1, pairs, *(difference(rounds[-1:], "watched", which)[0] * 1e6 for which in (WALL, CPU))))
             kinds = events_per_step(rings)
             costs = job.ask("events")[0]
         finally:
             job.end()
-    step = statistics.median(one["plain"][WALL] for one in rounds)
-    result = {"world": world, "pairs": pairs, "steps": steps, "step_ms": step * 1e3}
+    step = statistics.median(one["plain"][PACE] for one in rounds)
+    result = {"backend": BACKEND, "world": world, "pairs": pairs, "steps": steps, "step_ms": step * 1e3}
     for what, name, which in (("wall_us", "watched", WALL), ("cpu_us", "watched", CPU),
+                              ("floor_wall_us", FLOOR, WALL), ("floor_cpu_us", FLOOR, CPU),
                               ("same_wall_us", "again", WALL), ("same_cpu_us", "again", CPU)):
+        if name not in TURNS:
+            continue
         median, *ends = (1e6 * value if math.isfinite(value) else None
                          for value in interval(difference(rounds, name, which)))
         result.update({what: median, what + "_95": ends})
-    return {**result, "losses_equal": losses["plain"] == losses["watched"] == losses["again"],
+    return {**result, "losses_equal": all(one == losses["plain"] for one in losses.values()),
             "replaced": costs.pop("replaced"), "audit_events_a_step": costs.pop("audit events a step"),
             "events_a_step": sum(kinds.values()), "kinds": kinds, "event_us": costs}
 
@@ -361,7 +451,7 @@ def same_losses(python, world, hook, steps):
         for how in ("plain", "attached"):
             job = Job(python, world, how, rings, words)
             try:
-                losses.append([answer["losses"] for answer in job.ask("run alone %d 0" % steps)])
+                losses.append([answer["losses"] for answer in job.ask("alone %d" % steps)])
             finally:
                 job.end()
     return losses[0] == losses[1]
@@ -383,11 +473,15 @@ def verdict(one, same):
 
 def report(result):
     one = result["cost"]
-    print("step %.1f ms with %d all-reduces, %d ranks; %d pairs of %d steps" % (
-        one["step_ms"], COLLECTIVES, one["world"], one["pairs"], one["steps"]))
+    print("step %.1f ms with %d all-reduces on %s, %d ranks; %d rounds of turns of %d steps" % (
+        one["step_ms"], COLLECTIVES, BACKEND, one["world"], one["pairs"], one["steps"]))
     for what, name in (("wall time", "wall_us"), ("CPU time", "cpu_us"),
+                       ("wall time of torch's way alone", "floor_wall_us"),
+                       ("CPU time of torch's way alone", "floor_cpu_us"),
                        ("wall time of the unwatched twice", "same_wall_us"),
                        ("CPU time of the unwatched twice", "same_cpu_us")):
+        if name not in one:
+            continue
         low, high = one[name + "_95"]
         print("  %-32s %+7.0f us a step, %+.2f %%; 95 %%: %s" % (
             what, one[name], one[name] / one["step_ms"] / 10,
@@ -410,6 +504,8 @@ def main():
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--pairs", type=int, default=50, help="rounds of turns, default 50")
     parser.add_argument("--world", type=int, default=1, help="ranks of the timed job, default 1")
+    parser.add_argument("--nccl", action="store_true",
+                        help="on GPUs, where the hooks leave buckets to NCCL and its plugin; one for each rank")
     parser.add_argument("--quick", action="store_true", help="few steps, losses of 2 ranks only")
     given = parser.parse_args()
     python = os.environ.get("LOCKSTEP_PYTHON") or sys.executable
@@ -424,7 +520,7 @@ def main():
 
     pairs, steps = (2, 5) if given.quick else (given.pairs, TURN_STEPS)
     result = {"cost": cost(python, given.world, pairs, steps, say), "losses": []}
-    for world in (2,) if given.quick else (2, 3, 4):
+    for world in () if given.nccl else (2,) if given.quick else (2, 3, 4):
         for hook in (False, True):
             say("losses of %d ranks" % world)
             result["losses"].append({"world": world, "hook": hook,
