@@ -100,12 +100,6 @@ static int proc_compare(const void *a, const void *b)
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 int procs_read(struct procs *procs)
 {
     CLEAN(dir_clean) DIR *dir = opendir("/proc");

@@ -59,12 +59,6 @@ struct node {
     bool told, full_told;
 };
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 /* ---- what is there ---- */
 
 /* A directory of that user that nobody else can write to.  Returns its fd, or -errno. */

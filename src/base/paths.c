@@ -20,12 +20,6 @@
 
 #define PATHS_SHM "/dev/shm"
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 int path_join(struct path *ret, const char *directory, const char *name, struct err *err)
 {
     struct path joined;

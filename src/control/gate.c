@@ -24,12 +24,6 @@ static const struct {
     { "reader", GATE_READER },
 };
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 /* "launch-ada.token" is of the role launch, "admin.token" of admin. */
 static enum gate_role role_of(const char *file)
 {

@@ -21,12 +21,6 @@ static void index_clean(struct index **index)
     index_close(*index);
 }
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 static int count_run(void *arg, const struct index_run *row)
 {
     struct reindex_counts *counts = arg;

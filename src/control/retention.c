@@ -24,12 +24,6 @@ struct old_runs {
     size_t count, room;
 };
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 static void runs_fini(struct old_runs *runs)
 {
     free(runs->run);

@@ -491,12 +491,6 @@ void run_turn(struct site_run *run, int64_t now_ns)
         run_shut(run, "idle");
 }
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 void site_scan(struct site *site)
 {
     CLEAN(dir_clean) DIR *dir = opendir(site->state.text);

@@ -82,12 +82,6 @@ int spools_mark(struct spools *spools, const struct frame *frame)
     return seen_mark(&spools->seen, frame);
 }
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 static bool is_spool(const char *name)
 {
     size_t size = strlen(name), suffix = strlen(SPOOL_SUFFIX);

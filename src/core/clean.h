@@ -6,6 +6,7 @@
 #ifndef LOCKSTEP_CORE_CLEAN_H
 #define LOCKSTEP_CORE_CLEAN_H
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -42,6 +43,12 @@ static inline void file_clean(FILE **file)
 {
     if (*file)
         fclose(*file);
+}
+
+static inline void dir_clean(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
 }
 
 #endif

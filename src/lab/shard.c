@@ -16,12 +16,6 @@
 #define SHARD_LIST 256      /* files of one rank: two are kept, so far more than there are */
 #define SHARD_HEAD_BYTES 56 /* before its checksum */
 
-static void dir_clean(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
 void shard_put(struct buf *out, const struct shard *shard)
 {
     size_t start = out->size;
