@@ -23,7 +23,7 @@
 #include "lab/score_tally.h"
 
 struct settings {
-    uint32_t cases, healthy, jobs;
+    uint32_t cases, healthy, jobs, retry;
     uint64_t seed;
     int64_t healthy_ns;
     const char *only, *keep, *results, *write;
@@ -67,6 +67,12 @@ static const struct opt options[] = {
       .offset = offsetof(struct settings, jobs),
       .arg = "N",
       .help = "so many cases at a time, of those that mostly sleep; default 1" },
+    { .name = "retry",
+      .type = OPT_U32,
+      .offset = offsetof(struct settings, retry),
+      .arg = "N",
+      .help = "run a case again, so often at most, during which others took a tenth of a core for "
+              "a second, whatever was said about it; default 0" },
     { .name = "results",
       .type = OPT_TEXT,
       .offset = offsetof(struct settings, results),
@@ -111,6 +117,8 @@ struct board {
     struct score_books books;
     double unattributed[SCORE_CASES_MAX];
     uint32_t healthies;
+    double others;             /* cores: the most that they took in a second of a case */
+    uint32_t again, disturbed; /* runs that do not count; cases that do, though others took much */
 };
 
 /* Held against a number of steps: a steady slowness.  Pauses come when they come, and what grows is slight at first. */
@@ -130,6 +138,9 @@ static void board_add(struct board *board, const struct score_case *at,
     score_board_add(&board->score, at, result);
     if (!result->ran)
         return;
+    board->others = MAX(board->others, result->others);
+    board->again += result->again;
+    board->disturbed += result->others > SCORE_OTHERS_LIMIT;
     if (!expect)
         board->unattributed[board->healthies++] =
             result->ledger.whole > 0
@@ -232,6 +243,9 @@ static void board_json(struct board *board)
     json_object_object_add(object, "steps_most_at_1.10",
                            json_object_new_int64((int64_t)board->slowest[1]));
     json_object_object_add(object, "skipped", json_object_new_int64(score->skipped));
+    number_add(object, "others_most_cores", board->others);
+    json_object_object_add(object, "run_again", json_object_new_int64(board->again));
+    json_object_object_add(object, "disturbed", json_object_new_int64(board->disturbed));
     books_json(object, &board->books);
     number_add(object, "unattributed_p50",
                stats_quantile(board->unattributed, board->healthies, 0.5));
@@ -265,13 +279,23 @@ static void books_write(struct board *board, FILE *out)
             100 * stats_quantile(board->unattributed, board->healthies, 0.5));
 }
 
-/* Two lines that stand on the screen and on the page. */
+static void others_write(const struct board *board, FILE *out)
+{
+    fprintf(out,
+            "other processes and the hypervisor took %.2f of a core at most in a second of a case; "
+            "more than %g in %u cases that count; %u runs with more do not, whatever was said in "
+            "them, and were made again\n",
+            board->others, SCORE_OTHERS_LIMIT, board->disturbed, board->again);
+}
+
+/* Lines that stand on the screen and on the page. */
 static void lines_write(struct board *board, FILE *out)
 {
     fprintf(out, "said after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
     if (board->books.count)
         books_write(board, out);
+    others_write(board, out);
 }
 
 static void board_text(struct board *board)
@@ -303,7 +327,7 @@ static bool board_good(const struct board *board)
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
                       const struct score_result *result)
 {
-    char text[200], times[96] = "", ledger[80] = "";
+    char text[200], times[96] = "", ledger[80] = "", others[80] = "";
     const char *answer = "nothing said, rightly";
 
     score_case_text(at, text, sizeof(text));
@@ -320,8 +344,10 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);
-    fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
-            result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
+    if (result->others > SCORE_OTHERS_LIMIT)
+        snprintf(others, sizeof(others), "; others took %.2f of a core", result->others);
+    fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
+            others, result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }
 
 /* ---- running ---- */
@@ -403,6 +429,7 @@ static int bench_run(struct bench *bench, struct err *err)
                                .known = bench->known,
                                .state = bench->state,
                                .keep_all = bench->settings.keep != NULL,
+                               .retries = bench->settings.retry,
                                .done = on_done,
                                .arg = bench };
     int result = bench->settings.results ? results_open(bench, err) : 0;
@@ -440,7 +467,9 @@ static void command_text(const struct settings *settings, char *out, size_t room
         used += snprintf(out + used, room - (size_t)used, " --healthy-time %gs",
                          (double)settings->healthy_ns / 1e9);
     if (settings->jobs > 1)
-        snprintf(out + used, room - (size_t)used, " --jobs %u", settings->jobs);
+        used += snprintf(out + used, room - (size_t)used, " --jobs %u", settings->jobs);
+    if (settings->retry)
+        snprintf(out + used, room - (size_t)used, " --retry %u", settings->retry);
 }
 
 static int page_write(struct bench *bench, struct err *err)

@@ -14,6 +14,8 @@
 
 #include "base/tree.h"
 #include "core/clean.h"
+#include "core/time.h"
+#include "lab/others.h"
 #include "lab/score_plan.h"
 #include "lab/score_tally.h"
 
@@ -28,6 +30,7 @@ struct worker {
     pid_t pid; /* 0: none */
     int fd;
     uint32_t number;
+    int64_t began_ns;
 };
 
 struct crew {
@@ -36,19 +39,27 @@ struct crew {
     uint32_t busy;
     bool alone; /* the one that runs has the machine for itself */
     bool *begun;
+    uint32_t *again; /* how often a case was run and not counted */
+    struct others *others;
 };
+
+static void run_remove(const struct score_pool *pool, const struct score_result *result)
+{
+    char path[PATH_MAX];
+
+    if (result->run[0] && !pool->keep_all &&
+        snprintf(path, sizeof(path), "%s/%s", pool->state, result->run) < (int)sizeof(path))
+        tree_remove(path);
+}
 
 static void work(const struct score_pool *pool, uint32_t number, int out)
 {
     struct message message = { .err = { "" } };
     const struct score_case *at = &pool->cases[number];
-    char path[PATH_MAX];
 
     message.status = score_run(at, pool->state, &message.result, &message.err);
-    if (message.status == 0 && message.result.run[0] && !pool->keep_all &&
-        (!message.result.ran || score_result_good(at, &message.result)) &&
-        snprintf(path, sizeof(path), "%s/%s", pool->state, message.result.run) < (int)sizeof(path))
-        tree_remove(path);
+    if (message.status == 0 && (!message.result.ran || score_result_good(at, &message.result)))
+        run_remove(pool, &message.result);
     _exit(write(out, &message, sizeof(message)) == sizeof(message) ? 0 : 1);
 }
 
@@ -79,10 +90,22 @@ static int worker_start(struct crew *crew, uint32_t number, struct err *err)
     }
     worker->fd = pipe_fd[0];
     worker->number = number;
+    worker->began_ns = time_mono_ns();
     crew->begun[number] = true;
     crew->busy++;
     crew->alone = !score_case_shares(&crew->pool->cases[number]);
     return 0;
+}
+
+/* Decided by what others did alone: what was said about the case is not looked at. */
+static bool is_run_again(struct crew *crew, uint32_t number, const struct score_result *result)
+{
+    if (!result->ran || result->others <= SCORE_OTHERS_LIMIT ||
+        crew->again[number] == crew->pool->retries)
+        return false;
+    crew->again[number]++;
+    crew->begun[number] = false;
+    return true;
 }
 
 static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
@@ -99,6 +122,12 @@ static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
         return err_set(err, -EINTR, "the process of a case was killed");
     if (message.status < 0)
         return err_set(err, message.status, "%s", message.err.text);
+    message.result.others = others_most(crew->others, worker->began_ns);
+    message.result.again = crew->again[worker->number];
+    if (is_run_again(crew, worker->number, &message.result)) {
+        run_remove(crew->pool, &message.result);
+        return 0;
+    }
     return crew->pool->done(crew->pool->arg, worker->number, &message.result, err);
 }
 
@@ -124,8 +153,9 @@ static int crew_wait(struct crew *crew, struct err *err)
     for (size_t i = 0; i < SCORE_JOBS_MAX; i++)
         poll_fd[i] = (struct pollfd){ .fd = crew->worker[i].pid ? crew->worker[i].fd : -1,
                                       .events = POLLIN };
-    if (poll(poll_fd, SCORE_JOBS_MAX, -1) < 0)
+    if (poll(poll_fd, SCORE_JOBS_MAX, 1000) < 0)
         return errno == EINTR ? 0 : err_set(err, -errno, "poll: %m");
+    others_look(crew->others);
     for (size_t i = 0; i < SCORE_JOBS_MAX && result == 0; i++) {
         if (poll_fd[i].revents)
             result = worker_end(crew, &crew->worker[i], err);
@@ -148,9 +178,11 @@ static void crew_stop(struct crew *crew)
 int score_pool_run(const struct score_pool *pool, struct err *err)
 {
     CLEAN(free_clean) bool *begun = calloc(pool->count + 1, sizeof(*begun));
-    struct crew crew = { .pool = pool, .begun = begun };
-    int result = begun ? 0 : -ENOMEM;
+    CLEAN(free_clean) uint32_t *again = calloc(pool->count + 1, sizeof(*again));
+    struct crew crew = { .pool = pool, .begun = begun, .again = again };
+    int result = begun && again ? others_create(&crew.others) : -ENOMEM;
 
+    others_look(crew.others);
     while (result == 0) {
         uint32_t number = next_case(&crew);
 
@@ -162,5 +194,6 @@ int score_pool_run(const struct score_pool *pool, struct err *err)
             break;
     }
     crew_stop(&crew);
+    others_destroy(crew.others);
     return result;
 }

@@ -5,6 +5,7 @@
 
 #include "agent/proc.h"
 #include "core/clean.h"
+#include "lab/others.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -15,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct proc_cgroup cgroup;
     int64_t first, second;
     uint32_t pid;
-    uint64_t kills;
+    uint64_t kills, stolen;
+    struct others_process process;
 
     if (!text)
         return 0;
@@ -31,6 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (proc_parse_cgroup_of(text, "memory", &cgroup) == 0 && cgroup.path[0] != '/')
         abort();
     proc_parse_oom_kill(text, &kills);
+    others_parse_process(text, &process);
+    others_parse_stolen(text, &stolen);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();
     return 0;

@@ -30,9 +30,12 @@ static void must(int good)
 }
 
 static const char *const names[] = {
-    "_dump_%u",          "nccl_trace_rank_%u", "job2_dump_%u.pkl", "trace_%u.json",
-    "trace_%u.json.gz",  "rank%u.log",         "%u/stderr.log",    "%u/dump",
-    "dump-%u-of-8.json", "dmesg",              "no_rank.dump",     "deep/er/than/most/of/_dump_%u",
+    "_dump_%u",          "nccl_trace_rank_%u",
+    "job2_dump_%u.pkl",  "trace_%u.json",
+    "trace_%u.json.gz",  "rank%u.log",
+    "%u/stderr.log",     "%u/dump",
+    "dump-%u-of-8.json", "dmesg",
+    "no_rank.dump",      "deep/er/than/most/of/_dump_%u",
 };
 
 /* Directories on the way to it, too. */
