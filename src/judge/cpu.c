@@ -85,10 +85,24 @@ static bool node_is_strangled(const struct court *court, uint32_t node, struct s
                court->history.base_period_ms * limits->cpu_strong_slower;
 }
 
+/* Slightly slower steps are looked at for longer: what somebody does for a moment is nothing to be told of. */
+static bool node_is_starved_for_long(const struct court *court, uint32_t node, struct sight sight,
+                                     double scale)
+{
+    const struct thresholds *limits = &court->limits;
+    struct sight longer = { MIN(sight.steps + (uint32_t)limits->cpu_slight_steps, HISTORY_STEPS),
+                            sight.bad + (uint32_t)limits->cpu_slight_bad_steps, sight.strong };
+
+    return excess_of(court, sight) >= court->history.base_period_ms * (limits->cpu_slight - 1) ||
+           node_is_starved(court, node, longer, scale);
+}
+
 static bool node_is_short(const struct court *court, uint32_t node, struct sight sight,
                           double scale)
 {
-    return node_is_strangled(court, node, sight) || node_is_starved(court, node, sight, scale);
+    return node_is_strangled(court, node, sight) ||
+           (node_is_starved(court, node, sight, scale) &&
+            node_is_starved_for_long(court, node, sight, scale));
 }
 
 /* Several of its ranks are slow enough to be named one by one: that is no moment among many. */

@@ -40,6 +40,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double corrupt_least_values, corrupt_risen_share, hang_fresh, sync_bytes_alike;
     double checkpoint_least_usual, checkpoint_least_share;
     double cpu_steps, cpu_bad_steps, cpu_strong_steps, cpu_few_nodes, cpu_wait_share;
+    double cpu_slight, cpu_slight_steps, cpu_slight_bad_steps;
     double imbalance_data_steps, imbalance_stage_steps, imbalance_slight_steps;
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
