@@ -81,6 +81,7 @@ void launch_write_file(struct launch *launch)
 static void launch_end(struct launch *launch, enum tree_level level, int64_t grace_ns)
 {
     launch->ending = true;
+    launch->ending_ns = time_mono_ns();
     launch->ended = false;
     launch->level = level;
     keeper_end(launch->keeper, level, grace_ns);
@@ -99,7 +100,8 @@ static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
 
 static void launch_on_exit(struct launch *launch, const struct keeper_report *report)
 {
-    bool told = launch->ending || launch->lost_said; /* the keeper's death kills them */
+    /* One that had ended before was not, though we hear of it later.  The keeper's death kills them. */
+    bool told = (launch->ending && report->mono_ns >= launch->ending_ns) || launch->lost_said;
 
     if (report->token >= AIDES_TOKEN) {
         aides_exited(launch->aides, report->token, report->status, launch->output, report->mono_ns);

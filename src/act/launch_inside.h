@@ -32,6 +32,7 @@ struct launch {
     int *end; /* by rank: how it ended by itself in this attempt; -1: it did not, or not yet */
     uint64_t log_bytes; /* of the controller's log, when this attempt failed */
     bool ending, ended; /* a level of the tree is being ended; it has ended */
+    int64_t ending_ns;  /* since then */
     enum tree_level level;
     bool signalled;  /* somebody wants us to end */
     int stop_signal; /* the signal that stopped the ranks; 0: none */

@@ -32,6 +32,15 @@ void crash_note(struct court *court, const struct fact_note *fact)
     crash_raised_note(court, fact);
 }
 
+static bool all_blame_others(const struct court *court)
+{
+    for (uint32_t i = 0; i < court->exits; i++) {
+        if (!crash_blames_others(&court->exit[i]))
+            return false;
+    }
+    return true;
+}
+
 /* Keeps those that may be the culprit or an echo; of more than there is room for, the earliest. */
 void crash_exit(struct court *court, const struct fact_exit *fact)
 {
@@ -39,6 +48,9 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
 
     if (fact->attempt != court->model.attempt)
         return;
+    if (crash_gave_up(fact) && all_blame_others(court))
+        hang_gave_up(court,
+                     fact); /* soon those who waited are gone, and who they waited for, too */
     if (!is_bad(fact)) {
         if (fact->status > 0)
             crash_told_exit(court, fact);
@@ -46,9 +58,6 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
             hang_told_exit(court, fact);
         return;
     }
-    if (court->exits == 0 && crash_gave_up(fact))
-        hang_gave_up(court,
-                     fact); /* soon those who waited are gone, and who they waited for, too */
     if (court->exits < COUNT(court->exit)) {
         court->exit[court->exits++] = *fact;
         return;
@@ -78,6 +87,9 @@ static int culprit_order(const struct court *court, const struct fact_exit *a,
         return died_itself(a->status) ? -1 : 1;
     if (near && crash_blames_others(a) != crash_blames_others(b))
         return crash_blames_others(b) ? -1 : 1;
+    /* Who gave up waiting ends, and others lose it: they may be told of in any order. */
+    if (near && crash_gave_up(a) != crash_gave_up(b))
+        return crash_gave_up(a) ? -1 : 1;
     if (apart > same || apart < -same)
         return apart < 0 ? -1 : 1;
     if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
@@ -281,6 +293,19 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
         verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
 }
 
+/* Who gives up closes its connections before it has ended: who loses it may be gone sooner, and then it is told to
+ * end itself.
+ */
+static bool somebody_gave_up(const struct court *court, const struct fact_exit *first)
+{
+    bool gave_up = crash_gave_up(first);
+
+    for (uint32_t i = 0; i < court->tolds && crash_blames_others(first); i++)
+        gave_up |= crash_gave_up(&court->told[i]) &&
+                   court->told[i].mono_ns - first->mono_ns < near_ns(court);
+    return gave_up;
+}
+
 void crash_judge(struct court *court, int64_t now_ns, bool over)
 {
     const struct fact_exit *first = court->crash_told ? NULL : first_bad(court), *culprit = first;
@@ -295,7 +320,7 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
     if (crash_blames_others(first) && crash_raised(court, first, &raised))
         culprit = &raised;
     entry = hang_open(court);
-    if (!entry && culprit == first && crash_gave_up(first))
+    if (!entry && culprit == first && somebody_gave_up(court, first))
         entry = hang_given_up(court, now_ns);
     if (entry) {
         echo_hang(court, entry, first);

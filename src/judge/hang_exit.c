@@ -28,6 +28,16 @@ static void before_exit(const struct court *court, int64_t exit_ns, struct wait_
     }
 }
 
+/* Those who lost the one that gave up may be told of before it. */
+static int64_t first_exit_ns(const struct court *court, const struct fact_exit *fact)
+{
+    int64_t first_ns = fact->mono_ns;
+
+    for (uint32_t i = 0; i < court->exits; i++)
+        first_ns = MIN(first_ns, court->exit[i].mono_ns);
+    return first_ns;
+}
+
 void hang_gave_up(struct court *court, const struct fact_exit *fact)
 {
     struct hang *hang = court->hang;
@@ -41,12 +51,12 @@ void hang_gave_up(struct court *court, const struct fact_exit *fact)
                                   (int64_t)(court->limits.hang_stuck_share * (double)limit_ns),
                               .burns = court->limits.hang_burns };
 
-    if (waited_ns < NS_PER_S || hang->world != court->model.world)
+    if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != court->model.world)
         return;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
         return;
-    before_exit(court, fact->mono_ns, rank);
+    before_exit(court, first_exit_ns(court, fact), rank);
     if (wait_look(&court->model, rank, &rule, hang->finding) < 1 ||
         hang->finding[0].kind == WAIT_UNSEEN)
         return;

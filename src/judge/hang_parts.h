@@ -53,7 +53,8 @@ bool hang_is_late(const struct court *court); /* too few steps to know how long 
 struct wait_rule hang_rule(struct court *court);
 
 /* hang_judge.c */
-uint64_t hang_signature(const struct wait_finding *finding); /* the same while the same thing holds */
+uint64_t hang_signature(
+    const struct wait_finding *finding); /* the same while the same thing holds */
 struct found *hang_found(struct hang *hang, const struct wait_finding *finding);
 void hang_say(struct court *court, const struct wait_finding *finding, int64_t now_ns);
 void hang_cost(struct court *court, struct entry *entry, int64_t now_ns);
