@@ -75,7 +75,7 @@ static void what_waits_too_little_for_a_cpu_is_not_explained_by_it(void **state)
 }
 
 /* One of them at a time, so that none stands out for long. */
-static void starve_in_turn(struct bench *bench, uint32_t steps)
+static void starve_in_turn(struct bench *bench, uint32_t steps, int64_t ns, int64_t others_ns)
 {
     struct lab_fault *fault = &bench->lab->fault;
 
@@ -84,8 +84,8 @@ static void starve_in_turn(struct bench *bench, uint32_t steps)
         for (uint32_t rank = 4; rank < 8; rank++) {
             bool turn = rank % 4 == step % 4;
 
-            fault->delay_ns[rank] = turn ? 40 * MS : MS / 10;
-            fault->sleep_ns[rank] = turn ? 40 * MS : 0;
+            fault->delay_ns[rank] = turn ? ns : others_ns;
+            fault->sleep_ns[rank] = turn ? ns : 0;
         }
         lab_judge(bench->lab, &bench->court);
     }
@@ -100,10 +100,28 @@ static void among_many_nodes_it_must_last(void **state)
 
         if (many)
             bench.court.limits.cpu_few_nodes = 2.0 / 128; /* as if there were 64 times as many */
-        starve_in_turn(&bench, 6);
+        starve_in_turn(&bench, 6, 40 * MS, MS / 10);
         assert_int_equal(lab_open_count(&bench.court, 0), many ? 0 : 1);
-        starve_in_turn(&bench, 10);
+        starve_in_turn(&bench, 10, 40 * MS, MS / 10);
         assert_int_equal(lab_open_count(&bench.court, 0), 1);
+        bench_close(&bench);
+    }
+}
+
+/* What makes steps a fifth longer is told at once; what makes them a tenth longer, when it lasts. */
+static void what_hurts_little_must_last(void **state)
+{
+    (void)state;
+    for (int little = 0; little < 2; little++) {
+        struct bench bench = eight_on_two_nodes();
+
+        if (!little)
+            bench.court.limits.cpu_slight = 1;
+        starve_in_turn(&bench, 6, 12 * MS, 12 * MS);
+        assert_int_equal(bench.court.docket.count, little ? 0 : 1);
+        starve_in_turn(&bench, 8, 12 * MS, 12 * MS);
+        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_CPU);
         bench_close(&bench);
     }
 }
@@ -219,6 +237,7 @@ int main(void)
         cmocka_unit_test(what_scarce_cpus_cost_is_straggler_wait),
         cmocka_unit_test(what_waits_too_little_for_a_cpu_is_not_explained_by_it),
         cmocka_unit_test(among_many_nodes_it_must_last),
+        cmocka_unit_test(what_hurts_little_must_last),
         cmocka_unit_test(a_node_whose_ranks_stand_out_is_named_at_once),
         cmocka_unit_test(starvation_that_makes_no_step_longer_is_nothing),
         cmocka_unit_test(longer_steps_without_starvation_are_not_the_cpus),

@@ -229,6 +229,36 @@ static void who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit
     life_end(&life);
 }
 
+/* Its connections are closed before its process has ended: who loses it ends sooner, and so it is told to end. */
+static void one_who_gave_up_may_be_told_of_last(void **state)
+{
+    struct life life = life_begin(10);
+    const struct verdict *verdict;
+
+    (void)state;
+    life.phase = LOCKSTEP_PHASE_CHECKPOINT;
+    seconds(&life, 30, 'S');
+    for (uint32_t rank = 0; rank < 4; rank++) {
+        struct fact_exit fact = { .rank = rank, .mono_ns = life.now_ns + rank, .status = 1 << 8 };
+
+        snprintf(fact.text, sizeof(fact.text), "exited with 1");
+        snprintf(fact.words, sizeof(fact.words), "lost rank %s",
+                 rank == 3 ? "2 in receive 12: Connection timed out"
+                           : "3: Connection reset by peer");
+        fact.told = rank > 1;
+        beat(&life, rank, rank != 2, 'X', false);
+        crash_exit(&life.bench.court, &fact);
+    }
+    life.now_ns += 2 * S;
+    crash_judge(&life.bench.court, life.now_ns, false);
+    assert_int_equal(life.bench.court.docket.count, 1);
+    verdict = &the_hang(&life)->verdict;
+    assert_int_equal(verdict->rank_count, 1);
+    assert_int_equal(verdict->rank[0], 2);
+    assert_non_null(strstr(verdict->because[verdict->because_count - 1].what, "rank 3 waited"));
+    life_end(&life);
+}
+
 static void one_who_was_hung_up_on_did_not_give_up(void **state)
 {
     struct life life = life_begin(10);
@@ -370,6 +400,7 @@ int main(void)
         cmocka_unit_test(it_is_over_when_the_ranks_go_on),
         cmocka_unit_test(exits_after_it_are_its_echoes_and_no_crash),
         cmocka_unit_test(who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit),
+        cmocka_unit_test(one_who_gave_up_may_be_told_of_last),
         cmocka_unit_test(one_who_was_hung_up_on_did_not_give_up),
         cmocka_unit_test(one_who_gave_up_while_all_went_on_is_a_crash),
         cmocka_unit_test(who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync),
