@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "act/keeper_wire.h"
-#include "act/procs.h"
+#include "base/procs.h"
 #include "core/clean.h"
 #include "core/time.h"
 

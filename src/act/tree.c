@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "act/procs.h"
+#include "base/procs.h"
 #include "core/clean.h"
 #include "core/map.h"
 #include "core/time.h"

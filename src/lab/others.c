@@ -5,23 +5,17 @@
  */
 #include "lab/others.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/clean.h"
-#include "core/map.h"
 #include "core/time.h"
 
 #define SECONDS_KEPT 1024
-#define DEPTH_MAX 64            /* of ancestors */
-#define KERNEL_THREAD 0x200000u /* PF_KTHREAD */
 
 struct second {
     int64_t end_ns;
@@ -34,6 +28,7 @@ struct sum { /* since the machine began */
 };
 
 struct others {
+    struct procs procs;
     struct sum before;
     struct second second[SECONDS_KEPT];
     uint64_t seconds; /* ever */
@@ -47,26 +42,9 @@ int others_create(struct others **ret)
 
 void others_destroy(struct others *others)
 {
+    if (others)
+        procs_fini(&others->procs);
     free(others);
-}
-
-/* The name is in brackets and may hold anything: what follows begins after the last one. */
-int others_parse_process(const char *text, struct others_process *ret)
-{
-    const char *end = strrchr(text, ')');
-    unsigned long long own[2], children[2];
-    unsigned flags;
-    int pid, parent;
-
-    if (!end || sscanf(text, "%d", &pid) != 1 ||
-        sscanf(end + 1, " %*c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %llu %llu %llu %llu", &parent,
-               &flags, &own[0], &own[1], &children[0], &children[1]) != 6)
-        return -EPROTO;
-    *ret = (struct others_process){ .pid = pid,
-                                    .parent = parent,
-                                    .kernel = flags & KERNEL_THREAD,
-                                    .ticks = own[0] + own[1] + children[0] + children[1] };
-    return 0;
 }
 
 int others_parse_stolen(const char *text, uint64_t *ticks)
@@ -85,85 +63,22 @@ static int text_read(const char *path, char *text, size_t room)
     return 0;
 }
 
-struct table { /* of all processes */
-    struct others_process *process;
-    size_t count, room;
-};
-
-static void table_fini(struct table *table)
+uint64_t others_sum(struct procs *procs, pid_t us)
 {
-    free(table->process);
-}
-
-static int table_add(struct table *table, const struct others_process *process)
-{
-    if (table->count == table->room) {
-        size_t room = table->room ? 2 * table->room : 256;
-        struct others_process *grown = reallocarray(table->process, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        table->process = grown;
-        table->room = room;
-    }
-    table->process[table->count++] = *process;
-    return 0;
-}
-
-static int table_read(struct table *table)
-{
-    CLEAN(dir_clean) DIR *dir = opendir("/proc");
-    const struct dirent *entry;
-    int result = dir ? 0 : -errno;
-
-    while (result == 0 && (entry = readdir(dir))) {
-        struct others_process process;
-        char path[300], text[1024];
-
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
-        if (text_read(path, text, sizeof(text)) == 0 && others_parse_process(text, &process) == 0)
-            result = table_add(table, &process);
-    }
-    return result;
-}
-
-/* ---- who is whose ---- */
-
-static bool is_below(const struct others_process *process, const struct map *place, size_t at,
-                     pid_t us)
-{
-    for (int i = 0; i < DEPTH_MAX && process[at].pid != us; i++) {
-        const uint64_t *parent = map_get(place, (uint64_t)process[at].parent);
-
-        if (!parent)
-            return false;
-        at = *parent;
-    }
-    return process[at].pid == us;
-}
-
-int others_sum(const struct others_process *process, size_t count, pid_t us, uint64_t *ticks)
-{
-    CLEAN(map_fini) struct map place = { 0 }; /* pid → index */
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (!map_put(&place, (uint64_t)process[i].pid, i))
-            return -ENOMEM;
+    procs_below(procs, us);
+    for (size_t i = 0; i < procs->count; i++) {
+        const struct proc *proc = &procs->list[i];
+
+        if (!proc->kernel && !proc->root && proc->pid != us)
+            sum += proc->ticks;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (!process[i].kernel && !is_below(process, &place, i, us))
-            sum += process[i].ticks;
-    }
-    *ticks = sum;
-    return 0;
+    return sum;
 }
 
-static int sum_read(struct sum *ret)
+static int sum_read(struct others *others, struct sum *ret)
 {
-    CLEAN(table_fini) struct table table = { 0 };
     struct sum sum = { .at_ns = time_mono_ns() };
     char text[1024];
     int result = text_read("/proc/stat", text, sizeof(text));
@@ -171,9 +86,8 @@ static int sum_read(struct sum *ret)
     if (result == 0)
         result = others_parse_stolen(text, &sum.stolen);
     if (result == 0)
-        result = table_read(&table);
-    if (result == 0)
-        result = others_sum(table.process, table.count, getpid(), &sum.ticks);
+        result = procs_read(&others->procs);
+    sum.ticks = result == 0 ? others_sum(&others->procs, getpid()) : 0;
     *ret = sum;
     return result;
 }
@@ -192,7 +106,7 @@ void others_look(struct others *others)
 {
     struct sum now;
 
-    if (!others || time_mono_ns() - others->before.at_ns < NS_PER_S || sum_read(&now) < 0)
+    if (!others || time_mono_ns() - others->before.at_ns < NS_PER_S || sum_read(others, &now) < 0)
         return;
     if (others->before.at_ns)
         others->second[others->seconds++ % SECONDS_KEPT] =

@@ -6,10 +6,10 @@
 #ifndef LOCKSTEP_LAB_OTHERS_H
 #define LOCKSTEP_LAB_OTHERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "base/procs.h"
 
 struct others;
 
@@ -20,18 +20,8 @@ void others_look(struct others *others);
 /* The most that they took in a second since then, of the last seventeen minutes; 0: nothing is known. */
 double others_most(const struct others *others, int64_t since_ns);
 
-struct others_process {
-    pid_t pid, parent;
-    bool kernel;
-    uint64_t ticks; /* its own and those of its children that it has waited for */
-};
-/* Ticks of those that are neither `us`, nor below it, nor the kernel's.  -ENOMEM. */
-int others_sum(const struct others_process *process, size_t count, pid_t us, uint64_t *ticks);
-
-/* ---- the parsers; texts end with NUL ---- */
-
-int others_parse_process(const char *text,
-                         struct others_process *ret);       /* /proc/PID/stat; -EPROTO */
-int others_parse_stolen(const char *text, uint64_t *ticks); /* /proc/stat; -EPROTO */
+/* Ticks of those that are neither `us`, nor below it, nor the kernel's. */
+uint64_t others_sum(struct procs *procs, pid_t us);
+int others_parse_stolen(const char *text, uint64_t *ticks); /* /proc/stat, ended by NUL; -EPROTO */
 
 #endif

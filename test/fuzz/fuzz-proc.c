@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t first, second;
     uint32_t pid;
     uint64_t kills, stolen;
-    struct others_process process;
+    struct proc proc;
 
     if (!text)
         return 0;
@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (proc_parse_cgroup_of(text, "memory", &cgroup) == 0 && cgroup.path[0] != '/')
         abort();
     proc_parse_oom_kill(text, &kills);
-    others_parse_process(text, &process);
+    if (proc_parse(text, &proc) == 0 && proc.pid <= 0)
+        abort();
     others_parse_stolen(text, &stolen);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "act/procs.h"
+#include "base/procs.h"
 #include "core/clean.h"
 
 static void reads_a_name_that_looks_like_the_rest(void **state)
@@ -27,6 +27,13 @@ static void reads_a_name_that_looks_like_the_rest(void **state)
     assert_int_equal(proc.pid, 42);
     assert_int_equal(proc.parent, 7);
     assert_int_equal(proc.start, 918273);
+    assert_int_equal(proc.ticks, 3);
+    assert_false(proc.kernel);
+    assert_int_equal(
+        proc_parse("15 (rcu_preempt) I 2 0 0 0 -1 2129984 0 0 0 0 0 5800 5 6 20 0 1 0 12 0", &proc),
+        0);
+    assert_int_equal(proc.ticks, 5811);
+    assert_true(proc.kernel);
 }
 
 static void refuses_what_is_no_stat(void **state)

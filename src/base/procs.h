@@ -1,7 +1,8 @@
 /* procs.h - who descends from whom, as /proc tells it. */
-#ifndef LOCKSTEP_ACT_PROCS_H
-#define LOCKSTEP_ACT_PROCS_H
+#ifndef LOCKSTEP_BASE_PROCS_H
+#define LOCKSTEP_BASE_PROCS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -9,6 +10,8 @@
 struct proc {
     pid_t pid, parent;
     uint64_t start; /* clock ticks after boot: with it a pid names one process, not its successor */
+    uint64_t ticks; /* of processors, with those of its children that it has waited for */
+    bool kernel;    /* a thread of the kernel's */
     pid_t root; /* the child of `top` that it descends from (itself, perhaps); 0: not below top */
 };
 

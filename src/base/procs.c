@@ -3,7 +3,7 @@
  * The list is not one moment's truth: processes fork and end while we read.  Callers that
  * need to know that nobody is left therefore look twice (tree.c).
  */
-#include "act/procs.h"
+#include "base/procs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,24 +19,31 @@
 
 #include "core/clean.h"
 
+#define KERNEL_THREAD 0x200000u /* PF_KTHREAD */
+
 int proc_parse(const char *stat, struct proc *ret)
 {
     const char *after = strrchr(stat, ')');
     struct proc proc = { 0 };
+    uint64_t ticks[4];
+    unsigned flags;
     char state;
     int pid, parent;
 
     if (!after || sscanf(stat, "%d (", &pid) != 1)
         return -EINVAL;
-    /* Fields 3, 4 and 22 of proc(5). */
-    if (sscanf(
-            after + 1,
-            " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64,
-            &state, &parent, &proc.start) != 3 ||
+    /* Fields 3, 4, 9, 14 to 17 and 22 of proc(5). */
+    if (sscanf(after + 1,
+               " %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %" SCNu64 " %" SCNu64 " %" SCNu64
+               " %" SCNu64 " %*s %*s %*s %*s %" SCNu64,
+               &state, &parent, &flags, &ticks[0], &ticks[1], &ticks[2], &ticks[3],
+               &proc.start) != 8 ||
         pid <= 0 || parent < 0)
         return -EINVAL;
     proc.pid = pid;
     proc.parent = parent;
+    proc.kernel = flags & KERNEL_THREAD;
+    proc.ticks = ticks[0] + ticks[1] + ticks[2] + ticks[3];
     *ret = proc;
     return 0;
 }
