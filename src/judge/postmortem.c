@@ -15,6 +15,8 @@
 #include "core/clean.h"
 #include "judge/postmortem_parts.h"
 
+#define EARLIEST_NS INT64_C(1000000000000000000) /* in 2001: less is a time since something else */
+
 void findings_fini(struct findings *findings)
 {
     free(findings->verdict);
@@ -441,6 +443,23 @@ void postmortem_limits(const struct findings *findings, struct thresholds *ret)
         *ret = *findings->limits;
 }
 
+void postmortem_saw(struct findings *findings, int64_t real_ns)
+{
+    if (real_ns < EARLIEST_NS)
+        return;
+    if (!findings->from_real_ns || real_ns < findings->from_real_ns)
+        findings->from_real_ns = real_ns;
+    findings->until_real_ns = MAX(findings->until_real_ns, real_ns);
+}
+
+static void saw_ops(const struct dumps *dumps, struct findings *findings)
+{
+    for (size_t r = 0; r < dumps->ranks; r++) {
+        for (size_t i = 0; i < dumps->rank[r].ops; i++)
+            postmortem_saw(findings, dumps->rank[r].op[i].created_ns);
+    }
+}
+
 int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings)
 {
     CLEAN(scene_fini) struct scene scene = { 0 };
@@ -449,6 +468,7 @@ int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings
     int result;
 
     postmortem_limits(findings, &limits);
+    saw_ops(dumps, findings);
     result = scene_init(&scene, dumps, &limits);
     return result < 0 ? result : inquest_run(&inquest, run, findings);
 }

@@ -14,6 +14,7 @@
 
 #define SIGNAL_ABORT (-6)
 #define SIGNAL_TERM (-15)
+#define YEAR_NS INT64_C(31556952000000000)
 
 struct culprit {
     uint32_t rank;
@@ -23,6 +24,8 @@ struct culprit {
 
 struct hearing {
     const struct logs *logs;
+    const struct findings *findings;
+    int64_t apart_ns; /* that a kernel's line may be from the job */
     struct culprit *culprit;
     size_t culprits, room;
     size_t lost, timeouts; /* ranks whose last word was about that */
@@ -95,6 +98,22 @@ uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note)
     return rank == LOGNOTE_NO_RANK ? rank_by(logs, note, true) : rank;
 }
 
+/* Logs of kernels go back for months.  Is this line of the time of the job, as far as both are known?  Many have no year
+ * and no zone: the time of the year counts, and roughly.
+ */
+static bool is_of_its_time(const struct hearing *hearing, const struct lognote *note)
+{
+    const struct findings *findings = hearing->findings;
+    int64_t off_ns;
+
+    if (!findings->from_real_ns || !note->real_ns)
+        return true;
+    off_ns = MAX(
+        MAX(findings->from_real_ns - note->real_ns, note->real_ns - findings->until_real_ns), 0);
+    off_ns %= YEAR_NS;
+    return MIN(off_ns, YEAR_NS - off_ns) <= hearing->apart_ns;
+}
+
 /* From the strongest word to the weakest; each only where the stronger ones named nobody. */
 static int hear_errors(struct hearing *hearing)
 {
@@ -106,7 +125,8 @@ static int hear_errors(struct hearing *hearing)
 
         if (note->kind == LOGNOTE_ERROR || (note->kind == LOGNOTE_SIGNAL && note->layer))
             result = culprit_add(hearing, note->rank, note, 0.9);
-        else if (note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT)
+        else if ((note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT) &&
+                 is_of_its_time(hearing, note))
             result = culprit_add(hearing, postmortem_rank_of(logs, note), note, 0.95);
     }
     return result;
@@ -483,8 +503,9 @@ static bool is_said(const struct findings *findings, const struct lognote *note)
     return false;
 }
 
-static int hear_nodes(const struct logs *logs, const char *run, struct findings *findings)
+static int hear_nodes(const struct hearing *hearing, const char *run, struct findings *findings)
 {
+    const struct logs *logs = hearing->logs;
     int result = 0;
 
     for (size_t i = 0; i < logs->notes && result == 0 && findings->count < POSTMORTEM_MAX; i++) {
@@ -494,6 +515,8 @@ static int hear_nodes(const struct logs *logs, const char *run, struct findings 
 
         if (note->kind != LOGNOTE_XID && note->kind != LOGNOTE_NODE &&
             note->kind != LOGNOTE_OOM_KILL && note->kind != LOGNOTE_FABRIC)
+            continue;
+        if (note->kind != LOGNOTE_FABRIC && !is_of_its_time(hearing, note))
             continue;
         rank = note->kind == LOGNOTE_FABRIC ? LOGNOTE_NO_RANK : postmortem_rank_of(logs, note);
         verdict = verdict_for(findings, rank);
@@ -512,11 +535,18 @@ static int hear_nodes(const struct logs *logs, const char *run, struct findings 
 
 int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings)
 {
-    struct hearing hearing = { .logs = logs };
+    struct hearing hearing = { .logs = logs, .findings = findings };
+    struct thresholds limits;
     int result;
 
     if (!logs->ranks && !logs->notes)
         return 0;
+    postmortem_limits(findings, &limits);
+    hearing.apart_ns = (int64_t)(limits.kernel_unwatched * 1e9);
+    for (size_t i = 0; i < logs->notes; i++) {
+        if (logs->note[i].kind < LOGNOTE_XID)
+            postmortem_saw(findings, logs->note[i].real_ns);
+    }
     hear_echoes(&hearing);
     clear_waiting(logs, findings);
     result = hear_errors(&hearing);
@@ -533,7 +563,7 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
     if (hearing.lost || hearing.timeouts)
         findings->well = false;
     if (result == 0)
-        result = hear_nodes(logs, run, findings);
+        result = hear_nodes(&hearing, run, findings);
     /* A job that died of something else has better things told of it. */
     return result < 0 || findings->count ? result : postmortem_channels(logs, run, findings);
 }

@@ -118,6 +118,8 @@ int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findi
 int inquest_tell_circle(const struct inquest *inquest, const char *run, struct findings *findings);
 int inquest_tell_rest(const struct scene *scene, const char *run, struct findings *findings);
 
+/* The job was at work then.  What is no time of day is not taken for one. */
+void postmortem_saw(struct findings *findings, int64_t real_ns);
 /* As the caller set them, else the defaults. */
 void postmortem_limits(const struct findings *findings, struct thresholds *ret);
 

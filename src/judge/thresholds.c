@@ -292,6 +292,8 @@ const struct threshold thresholds_table[] = {
       "after a crash that the kernel may still log why" },
     { "kernel.after", AT(kernel_after), 600, 0, 86400, "s",
       "after any other verdict that is open: kernels wait for minutes before they complain of a disk or a task" },
+    { "kernel.unwatched", AT(kernel_unwatched), 172800, 0, 1e7, "s",
+      "from a job that was not watched that a kernel's line may be: its date may have no zone, and no year" },
     { "diff.alike", AT(diff_alike), 0.5, 0, 1, "share",
       "of the largest growth between two runs: ranks that grew by so much belong to it" },
     { .name = NULL },

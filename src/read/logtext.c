@@ -173,9 +173,12 @@ static int keep_end(struct keep *keep, struct log_file *file, int result)
 static bool in_time(const struct logtext *logtext, const struct log_line *line,
                     struct lognote *note)
 {
+    int64_t near_ns = logtext->until_real_ns ? logtext->until_real_ns : logtext->near_real_ns;
+    bool said = near_ns && log_when(line, near_ns, note);
+
     if (!logtext->until_real_ns)
         return true;
-    if (!log_when(line, logtext->until_real_ns, note))
+    if (!said)
         return false;
     return !note->real_ns ||
            (note->real_ns >= logtext->from_real_ns && note->real_ns <= logtext->until_real_ns);

@@ -16,6 +16,8 @@ struct logtext { /* a gatherer; zero it before the first */
     size_t note_room, rank_room;
     /* Not 0: only lines that say when they were written, not before or after this, count. */
     int64_t from_real_ns, until_real_ns;
+    /* Not 0: what lines say of when they were written is told; without a year it is the one nearest to this. */
+    int64_t near_real_ns;
 };
 
 bool logtext_is(const char *text, size_t bytes); /* text at all? */

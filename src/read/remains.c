@@ -276,6 +276,7 @@ static int take_log(struct gatherer *gatherer, const char *name, const struct sl
 
     if (!logtext_is(file->data, file->size))
         return file_add(gatherer, name, REMAINS_SKIPPED, "nothing that lockstep knows");
+    gatherer->logtext.near_real_ns = gatherer->changed_ns;
     result = logtext_add(&gatherer->logtext, remains_rank(name), name, file->data, file->size);
     return result < 0 ? result : file_add(gatherer, name, REMAINS_LOG, NULL);
 }

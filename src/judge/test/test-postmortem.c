@@ -369,6 +369,43 @@ static void who_left_nothing_is_a_candidate_beside_a_culprit(void **state)
     findings_fini(&found);
 }
 
+/* A day, or a year and a day, from the job is its time; a month is not; who tells no time is believed. */
+static void lines_of_kernels_count_when_they_are_of_its_time(void **state)
+{
+    static const struct {
+        int64_t off_days;
+        bool dated, counts;
+    } cases[] = { { 0, true, true },    { -1, true, true },   { 1, true, true },
+                  { -366, true, true }, { -30, true, false }, { 30, true, false },
+                  { 0, false, true } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct stage stage;
+        struct findings found;
+        struct lognote note = { .kind = LOGNOTE_XID,
+                                .layer = LAYER_PCIE,
+                                .rank = LOGNOTE_NO_RANK,
+                                .node = "n1",
+                                .cause = "GPU has fallen off the bus" };
+        struct logs logs = { .note = &note, .notes = 1 };
+
+        stage_init(&stage);
+        stage.now = INT64_C(1790000000000000000);
+        if (cases[i].dated)
+            note.real_ns = stage.now + cases[i].off_days * 86400 * INT64_C(1000000000);
+        all_enter(&stage, TP0, 1, DUMP_COMPLETED);
+        enters(&stage, 0, TP0, 2, DUMP_SCHEDULED);
+        found = judge(&stage);
+        assert_int_equal(found.count, 1);
+        assert_int_equal(postmortem_logs(&logs, "job", &found), 0);
+        assert_int_equal(found.count, 1);
+        if (found.verdict[0].layer != (cases[i].counts ? LAYER_PCIE : LAYER_UNKNOWN))
+            fail_msg("case %zu: layer %u", i, found.verdict[0].layer);
+        findings_fini(&found);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +422,7 @@ int main(void)
         cmocka_unit_test(without_states_who_is_in_nothing_is_named_beside_another),
         cmocka_unit_test(who_left_nothing_is_a_candidate_beside_a_culprit),
         cmocka_unit_test(a_status_that_lags_behind_the_ops_makes_no_hang),
+        cmocka_unit_test(lines_of_kernels_count_when_they_are_of_its_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,20 @@ static void takes_the_nearest_year(void **state)
     (void)state;
 }
 
+static void tells_when_without_asking_for_a_time(void **state)
+{
+    struct logtext logtext = { .near_real_ns = (NOON + 60 * 86400) * NS_PER_S };
+    const char *text = "Nov 15 12:01:03 n7 kernel: " XID "\n" XID "\n";
+    CLEAN(logs_fini) struct logs logs = { 0 };
+
+    assert_int_equal(logtext_add(&logtext, LOGNOTE_NO_RANK, "kern.log", text, strlen(text)), 0);
+    assert_int_equal(logtext_take(&logtext, &logs), 0);
+    assert_int_equal(logs.notes, 2);
+    assert_int_equal(logs.note[0].real_ns, NOON * NS_PER_S);
+    assert_int_equal(logs.note[1].real_ns, 0);
+    (void)state;
+}
+
 static void leaves_out_what_is_of_another_time_or_of_none(void **state)
 {
     static const char *const begins[] = {
@@ -195,6 +209,7 @@ int main(void)
         cmocka_unit_test(reads_every_way_to_say_a_date),
         cmocka_unit_test(reads_times_since_boot),
         cmocka_unit_test(takes_the_nearest_year),
+        cmocka_unit_test(tells_when_without_asking_for_a_time),
         cmocka_unit_test(leaves_out_what_is_of_another_time_or_of_none),
         cmocka_unit_test(keeps_the_first_and_the_last_of_many),
         cmocka_unit_test(keeps_the_last_traceback),
