@@ -103,11 +103,12 @@ static bool op_moved(const struct fact_beat *fact)
 static void beat_cpu(struct wait_rank *rank, struct beat_kept *kept, const struct fact_beat *fact)
 {
     int64_t apart = fact->mono_ns - kept->cpu_at_ns;
-    int64_t cpu_ns = fact->cpu_ns + fact->run_delay_ns; /* ready to run is no waiting, either */
+    /* Ready to run is no waiting, either.  Many threads for years have more of it than 64 bits. */
+    double cpu_ns = (double)fact->cpu_ns + (double)fact->run_delay_ns;
 
     if (kept->any && apart < NS_PER_S / 2)
         return;
-    rank->burns = kept->any ? (double)(cpu_ns - kept->cpu_ns) / (double)MAX(apart, 1) : -1;
+    rank->burns = kept->any ? (cpu_ns - kept->cpu_ns) / (double)MAX(apart, 1) : -1;
     kept->cpu_ns = cpu_ns;
     kept->cpu_at_ns = fact->mono_ns;
 }

@@ -15,7 +15,8 @@ struct beat_kept {     /* of a rank, beside what wait.h looks at */
     bool any, arrived; /* arrived: since the last look */
     int64_t arrived_ns;
     int64_t advanced_ns; /* on its node's clock: the newest beat in which something had moved */
-    int64_t cpu_ns, cpu_at_ns;
+    int64_t cpu_at_ns;
+    double cpu_ns;
     uint32_t oom_kills;
     size_t room; /* bytes behind op and channel */
     struct fact_stack *stack;

@@ -37,7 +37,7 @@ static int64_t get_i64(struct cut *in)
 
 #define YEAR_NS INT64_C(31557600000000000)
 
-/* A moment on a node's own clock, or of the day: ranges so that sums and differences of a few of
+/* A moment on a node's own clock or the time since one, or of the day: ranges so that sums and differences of a few of
  * them always fit 64 bits.
  */
 static int64_t get_mono(struct cut *in)
@@ -258,7 +258,7 @@ static void beat_op_get(struct cut *in, struct beat_op *op)
     op->what = cut_get_u8(in);
     op->comm = cut_get_u64(in);
     op->key = cut_get_u64(in);
-    op->age_ns = get_i64(in);
+    op->age_ns = get_mono(in);
     op->started = get_bool(in);
     op->advanced = get_bool(in);
 }
@@ -288,7 +288,7 @@ static void beat_more_get(struct cut *in, struct fact_beat *fact)
         channel->ended = cut_get_u64(in);
     }
     for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
-        fact->op[i].queued_ns = get_i64(in);
+        fact->op[i].queued_ns = get_mono(in);
     for (int i = 0; cut_left(in) && i < BEAT_STORAGE_COUNT; i++) {
         fact->storage[i].looks = cut_get_u16(in);
         fact->storage[i].waits = cut_get_u16(in);
@@ -308,9 +308,9 @@ int fact_beat_get(struct cut in, struct fact_beat *ret)
     fact.mono_ns = get_mono(&in);
     fact.state = (char)cut_get_u8(&in);
     fact.phase = cut_get_u8(&in);
-    fact.phase_age_ns = get_i64(&in);
+    fact.phase_age_ns = get_mono(&in);
     fact.step = cut_get_u64(&in);
-    fact.step_age_ns = get_i64(&in);
+    fact.step_age_ns = get_mono(&in);
     fact.advanced = get_bool(&in);
     fact.final = get_bool(&in);
     fact.cpu_ns = get_i64(&in);
