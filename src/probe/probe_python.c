@@ -48,7 +48,7 @@ static void open_end(struct python_buckets *buckets)
     slot->work = NULL;
     buckets->first++;
     if (one.epoch == lockstep_python_epoch(one.probe))
-        lockstep_coll_end(one.probe, one.comm, one.key, one.seen_ns);
+        lockstep_coll_end(one.probe, one.comm, one.key, 0);
     python.decref(one.work);
 }
 
@@ -85,29 +85,15 @@ void lockstep_python_look(struct python_buckets *buckets)
     }
 }
 
-/* Before a launch: when those before it were over, as near as one question tells.
- *
- * Asking costs as much as marking.  Works end in the order of their launch, or nearly; so it is asked of one, the
- * newest there was when the last one had been seen to be over, and what it says is *when* for all before it.  That
- * they are over is another matter: it is written when each was asked, or the reducer has waited for all.
- */
-static void buckets_glance(struct python_buckets *buckets)
+/* Asking costs as much as marking, and small buckets come so fast that it would tell nothing more. */
+static void buckets_look_again(struct python_buckets *buckets)
 {
     int64_t now_ns = time_mono_ns();
-    uint64_t asked = buckets->asked;
 
     if (now_ns - buckets->looked_ns < buckets->look_after_ns)
         return;
     buckets->looked_ns = now_ns;
-    if (asked >= buckets->first && asked < buckets->end) {
-        if (!work_is_over(buckets, buckets->open[asked % PYTHON_OPEN_ROOM].work))
-            return;
-        now_ns = time_mono_ns();
-        for (uint64_t i = MAX(buckets->seen, buckets->first); i <= asked; i++)
-            buckets->open[i % PYTHON_OPEN_ROOM].seen_ns = (uint64_t)now_ns;
-        buckets->seen = asked + 1;
-    }
-    buckets->asked = buckets->end;
+    lockstep_python_look(buckets);
 }
 
 static struct python_object *answer_none(void)
@@ -198,7 +184,7 @@ static struct python_object *group_launch(struct python_group *group,
         lockstep_coll_end(one.probe, one.comm, one.key, 0);
         return NULL;
     }
-    buckets_glance(group->buckets);
+    buckets_look_again(group->buckets);
     open_add(group->buckets, one);
     return one.work;
 }

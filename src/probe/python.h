@@ -57,8 +57,7 @@ struct python_open {
     struct lockstep_probe *probe;
     uint64_t key;
     int32_t comm;
-    uint32_t epoch;   /* of the ring that has its launch */
-    uint64_t seen_ns; /* when one launched after it was seen to be over, or itself; 0: not yet */
+    uint32_t epoch; /* of the ring that has its launch */
 };
 
 #define PYTHON_OPEN_ROOM 256
@@ -67,9 +66,8 @@ struct python_open {
 struct python_buckets {
     struct python_object *is_completed; /* of torch's Work */
     uint64_t first, end;                /* open[first % ROOM] is the oldest */
-    uint64_t seen;                      /* the oldest without seen_ns, or one before first */
-    uint64_t asked;                     /* who is asked next */
-    int64_t look_after_ns, looked_ns;   /* nobody is asked more often than that; when one was */
+    int64_t look_after_ns,
+        looked_ns; /* they are not looked at more often than that; when they were */
     struct python_object *wake,
         *end_others;        /* of Python: wakes who looks now and then; ends what Python launched */
     uint64_t backwards;     /* that are over */

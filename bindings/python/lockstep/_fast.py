@@ -14,7 +14,7 @@ from ._probe import complain, probe
 
 OPEN_ROOM = 256
 KNOWN_ROOM = 1024
-LOOK_AFTER_NS = 500000  # 1 % of a step of 50 ms
+LOOK_AFTER_NS = 200000
 _OBJECT = ctypes.c_void_p
 
 
@@ -35,12 +35,11 @@ class _Bucket(ctypes.Structure):
 
 class _Open(ctypes.Structure):
     _fields_ = [("work", _OBJECT), ("probe", ctypes.c_void_p), ("key", ctypes.c_uint64),
-                ("comm", ctypes.c_int32), ("epoch", ctypes.c_uint32), ("seen_ns", ctypes.c_uint64)]
+                ("comm", ctypes.c_int32), ("epoch", ctypes.c_uint32)]
 
 
 class _Buckets(ctypes.Structure):
     _fields_ = [("is_completed", _OBJECT), ("first", ctypes.c_uint64), ("end", ctypes.c_uint64),
-                ("seen", ctypes.c_uint64), ("asked", ctypes.c_uint64),
                 ("look_after_ns", ctypes.c_int64), ("looked_ns", ctypes.c_int64),
                 ("wake", _OBJECT), ("end_others", _OBJECT), ("backwards", ctypes.c_uint64),
                 ("awake", ctypes.c_uint32), ("others", ctypes.c_uint32), ("open", _Open * OPEN_ROOM)]
