@@ -103,7 +103,7 @@ static bool op_moved(const struct fact_beat *fact)
 static void beat_cpu(struct wait_rank *rank, struct beat_kept *kept, const struct fact_beat *fact)
 {
     int64_t apart = fact->mono_ns - kept->cpu_at_ns;
-    /* Ready to run is no waiting, either.  Many threads for years have more of it than 64 bits. */
+    /* Ready to run is no waiting, either.  Of many threads in years it is more than 63 bits hold. */
     double cpu_ns = (double)fact->cpu_ns + (double)fact->run_delay_ns;
 
     if (kept->any && apart < NS_PER_S / 2)

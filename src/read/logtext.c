@@ -119,6 +119,9 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
         if (note->by_name)
             note->rank = file->rank;
     }
+    /* Of those that are kept alone: a date takes longer to read than a line to find. */
+    if (logtext->near_real_ns)
+        log_when(line, logtext->near_real_ns, note);
     if (!note->text[0])
         snprintf(note->text, sizeof(note->text), "%.*s", (int)MIN(line->end - line->text, 180),
                  line->text);
@@ -173,12 +176,9 @@ static int keep_end(struct keep *keep, struct log_file *file, int result)
 static bool in_time(const struct logtext *logtext, const struct log_line *line,
                     struct lognote *note)
 {
-    int64_t near_ns = logtext->until_real_ns ? logtext->until_real_ns : logtext->near_real_ns;
-    bool said = near_ns && log_when(line, near_ns, note);
-
     if (!logtext->until_real_ns)
         return true;
-    if (!said)
+    if (!log_when(line, logtext->until_real_ns, note))
         return false;
     return !note->real_ns ||
            (note->real_ns >= logtext->from_real_ns && note->real_ns <= logtext->until_real_ns);
