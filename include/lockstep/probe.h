@@ -159,6 +159,13 @@ uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum locks
 void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 
+/* How the communication library moves such a collective from now on: over how many channels, and by
+ * which algorithm and protocol in its own words ("RING/SIMPLE"; first 24 bytes).  Told at the first
+ * one and when it changes, not for each.
+ */
+void lockstep_coll_how(struct lockstep_probe *probe, int comm, enum lockstep_op op, uint64_t bytes,
+                       uint32_t channels, const char *how);
+
 uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                               uint32_t peer, uint64_t bytes, uint16_t stream);
 uint64_t lockstep_p2p_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,

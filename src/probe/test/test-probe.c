@@ -65,6 +65,36 @@ static void a_type_that_is_none_is_not_told(void **state)
     lockstep_probe_close(probe);
 }
 
+static void how_a_collective_is_moved_is_told_with_its_bounds(void **state)
+{
+    struct lockstep_probe *probe = NULL;
+    struct ring_reader *reader;
+    struct ring_event e[8];
+    uint64_t lost = 0;
+    int comm;
+
+    assert_int_equal(lockstep_probe_open(3, 8, &probe), 0);
+    reader = scene_read(*state, 3, 0);
+    comm = lockstep_comm_add(probe, 77, 4, 1, LOCKSTEP_COMM_DP, "dp");
+    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 16, "RING/SIMPLE");
+    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_GATHER, UINT64_MAX, 70000,
+                      "a name that is longer than what a record has room for");
+    lockstep_coll_how(probe, comm, LOCKSTEP_OP_SEND, 1, 1, "RING/LL"); /* no collective */
+    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1, 1, NULL);
+    lockstep_coll_how(probe, RING_COMMS, LOCKSTEP_OP_ALL_REDUCE, 1, 1, "RING/LL");
+    assert_int_equal(scene_drain(reader, e, 8, &lost), 2);
+    assert_int_equal(e[0].kind, RING_COLL_HOW);
+    assert_int_equal(e[0].detail, LOCKSTEP_OP_ALL_REDUCE);
+    assert_int_equal(e[0].comm, comm);
+    assert_int_equal(e[0].a, 4096 | UINT64_C(16) << 48);
+    assert_memory_equal(&e[0].b, "RING/SIM", 8);
+    assert_memory_equal(&e[0].c, "PLE\0\0\0\0\0", 8);
+    assert_int_equal(e[1].a, UINT64_MAX);
+    assert_memory_equal(&e[1].d, "onger th", 8);
+    ring_reader_close(reader);
+    lockstep_probe_close(probe);
+}
+
 static void every_mark_is_read_back_as_it_was_told(void **state)
 {
     struct lockstep_probe *probe = NULL;
@@ -419,6 +449,7 @@ static void without_a_probe_every_call_does_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(how_a_collective_is_moved_is_told_with_its_bounds),
         SCENE_TEST(every_mark_is_read_back_as_it_was_told),
         SCENE_TEST(a_type_that_is_none_is_not_told),
         SCENE_TEST(a_launch_is_an_enqueue_and_a_start_at_one_time),
