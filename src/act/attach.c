@@ -1,4 +1,4 @@
-/* attach.c - where our sitecustomize is: beside this program, as built or as installed. */
+/* attach.c - where our sitecustomize and our library are: beside this program, as built or as installed. */
 #include "act/attach.h"
 
 #include <errno.h>
@@ -9,9 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/clean.h"
+
 static const char *const attach_places[] = {
     "bindings/python/lockstep/site",         /* the build directory */
     "../share/lockstep/python/lockstep/site" /* PREFIX/bin */
+};
+
+static const char *const library_places[] = {
+    "liblockstep.so.0", /* the build directory */
+    "../" LOCKSTEP_LIBDIR "/liblockstep.so.0",
 };
 
 static bool attach_try(const char *beside, const char *place, struct path *ret)
@@ -23,20 +30,40 @@ static bool attach_try(const char *beside, const char *place, struct path *ret)
            access(file.text, R_OK) == 0 && realpath(directory.text, ret->text);
 }
 
+/* The directory that this program lies in. */
+static const char *attach_beside(char self[static PATH_MAX])
+{
+    ssize_t size = readlink("/proc/self/exe", self, PATH_MAX - 1);
+
+    if (size < 0)
+        return NULL;
+    self[size] = '\0';
+    return dirname(self);
+}
+
 static bool attach_directory(struct path *ret)
 {
     char self[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    const char *beside;
+    const char *beside = attach_beside(self);
 
-    if (size < 0)
-        return false;
-    self[size] = '\0';
-    beside = dirname(self);
-    for (size_t i = 0; i < sizeof(attach_places) / sizeof(attach_places[0]); i++)
+    for (size_t i = 0; beside && i < COUNT(attach_places); i++)
         if (attach_try(beside, attach_places[i], ret))
             return true;
     return false;
+}
+
+static void attach_library(char ret[static PATH_MAX])
+{
+    char self[PATH_MAX];
+    const char *beside = attach_beside(self), *wish = getenv("LOCKSTEP_NCCL");
+    struct path file;
+
+    ret[0] = '\0';
+    if (getenv("NCCL_PROFILER_PLUGIN") || (wish && strcmp(wish, "off") == 0))
+        return;
+    for (size_t i = 0; beside && i < COUNT(library_places) && ret[0] == '\0'; i++)
+        if (path_join(&file, beside, library_places[i], NULL) < 0 || !realpath(file.text, ret))
+            ret[0] = '\0';
 }
 
 int attach_package_file(const char *name, struct path *ret)
@@ -58,8 +85,11 @@ void attach_find(struct attach *ret)
     struct path directory;
     int length;
 
-    ret->python_path[0] = '\0';
-    if ((wish && strcmp(wish, "0") == 0) || !attach_directory(&directory))
+    ret->python_path[0] = ret->nccl_plugin[0] = '\0';
+    if (wish && strcmp(wish, "0") == 0)
+        return;
+    attach_library(ret->nccl_plugin);
+    if (!attach_directory(&directory))
         return;
     /* An empty part would be the working directory, which nobody asked for.  A colon in our own path
      * cannot be written in PYTHONPATH.

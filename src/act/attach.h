@@ -1,7 +1,8 @@
-/* attach.h - Python programs among the ranks attach by themselves.
+/* attach.h - Python programs among the ranks attach by themselves, and so does NCCL in any.
  *
  * Python imports a module `sitecustomize` at its start.  Ours lies in a directory of its own beside
- * the Python package; ranks get it first on PYTHONPATH.
+ * the Python package; ranks get it first on PYTHONPATH.  NCCL loads the profiler plugin that
+ * NCCL_PROFILER_PLUGIN names: liblockstep.so is one.
  */
 #ifndef LOCKSTEP_ACT_ATTACH_H
 #define LOCKSTEP_ACT_ATTACH_H
@@ -10,9 +11,12 @@
 
 struct attach {
     char python_path[2 * PATH_MAX]; /* the ranks' PYTHONPATH; empty: it stays as it is */
+    char nccl_plugin[PATH_MAX];     /* NCCL_PROFILER_PLUGIN; empty: likewise */
 };
 
-/* Not an error when there is none: the ranks need not be Python, and $LOCKSTEP_ATTACH may be 0. */
+/* Not an error when there is none: the ranks need not be Python or use NCCL, and $LOCKSTEP_ATTACH may be 0.  A plugin that
+ * the user has named stays.
+ */
 void attach_find(struct attach *ret);
 int attach_package_file(const char *name, struct path *ret); /* of the Python package; -ENOENT */
 

@@ -52,6 +52,7 @@ static int ranks_start(struct launch *launch, struct err *err)
         .max_restarts = launch->plan->max_restarts,
         .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
         .python_path = attach.python_path,
+        .nccl_plugin = attach.nccl_plugin,
     };
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 

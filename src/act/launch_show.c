@@ -39,6 +39,7 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
     start.omp_threads = getenv("OMP_NUM_THREADS") != NULL;
     attach_find(&attach);
     start.python_path = attach.python_path;
+    start.nccl_plugin = attach.nccl_plugin;
     tell_command_text(plan->command, command, sizeof(command));
     fprintf(out, "run %s in %s\n", place.file.id, place.directory.text);
     for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {

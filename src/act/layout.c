@@ -93,6 +93,8 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
     env_put(out, "LOCKSTEP_NODE=%s", name);
     if (start->python_path && start->python_path[0])
         env_put(out, "PYTHONPATH=%s", start->python_path);
+    if (start->nccl_plugin && start->nccl_plugin[0])
+        env_put(out, "NCCL_PROFILER_PLUGIN=%s", start->nccl_plugin);
 }
 
 static int port_try(uint16_t port, uint16_t *ret)

@@ -29,6 +29,7 @@ struct layout_start { /* what is the same for all ranks of an attempt */
     uint16_t port;
     bool omp_threads;        /* OMP_NUM_THREADS was set by the user */
     const char *python_path; /* NULL or empty: PYTHONPATH stays as it is */
+    const char *nccl_plugin; /* NULL or empty: NCCL_PROFILER_PLUGIN stays as it is */
 };
 
 /* Puts NAME=VALUE and a NUL for each variable.  Of a command that is no rank only ours. */

@@ -55,6 +55,15 @@ struct probe_file {
 };
 int probe_file_create(uint32_t rank, uint32_t world, struct probe_file *ret, struct err *err);
 
+/* The ring's epoch, which no other ring of this process has; 0: closed, or not this process's. */
+static inline uint32_t probe_epoch(struct lockstep_probe *probe)
+{
+    return probe ? atomic_load_explicit(&probe->epoch, memory_order_acquire) : 0;
+}
+
+/* probe_open.c: the process's own, open or not; NULL before its first open. */
+struct lockstep_probe *probe_current(void);
+
 /* probe_self.c: what /proc says about this process.  0 or an empty text: unknown. */
 uint64_t probe_self_pid_ns(void);
 uint64_t probe_self_start(void);

@@ -58,6 +58,11 @@ static struct lockstep_probe *probe_page(void)
     return page;
 }
 
+struct lockstep_probe *probe_current(void)
+{
+    return atomic_load(&probe_home.page);
+}
+
 /* Gives back the old ring's memory but not its addresses. */
 static void probe_vacate(void *map, size_t bytes)
 {

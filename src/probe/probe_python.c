@@ -34,7 +34,7 @@ int lockstep_python_use(const struct python_functions *functions, uint64_t bucke
 
 uint32_t lockstep_python_epoch(struct lockstep_probe *probe)
 {
-    return probe ? atomic_load_explicit(&probe->epoch, memory_order_acquire) : 0;
+    return probe_epoch(probe);
 }
 
 /* ---- ends ---- */

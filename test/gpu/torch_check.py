@@ -116,6 +116,27 @@ for i in range(steps):
     x, y = batch(i); loss = F.cross_entropy(model(x), y); loss.backward(); opt.step(); opt.zero_grad(); out.append(loss.detach())
 said(out); dist.destroy_process_group()
 """),
+    "collectives": (2, r"""
+dist = group(); out = []
+part = dist.new_group([0, 1], backend="nccl")
+for i in range(steps):
+    x = torch.full((1 << 16,), float(rank + i), device=device); y = torch.empty(2 << 16, device=device)
+    dist.all_gather_into_tensor(y, x); z = torch.empty_like(x); dist.reduce_scatter_tensor(z, y, group=part)
+    dist.broadcast(z, 0); dist.reduce(z, 1); w = torch.empty_like(y); dist.all_to_all_single(w, y)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, z, 1 - rank)]):
+        work.wait()
+    dist.barrier(); out.append((w.sum() + z.sum()).detach())
+said(out); dist.destroy_process_group()
+"""),
+    "captured": (2, r"""
+dist = group(); out = []; x = torch.ones(1 << 14, device=device) * (rank + 1); dist.all_reduce(x); torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    dist.all_reduce(x); x.mul_(0.5)
+for i in range(steps):
+    graph.replay(); out.append(x.sum().clone())
+torch.cuda.synchronize(); said(out); del graph; dist.destroy_process_group()
+"""),
     "dcp": (2, r"""
 import tempfile, torch.distributed.checkpoint as dcp
 dist = group(); model = net(); opt = torch.optim.AdamW(model.parameters(), lr=1e-3); out = []
@@ -147,6 +168,7 @@ def run(name, world, text, where, attach, lib):
                    NCCL_HOSTID="host%d" % rank, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
         if attach:
             env.update(LOCKSTEP_DIR=where, LOCKSTEP_RUN=name, LOCKSTEP_LIB=lib, LOCKSTEP_DEBUG="1",
+                       NCCL_PROFILER_PLUGIN=lib,
                        PYTHONPATH=os.path.join(SOURCE, "bindings", "python", "lockstep", "site"))
         ranks.append(subprocess.Popen([sys.executable, script], env=env, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, text=True))
@@ -172,7 +194,20 @@ def ring_counts(path):
     kinds = Counter(event.kind for event in found.events)
     phases = Counter(event.detail for event in found.events if event.kind == "phase_begin")
     return {"rank": found.rank, "steps": kinds["step_begin"], "phases": dict(phases),
-            "collectives": kinds["coll_enqueue"], "notes": kinds["note"], "lost": found.lost}
+            "collectives": kinds["coll_enqueue"], "notes": kinds["note"], "lost": found.lost,
+            "ops": [op_counts(found, place, comm) for place, comm in enumerate(found.comms) if comm],
+            "how": sorted(set(found.how())), "lanes": [found.lanes_used, found.dropped]}
+
+
+def op_counts(found, place, comm):
+    """Of one communicator: what was launched, and what of that was seen to begin and end, in order."""
+    ops = [op for op in found.ops() + found.messages() if op.comm == place]
+    whole = [op for op in ops if op.start and op.end]
+    spent = sorted((op.end - op.start) // 1000 for op in whole)
+    return {"name": comm.name, "size": comm.size, "index": comm.index, "kinds": dict(Counter(op.op for op in ops)),
+            "launched": len(ops), "whole": len(whole),
+            "in_order": all(op.enqueue <= op.start <= op.end for op in whole),
+            "us": [spent[0], spent[len(spent) // 2], spent[-1]] if spent else None}
 
 
 def check(name, lib):

@@ -1,0 +1,48 @@
+/* nccl.h - NCCL's collectives and messages as marks in this process's ring.
+ *
+ * NCCL's host side tells what it launches; later a thread of NCCL's tells, channel by channel, when the device began
+ * and ended it.  Stops may be missing, come twice or out of order, and NCCL may hand us an event of a communicator that
+ * is gone.  So a handle is no pointer but a number that is looked up: what is not there any more is let go.
+ */
+#ifndef LOCKSTEP_PROBE_NCCL_H
+#define LOCKSTEP_PROBE_NCCL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nccl_task {
+    bool p2p;
+    const char *func, *datatype; /* NCCL's words; may be NULL */
+    const char *algorithm, *protocol;
+    uint64_t count; /* of elements */
+    uint32_t peer, channels;
+    void *group; /* the handle of what is launched at once; NULL: it alone */
+};
+
+/* A communicator.  NULL: not watched; then nothing of it need be told. */
+void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank);
+void nccl_comm_close(void *context);
+
+/* These give handles; NULL: none, and every call takes it. */
+void *nccl_group_start(void *context);
+void *nccl_task_start(void *context, const struct nccl_task *task);
+void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns);
+void nccl_kernel_stop(void *kernel, uint64_t timer_ns);
+
+enum nccl_wish { /* $LOCKSTEP_NCCL */
+    NCCL_WISH_OFF,
+    NCCL_WISH_HOW,   /* algorithms and channels only: no event of the device is asked for */
+    NCCL_WISH_TIMES, /* unless told otherwise */
+};
+enum nccl_wish nccl_wish(void);
+
+/* The device's clock in ours.  An event is told after it has happened, so the smallest difference that was seen of late
+ * is the offset, too large by the quickest telling; clocks drift, so only of late.
+ */
+struct nccl_clock {
+    int64_t since_ns, now, before; /* the smallest differences of this second and the one before */
+    bool set;
+};
+uint64_t nccl_clock_host(struct nccl_clock *clock, uint64_t device_ns, uint64_t now_ns);
+
+#endif

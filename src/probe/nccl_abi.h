@@ -1,0 +1,109 @@
+/* nccl_abi.h - what NCCL and a profiler plugin of it hand each other, as far as we use it.
+ *
+ * NCCL looks for tables called ncclProfiler_vN, newest first.  Version 4 came with 2.27, version 5 with 2.28; later
+ * ones are given to a plugin of version 5 by a shim of NCCL's own.  Before version 4 a communicator has no name and
+ * the device no times: such an NCCL finds no table here and goes on without us.
+ *
+ * Layouts are NCCL's and not ours to change.  The members of the unions that we never look at are left out: they are
+ * only ever handed to us by pointer.
+ */
+#ifndef LOCKSTEP_PROBE_NCCL_ABI_H
+#define LOCKSTEP_PROBE_NCCL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum nccl_event { /* also bits of the mask of what a plugin wants; a child's brings its parents' */
+    NCCL_EVENT_GROUP = 1 << 0,
+    NCCL_EVENT_COLL = 1 << 1,
+    NCCL_EVENT_P2P = 1 << 2,
+    NCCL_EVENT_KERNEL = 1 << 6, /* one channel of a kernel */
+};
+
+#define NCCL_SUCCESS 0 /* nothing else is ever returned: training goes on */
+
+struct nccl_coll_v4 {
+    uint64_t number; /* per function; not the order of launches */
+    const char *func;
+    const void *send;
+    void *receive;
+    size_t count;
+    int root;
+    const char *datatype;
+    uint8_t channels, warps;
+    const char *algorithm, *protocol;
+};
+
+struct nccl_p2p_v4 {
+    const char *func;
+    void *buffer;
+    const char *datatype;
+    size_t count;
+    int peer;
+    uint8_t channels;
+};
+
+struct nccl_kernel {
+    uint8_t channel;
+    uint64_t timer_ns; /* the device's own clock; 0: not known */
+};
+
+struct nccl_descr_v4 {
+    uint8_t type;
+    void *parent;
+    int rank;
+    union {
+        struct nccl_coll_v4 coll;
+        struct nccl_p2p_v4 p2p;
+        struct nccl_kernel kernel;
+    };
+};
+
+struct nccl_descr_v5 {
+    uint64_t type;
+    void *parent;
+    int rank;
+    union {
+        struct {
+            struct nccl_coll_v4 is;
+            void *group; /* `parent` is the call's event now */
+        } coll;
+        struct {
+            struct nccl_p2p_v4 is;
+            void *group;
+        } p2p;
+        struct nccl_kernel kernel;
+    };
+};
+
+union nccl_state { /* of what is told while an event goes on; of a kernel: when it was over */
+    uint64_t timer_ns;
+};
+
+struct nccl_profiler_v4 {
+    const char *name;
+    int (*init)(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks,
+                int rank, void *log);
+    int (*start)(void *context, void **handle, struct nccl_descr_v4 *descr);
+    int (*stop)(void *handle);
+    int (*record)(void *handle, int state, union nccl_state *args);
+    int (*finalize)(void *context);
+};
+
+struct nccl_profiler_v5 {
+    const char *name;
+    int (*init)(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks,
+                int rank, void *log);
+    int (*start)(void *context, void **handle, struct nccl_descr_v5 *descr);
+    int (*stop)(void *handle);
+    int (*record)(void *handle, int state, union nccl_state *args);
+    int (*finalize)(void *context);
+};
+
+_Static_assert(offsetof(struct nccl_descr_v4, coll.channels) == 80, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v4, coll.protocol) == 96, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v5, coll.group) == 104, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v5, p2p.group) == 64, "NCCL's layout");
+_Static_assert(offsetof(struct nccl_descr_v5, kernel.timer_ns) == 32, "NCCL's layout");
+
+#endif

@@ -1,0 +1,240 @@
+/* nccl_comm.c - communicators, their places in the ring, and handles. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/clean.h"
+#include "probe/nccl_parts.h"
+
+#define relaxed memory_order_relaxed
+
+static struct {
+    pthread_mutex_t lock;
+    struct nccl_comm *_Atomic comm[NCCL_COMMS]; /* once made they stay: a late event may come */
+    struct lockstep_probe *_Atomic probe;       /* the process has one for good */
+    uint32_t opened; /* epoch of the ring that we opened; 0: others did */
+    uint32_t open;   /* communicators */
+} nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- handles: two bits that say more than nothing, then kind, slot, channel and number ---- */
+
+_Static_assert(sizeof(void *) == 8, "a handle is 64 bits");
+_Static_assert(NCCL_COMMS <= 64 && NCCL_CHANNELS <= 64, "six bits each");
+
+void *nccl_handle_pack(struct nccl_handle handle)
+{
+    return (void *)(uintptr_t)(UINT64_C(1) | (uint64_t)handle.kind << 1 |
+                               (uint64_t)handle.slot << 3 | (uint64_t)handle.channel << 9 |
+                               handle.number << 15);
+}
+
+struct nccl_comm *nccl_handle_comm(const void *handle, enum nccl_handle_kind kind,
+                                   struct nccl_handle *ret)
+{
+    uint64_t word = (uint64_t)(uintptr_t)handle;
+    struct nccl_comm *comm;
+
+    *ret = (struct nccl_handle){ .kind = (enum nccl_handle_kind)(word >> 1 & 3),
+                                 .slot = (uint32_t)(word >> 3 & 63),
+                                 .channel = (uint32_t)(word >> 9 & 63),
+                                 .number = word >> 15 };
+    if (!(word & 1) || ret->kind != kind)
+        return NULL;
+    comm = atomic_load_explicit(&nccl.comm[ret->slot], memory_order_acquire);
+    return comm && atomic_load_explicit(&comm->open, memory_order_acquire) ? comm : NULL;
+}
+
+/* ---- the ring ---- */
+
+enum nccl_wish nccl_wish(void)
+{
+    const char *text = getenv("LOCKSTEP_NCCL");
+
+    if (text && strcmp(text, "off") == 0)
+        return NCCL_WISH_OFF;
+    return text && strcmp(text, "how") == 0 ? NCCL_WISH_HOW : NCCL_WISH_TIMES;
+}
+
+static bool number_from(const char *name, uint64_t *ret)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (!text || text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *ret = strtoul(text, &end, 10);
+    return errno == 0 && *end == '\0' && *ret < UINT32_MAX;
+}
+
+/* As launchers say it: torchrun and `lockstep run`, Slurm, Open MPI, MPICH. */
+static bool rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
+{
+    static const char *const names[][2] = { { "RANK", "WORLD_SIZE" },
+                                            { "SLURM_PROCID", "SLURM_NTASKS" },
+                                            { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE" },
+                                            { "PMI_RANK", "PMI_SIZE" } };
+    uint64_t rank, world;
+
+    if (!getenv("LOCKSTEP_DIR") && !getenv("LOCKSTEP_RUN"))
+        return false; /* nobody is there to read a ring */
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (number_from(names[i][0], &rank) && number_from(names[i][1], &world) && rank < world) {
+            *ret_rank = (uint32_t)rank;
+            *ret_world = (uint32_t)world;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The ring that is open, without holding it: whoever opened it says when it ends.  Else one of our own. */
+static struct lockstep_probe *ring_now(void)
+{
+    struct lockstep_probe *probe = probe_current();
+    uint32_t rank, world;
+
+    if (probe_epoch(probe) == 0 && rank_from_environment(&rank, &world) &&
+        lockstep_probe_open(rank, world, &probe) == 0)
+        nccl.opened = probe_epoch(probe);
+    if (probe_epoch(probe) == 0)
+        return NULL;
+    atomic_store(&nccl.probe, probe);
+    return probe;
+}
+
+struct lockstep_probe *nccl_ring(void)
+{
+    return atomic_load_explicit(&nccl.probe, relaxed);
+}
+
+/* A place for the communicator in the ring that is open now.  With the lock held. */
+static bool comm_join(struct nccl_comm *comm)
+{
+    struct lockstep_probe *probe = ring_now();
+    uint32_t world = probe ? probe->header->world : 0;
+    int place = -ENODEV;
+
+    if (probe)
+        place = lockstep_comm_add(probe, comm->id, comm->ranks, comm->rank,
+                                  comm->ranks == world ? LOCKSTEP_COMM_WORLD : LOCKSTEP_COMM_OTHER,
+                                  comm->name);
+    if (place < 0)
+        return false;
+    atomic_store_explicit(&comm->place, place, relaxed);
+    atomic_store_explicit(&comm->epoch, probe_epoch(probe), memory_order_release);
+    return true;
+}
+
+bool nccl_comm_joined(struct nccl_comm *comm)
+{
+    uint32_t epoch = probe_epoch(nccl_ring());
+    bool joined;
+
+    if (epoch && epoch == atomic_load_explicit(&comm->epoch, memory_order_acquire))
+        return true;
+    if (epoch == 0)
+        return false;
+    pthread_mutex_lock(&nccl.lock);
+    joined = comm_join(comm);
+    pthread_mutex_unlock(&nccl.lock);
+    return joined;
+}
+
+/* ---- communicators ---- */
+
+static struct nccl_comm *comm_make(uint32_t slot)
+{
+    struct nccl_comm *comm = atomic_load_explicit(&nccl.comm[slot], memory_order_acquire);
+
+    if (comm)
+        return comm;
+    comm = mmap(NULL, sizeof(*comm), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (comm == MAP_FAILED)
+        return NULL;
+    atomic_store_explicit(&nccl.comm[slot], comm, memory_order_release);
+    return comm;
+}
+
+/* A free one, and its slot.  -1: none, or one of this process's own devices is in this communicator already: one ring
+ * is one rank's.
+ */
+static int comm_slot(uint64_t id)
+{
+    int slot = -1;
+
+    for (int i = 0; i < NCCL_COMMS; i++) {
+        struct nccl_comm *comm = atomic_load_explicit(&nccl.comm[i], memory_order_acquire);
+        bool open = comm && atomic_load_explicit(&comm->open, memory_order_acquire);
+
+        if (open && comm->id == id)
+            return -1;
+        if (!open && slot < 0)
+            slot = i;
+    }
+    return slot;
+}
+
+/* Numbers go on: a handle of the communicator that was here before is none of this one's. */
+static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, uint32_t ranks,
+                       uint32_t rank)
+{
+    comm->id = id;
+    comm->ranks = ranks;
+    comm->rank = rank;
+    memset(comm->name, 0, sizeof(comm->name));
+    memcpy(comm->name, name ? name : "nccl", strnlen(name ? name : "nccl", sizeof(comm->name) - 1));
+    comm->times = nccl_wish() == NCCL_WISH_TIMES;
+    comm->first = comm->settled = atomic_load_explicit(&comm->launched, relaxed);
+    comm->first_ns = lockstep_clock_ns();
+    comm->clock = (struct nccl_clock){ 0 };
+    memset(comm->how, 0, sizeof(comm->how));
+    atomic_store_explicit(&comm->heard, 0, relaxed);
+    atomic_store_explicit(&comm->epoch, 0, relaxed);
+}
+
+void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank)
+{
+    struct nccl_comm *comm = NULL;
+    void *context = NULL;
+    int slot;
+
+    if (ranks < 2 || rank < 0 || rank >= ranks || id == UINT64_MAX || nccl_wish() == NCCL_WISH_OFF)
+        return NULL; /* alone it moves nothing */
+    pthread_mutex_lock(&nccl.lock);
+    slot = comm_slot(id);
+    if (slot >= 0)
+        comm = comm_make((uint32_t)slot);
+    if (comm) {
+        comm->slot = (uint32_t)slot;
+        comm_begin(comm, id, name, (uint32_t)ranks, (uint32_t)rank);
+        if (comm_join(comm)) {
+            atomic_store_explicit(&comm->open, true, memory_order_release);
+            context = nccl_handle_pack(
+                (struct nccl_handle){ .kind = HANDLE_COMM, .slot = (uint32_t)slot });
+            nccl.open++;
+        }
+    }
+    pthread_mutex_unlock(&nccl.lock);
+    return context;
+}
+
+void nccl_comm_close(void *context)
+{
+    struct nccl_handle handle;
+    struct nccl_comm *comm;
+
+    pthread_mutex_lock(&nccl.lock);
+    comm = nccl_handle_comm(context, HANDLE_COMM, &handle);
+    if (comm) {
+        atomic_store_explicit(&comm->open, false, memory_order_release);
+        nccl.open--;
+        if (nccl.open == 0 && nccl.opened && nccl.opened == probe_epoch(nccl_ring())) {
+            nccl.opened = 0;
+            lockstep_probe_close(nccl_ring());
+        }
+    }
+    pthread_mutex_unlock(&nccl.lock);
+}

@@ -1,0 +1,89 @@
+/* nccl_parts.h - what the files of the NCCL plugin share.
+ *
+ * One thread at a time launches in a communicator, another tells of its kernels.  The words that both touch are atomic,
+ * and an op's number is its last word to be written: who finds it finds the rest.
+ */
+#ifndef LOCKSTEP_PROBE_NCCL_PARTS_H
+#define LOCKSTEP_PROBE_NCCL_PARTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "probe/nccl.h"
+#include "probe/probe.h"
+
+#define NCCL_COMMS 64      /* watched at one time */
+#define NCCL_OPS 2048      /* of a communicator, launched and not seen to be over; a power of two */
+#define NCCL_CHANNELS 64   /* that a kernel may have */
+#define NCCL_HOW_ROOM 256  /* kinds and sizes of collectives whose way is known; a power of two */
+#define NCCL_HOW_CHANGES 8 /* that are told of one: what changes with every launch says nothing */
+
+/* A launch, from when it is known until its place is needed for another.  Times are the host's. */
+struct nccl_op {
+    _Atomic uint64_t number; /* 0: none */
+    _Atomic uint64_t key, group, enqueue_ns, start_ns, stop_ns;
+    _Atomic uint64_t stopped; /* channels, bit by bit */
+    _Atomic uint32_t channels, epoch;
+    _Atomic bool p2p, started, ended;
+};
+
+struct nccl_how {
+    const char *algorithm, *protocol; /* NCCL's own, which stay */
+    uint64_t bytes;                   /* of their class */
+    uint32_t op, channels, changes;   /* op 0: free */
+};
+
+struct nccl_comm {
+    uint64_t id;
+    uint32_t ranks, rank, slot;
+    char name[32];
+    bool times; /* of the device are wanted */
+    _Atomic bool open;
+    _Atomic uint32_t epoch; /* of the ring that `place` is in; 0: none */
+    _Atomic int place;
+    _Atomic uint64_t launched, grouped, heard; /* ops, groups and kernels so far */
+    uint64_t first, first_ns; /* when it was opened: launches of who was here before; the time */
+    /* Of the thread that tells of kernels. */
+    uint64_t settled; /* all ops up to this number are over */
+    struct nccl_clock clock;
+    /* Of the thread that launches. */
+    struct nccl_how how[NCCL_HOW_ROOM];
+    struct nccl_op op[NCCL_OPS];
+};
+
+enum nccl_handle_kind {
+    HANDLE_COMM = 0,
+    HANDLE_GROUP = 1,
+    HANDLE_TASK = 2,
+    HANDLE_KERNEL = 3,
+};
+
+struct nccl_handle { /* as NCCL holds it: 64 bits that are never 0 */
+    enum nccl_handle_kind kind;
+    uint32_t slot, channel;
+    uint64_t number; /* from 1 */
+};
+
+void *nccl_handle_pack(struct nccl_handle handle);
+
+/* The communicator of a handle of that kind, and what else is in it.  NULL: not one of ours, or gone. */
+struct nccl_comm *nccl_handle_comm(const void *handle, enum nccl_handle_kind kind,
+                                   struct nccl_handle *ret);
+
+/* nccl_comm.c: the process's probe; only after a communicator was opened. */
+struct lockstep_probe *nccl_ring(void);
+/* Has it its place in the ring that is open now?  A ring may have been closed and another opened. */
+bool nccl_comm_joined(struct nccl_comm *comm);
+
+/* nccl_how.c: NCCL's words in ours. */
+struct nccl_word {
+    const char *text;
+    uint32_t number, size; /* in bytes, of a type of elements */
+};
+struct nccl_word nccl_func(const char *text);     /* number 0: not known */
+struct nccl_word nccl_datatype(const char *text); /* LOCKSTEP_DTYPE_OTHER: not known */
+void nccl_how_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
+                   const struct nccl_task *task);
+
+#endif
