@@ -187,6 +187,7 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
     memset(comm->name, 0, sizeof(comm->name));
     memcpy(comm->name, name ? name : "nccl", strnlen(name ? name : "nccl", sizeof(comm->name) - 1));
     comm->times = nccl_wish() == NCCL_WISH_TIMES;
+    comm->blurred = false;
     comm->first = comm->settled = atomic_load_explicit(&comm->launched, relaxed);
     comm->first_ns = lockstep_clock_ns();
     comm->clock = (struct nccl_clock){ 0 };

@@ -40,6 +40,7 @@ struct nccl_comm {
     char name[32];
     bool times; /* of the device are wanted */
     _Atomic bool open;
+    bool blurred;           /* what is told of its kernels is another's; the launching thread's */
     _Atomic uint32_t epoch; /* of the ring that `place` is in; 0: none */
     _Atomic int place;
     _Atomic uint64_t launched, grouped, heard; /* ops, groups and kernels so far */
