@@ -5,10 +5,9 @@
 #include "agent/assemble.h"
 #include "agent/optable.h"
 
-#define BUILDS 32      /* steps in the making; normal life needs four, a device that lags more */
+#define BUILDS 8       /* steps in the making; normal life needs four */
 #define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
 #define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
-#define HOLD_DEVICE 16 /* the same while ops on its device have not ended: hosts run ahead */
 #define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -33,9 +32,8 @@ struct build { /* a step in the making */
     uint64_t serial, number;
     bool begun, ended; /* ended: by its own record, or because the next one began */
     bool end_marked;   /* by its own record */
-    bool torn, spans, device_ops;
+    bool torn, spans;
     int64_t begin_ns, end_ns, next_ns; /* next: the following begin, 0: none yet */
-    int64_t base_ns; /* from which it is told: its begin, or a device's; 0: not yet */
     uint64_t begun_round;
     uint32_t open_ops;
     uint64_t events;
@@ -91,8 +89,7 @@ struct assemble {
     bool any_step;
     uint64_t now_step; /* begun last */
     int64_t now_begin_ns;
-    int64_t device_end_ns; /* of all ops on a device in steps that were told; 0: none */
-    unsigned hold;         /* later steps to wait for: grows when spans are told late */
+    unsigned hold; /* later steps to wait for: grows when spans are told late */
     struct optable ops;
     struct open_phase phase[PHASE_DEPTH];
     unsigned phases;
@@ -131,12 +128,6 @@ void build_pop(struct assemble *assemble);
 /* assemble.c: the build that an event belongs to, and a new item of it; NULL: none, or no memory. */
 struct build *build_for(struct assemble *assemble, const struct ring_event *event);
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
-
-/* assemble_device.c: puts spans between what a device told of its ops, and the step on its times.  False: it told
- * nothing, or its spans, too.
- */
-bool item_is_device_op(const struct item *item);
-bool assemble_device_view(struct assemble *assemble, struct build *build);
 
 /* assemble_ops.c */
 void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);

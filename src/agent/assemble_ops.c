@@ -102,7 +102,6 @@ void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
         item->key = event->a;
         item->peer = op->p2p ? (uint32_t)event->c : 0;
         build->open_ops++;
-        build->device_ops |= item_is_device_op(item);
         op->build = build->serial;
         op->item = build->count - 1;
     }

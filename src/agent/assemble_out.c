@@ -57,7 +57,7 @@ static bool front_ready(const struct assemble *assemble)
     }
     if (!next)
         return false;
-    if (ended >= (front->device_ops && front->open_ops && !front->spans ? HOLD_DEVICE : HOLD_MAX))
+    if (ended >= HOLD_MAX)
         return true;
     /* A pass over the lanes that began after the next step's begin was seen has seen all
      * that the other lanes had to say before it.
@@ -167,7 +167,7 @@ static struct item_time item_time_of(const struct build *build, const struct ite
                                      int64_t until_ns)
 {
     int64_t end = item->ended ? item->end_ns : MAX(until_ns, item->start_ns);
-    int64_t begin = build->base_ns;
+    int64_t begin = build->begin_ns;
 
     return (struct item_time){ .enqueue_ns = MAX(item->enqueue_ns - begin, 0),
                                .start_ns = MAX(item->start_ns - begin, 0),
@@ -219,8 +219,8 @@ static int ops_out(const struct assemble *assemble, const struct build *build,
             .item = group[i],
             .comm = comm_of(assemble, item),
             .key = item->key,
-            .start_ns = build->base_ns + time.start_ns,
-            .end_ns = build->base_ns + MAX(time.end_ns, time.start_ns),
+            .start_ns = build->begin_ns + time.start_ns,
+            .end_ns = build->begin_ns + MAX(time.end_ns, time.start_ns),
         };
     }
     return 0;
@@ -301,18 +301,9 @@ static int64_t step_until(const struct build *build, int64_t end_ns)
     return until;
 }
 
-/* Once: when memory was short it is asked again. */
-static int64_t step_base(struct assemble *assemble, struct build *build)
-{
-    if (build->base_ns == 0 && !assemble_device_view(assemble, build))
-        build->base_ns = build->begin_ns;
-    return build->base_ns;
-}
-
 static int step_out(struct assemble *assemble, struct build *build, struct assembled *out)
 {
-    int64_t begin = step_base(assemble, build);
-    int64_t end = build->ended ? build->end_ns : MAX(assemble->gone_ns, begin);
+    int64_t end = build->ended ? build->end_ns : MAX(assemble->gone_ns, build->begin_ns);
     int64_t until = step_until(build, end);
     struct fact_step *step = &out->step;
 
@@ -321,8 +312,8 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
         .attempt = assemble->id.attempt,
         .ring = assemble->id.ring,
         .step = build->number,
-        .begin_ns = begin,
-        .duration_ns = MIN(MAX(end - begin, 0), YEAR_NS - 1),
+        .begin_ns = build->begin_ns,
+        .duration_ns = MIN(end - build->begin_ns, YEAR_NS - 1),
         .tail_ns = MIN(until - end, YEAR_NS - 1),
         .flags = step_flags(assemble, build),
         .metric_set = build->metric_set,
