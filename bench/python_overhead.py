@@ -19,8 +19,8 @@ of uncaught exceptions: how often it is called in a step, and what a call costs,
 One rank by default: with two and more, each waits for the others, and what two processors do to that is more than
 what is measured.
 
-With --nccl the models are on GPUs and their buckets are NCCL's own affair, which a plugin of ours sees: what is told
-are all other hooks.
+With --nccl the models are on GPUs and their buckets are NCCL's own affair: in watched turns it tells our plugin of them.
+Two ranks then, as one alone moves nothing; they may share a GPU.
 
 Then the losses (not with --nccl), of jobs with and without lockstep: bit by bit the same for 2, 3 and 4 ranks, with
 and without a communication hook of the user's.  And what one event costs from Python, and how many a step has.
@@ -29,6 +29,7 @@ Exit: 0 the upper end of the wall time's interval is within the bar (1 % of the 
 3 could not tell.  Needs torch; LOCKSTEP_PYTHON names another Python than this one.
 """
 import argparse
+import ctypes
 import functools
 import gc
 import json
@@ -99,6 +100,8 @@ class Switch:
         self.on = on
         for (_, name), (owner, without, with_) in self.changed.items():
             setattr(owner, name, with_ if on else without)
+        if BACKEND == "nccl":
+            ctypes.CDLL(os.environ["NCCL_PROFILER_PLUGIN"]).lockstep_nccl_watch(int(on))
         from lockstep import _pauses
         (gc.callbacks.append if on else gc.callbacks.remove)(_pauses._callback)
 
@@ -338,10 +341,13 @@ class Job:
         if how != "plain":
             env.update(LOCKSTEP_DIR=rings, PYTHONPATH=PACKAGE if how == "both" else os.path.join(
                 PACKAGE, "lockstep", "site"))
+        if BACKEND == "nccl":  # ranks that share a device must look like hosts of their own
+            env.update(NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1",
+                       NCCL_PROFILER_PLUGIN=os.path.join(BUILD, "liblockstep.so.0"))
         if how == "both":
             words = ("both",)
         self.ranks = [subprocess.Popen(
-            [python, os.path.abspath(__file__), "--rank", BACKEND, *words], env=dict(env, RANK=str(rank)),
+            [python, os.path.abspath(__file__), "--rank", BACKEND, *words], env=dict(env, RANK=str(rank), NCCL_HOSTID="host%d" % rank),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
             for rank in range(world)]
 
@@ -503,9 +509,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--pairs", type=int, default=50, help="rounds of turns, default 50")
-    parser.add_argument("--world", type=int, default=1, help="ranks of the timed job, default 1")
-    parser.add_argument("--nccl", action="store_true",
-                        help="on GPUs, where the hooks leave buckets to NCCL and its plugin; one for each rank")
+    parser.add_argument("--world", type=int, help="ranks of the timed job, default 1, with --nccl 2")
+    parser.add_argument("--nccl", action="store_true", help="on GPUs, where NCCL tells a plugin of ours of buckets")
     parser.add_argument("--quick", action="store_true", help="few steps, losses of 2 ranks only")
     given = parser.parse_args()
     python = os.environ.get("LOCKSTEP_PYTHON") or sys.executable
@@ -519,7 +524,7 @@ def main():
             print("\r\033[K" + text, end="", file=sys.stderr, flush=True)
 
     pairs, steps = (2, 5) if given.quick else (given.pairs, TURN_STEPS)
-    result = {"cost": cost(python, given.world, pairs, steps, say), "losses": []}
+    result = {"cost": cost(python, given.world or (2 if given.nccl else 1), pairs, steps, say), "losses": []}
     for world in () if given.nccl else (2,) if given.quick else (2, 3, 4):
         for hook in (False, True):
             say("losses of %d ranks" % world)

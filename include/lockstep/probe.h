@@ -107,7 +107,9 @@ struct lockstep_layout { /* sizes are at least 1, indices below them */
 };
 
 /* Of the stream an op runs on.  Those between are a device's. */
-#define LOCKSTEP_HOST_STREAM 0       /* the host itself runs it and waits */
+#define LOCKSTEP_HOST_STREAM 0 /* the host itself runs it and waits */
+#define LOCKSTEP_DEVICE_OPS                                                                        \
+    0xfec0 /* from here on: a device that tells its ops and no spans, as NCCL's */
 #define LOCKSTEP_HOST_THREADS 0xff00 /* from here on: its threads run it beside it, as gloo's do */
 #define LOCKSTEP_HOST_LATE 0xff80    /* ... and its end is seen at the next launch, or later */
 

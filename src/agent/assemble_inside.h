@@ -89,7 +89,8 @@ struct assemble {
     bool any_step;
     uint64_t now_step; /* begun last */
     int64_t now_begin_ns;
-    unsigned hold; /* later steps to wait for: grows when spans are told late */
+    int64_t device_end_ns; /* of ops on a device in steps that were told */
+    unsigned hold;         /* later steps to wait for: grows when spans are told late */
     struct optable ops;
     struct open_phase phase[PHASE_DEPTH];
     unsigned phases;

@@ -8,6 +8,7 @@
 #include "core/clean.h"
 
 #define YEAR_NS INT64_C(31557600000000000)
+#define AHEAD_NS INT64_C(1000000) /* clocks and the telling of ends blur the border of a step */
 
 void assembled_fini(struct assembled *out)
 {
@@ -261,7 +262,34 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     return 0;
 }
 
-static uint32_t step_flags(const struct assemble *assemble, const struct build *build)
+static bool item_is_device_op(const struct item *item)
+{
+    return (item->kind == ITEM_COLL || item->kind == ITEM_P2P) &&
+           item->stream >= LOCKSTEP_DEVICE_OPS && item->stream < LOCKSTEP_HOST_THREADS;
+}
+
+/* A host that does not wait for its device goes on to the next step while ops of this one, or of an earlier one, run
+ * there.
+ */
+static bool step_is_ahead(struct assemble *assemble, const struct build *build)
+{
+    int64_t blur_ns = MAX(AHEAD_NS, (build->end_ns - build->begin_ns) / 20);
+    bool ahead = assemble->device_end_ns > build->begin_ns + blur_ns;
+
+    for (uint32_t i = 0; i < build->count; i++) {
+        const struct item *item = &build->item[i];
+
+        if (!item_is_device_op(item))
+            continue;
+        if (!item->ended || (build->next_ns && item->end_ns > build->next_ns + blur_ns))
+            ahead = true;
+        if (item->ended)
+            assemble->device_end_ns = MAX(assemble->device_end_ns, item->end_ns);
+    }
+    return ahead;
+}
+
+static uint32_t step_flags(struct assemble *assemble, const struct build *build)
 {
     bool last = assemble->final && assemble->builds == 1;
     uint32_t flags = 0;
@@ -272,6 +300,8 @@ static uint32_t step_flags(const struct assemble *assemble, const struct build *
         flags |= STEP_UNFINISHED;
     if (build->torn)
         flags |= STEP_TORN;
+    if (step_is_ahead(assemble, build))
+        flags |= STEP_AHEAD;
     if (last)
         flags |= STEP_LAST;
     return flags;

@@ -381,7 +381,7 @@ static void step_replay(struct court *court, const struct whole *whole, struct p
     program_fit_share(court->program, court->limits.replay_fit_share);
     if (program_load(court->program, &court->model, whole, court->splitter) == 0) {
         past->measured_ns = program_measured_ns(court->program);
-        court->program_ready = program_fits(court->program);
+        court->program_ready = !court->history.ahead && program_fits(court->program);
     }
     if (court->program_ready) {
         past->replayed_ns = program_replayed_ns(court->program);
@@ -391,10 +391,10 @@ static void step_replay(struct court *court, const struct whole *whole, struct p
     }
 }
 
-static bool step_is_host_view(const struct court *court, const struct whole *whole)
+static bool step_has(const struct court *court, const struct whole *whole, uint32_t flag)
 {
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (whole->shape_of[rank] && whole->step_of[rank].flags & STEP_HOST_VIEW)
+        if (whole->shape_of[rank] && whole->step_of[rank].flags & flag)
             return true;
     }
     return false;
@@ -415,14 +415,16 @@ int court_step(struct court *court, struct whole *whole)
     if (result < 0)
         return result;
     past->begin_ns = earliest_begin(court, whole);
-    court->history.host_view = step_is_host_view(court, whole);
+    court->history.host_view = step_has(court, whole, STEP_HOST_VIEW);
+    court->history.ahead = step_has(court, whole, STEP_AHEAD);
     step_replay(court, whole, past);
     result = history_judge(&court->history, &court->model, &court->limits);
     if (result < 0)
         return result;
     court->whole = whole;
     for (int i = 0; judges[i]; i++)
-        judges[i]->step(court);
+        if (!court->history.ahead || judges[i]->timeless)
+            judges[i]->step(court);
     court->whole = NULL;
     hang_step(court, whole);
     court->stepped = true;

@@ -99,6 +99,8 @@ void court_end(struct court *court, int64_t mono_ns);     /* the run is over: cl
 struct judge {
     const char *name;
     void (*step)(struct court *court);
+    bool
+        timeless; /* asks nothing about time, so a host that was ahead of its device says as much */
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 

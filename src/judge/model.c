@@ -243,9 +243,10 @@ static bool class_lines(struct model_class *class, size_t count)
     return true;
 }
 
+/* Beside the host: its own threads, or a device of which nothing else is told. */
 static bool is_host_stream(uint16_t stream)
 {
-    return stream == LOCKSTEP_HOST_STREAM || stream >= LOCKSTEP_HOST_THREADS;
+    return stream == LOCKSTEP_HOST_STREAM || stream >= LOCKSTEP_DEVICE_OPS;
 }
 
 /* Where the end of an op is seen at the next launch, that does not mean that the launch waited. */

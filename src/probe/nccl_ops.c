@@ -42,7 +42,8 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
     uint64_t number = atomic_fetch_add_explicit(&comm->launched, 1, relaxed) + 1;
     struct nccl_op *at = &comm->op[number % NCCL_OPS];
     int place = atomic_load_explicit(&comm->place, relaxed);
-    uint16_t stream = (uint16_t)(place + 1); /* the device runs a communicator's ops in order */
+    /* The device runs a communicator's ops in order. */
+    uint16_t stream = (uint16_t)(LOCKSTEP_DEVICE_OPS + place);
     uint64_t key;
 
     atomic_store_explicit(&at->number, 0, relaxed); /* what was there is let go */

@@ -91,6 +91,8 @@ enum step_flag {
     STEP_TORN = 4,       /* records of this step were overwritten before they were read */
     STEP_LAST = 8,       /* no later step will come from this ring */
     STEP_SPLIT = 16,     /* merged ops have the sum of their waiting, as the node's agent saw it */
+    STEP_AHEAD =
+        64, /* the host was in another step than its device: its phases do not tell how long work took */
     STEP_BARE = 32, /* the spool was full: of its ops only the time beside them is left (own_ns) */
 };
 
