@@ -5,9 +5,10 @@
 #include "agent/assemble.h"
 #include "agent/optable.h"
 
-#define BUILDS 8       /* steps in the making; normal life needs four */
+#define BUILDS 32      /* steps in the making; normal life needs four, a device that lags more */
 #define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
 #define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
+#define HOLD_DEVICE 16 /* the same while ops on its device have not ended: hosts run ahead */
 #define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -32,7 +33,7 @@ struct build { /* a step in the making */
     uint64_t serial, number;
     bool begun, ended; /* ended: by its own record, or because the next one began */
     bool end_marked;   /* by its own record */
-    bool torn, spans;
+    bool torn, spans, device_ops;
     int64_t begin_ns, end_ns, next_ns; /* next: the following begin, 0: none yet */
     uint64_t begun_round;
     uint32_t open_ops;
@@ -131,6 +132,7 @@ struct build *build_for(struct assemble *assemble, const struct ring_event *even
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
 
 /* assemble_ops.c */
+bool item_is_device_op(const struct item *item); /* of one that tells its ops alone */
 void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);
 void op_on_start(struct assemble *assemble, const struct ring_event *event);
 void op_on_end(struct assemble *assemble, const struct ring_event *event);

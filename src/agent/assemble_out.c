@@ -58,7 +58,7 @@ static bool front_ready(const struct assemble *assemble)
     }
     if (!next)
         return false;
-    if (ended >= HOLD_MAX)
+    if (ended >= (front->device_ops && front->open_ops ? HOLD_DEVICE : HOLD_MAX))
         return true;
     /* A pass over the lanes that began after the next step's begin was seen has seen all
      * that the other lanes had to say before it.
@@ -260,12 +260,6 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     if (assemble->keep_ops || out->shape.count < build->count)
         return ops_out(assemble, build, group, until_ns, out);
     return 0;
-}
-
-static bool item_is_device_op(const struct item *item)
-{
-    return (item->kind == ITEM_COLL || item->kind == ITEM_P2P) &&
-           item->stream >= LOCKSTEP_DEVICE_OPS && item->stream < LOCKSTEP_HOST_THREADS;
 }
 
 /* A host that does not wait for its device goes on to the next step while ops of this one, or of an earlier one, run

@@ -423,7 +423,7 @@ int court_step(struct court *court, struct whole *whole)
         return result;
     court->whole = whole;
     for (int i = 0; judges[i]; i++)
-        if (!court->history.ahead || judges[i]->timeless)
+        if (!court->history.ahead || judges[i]->hostless)
             judges[i]->step(court);
     court->whole = NULL;
     hang_step(court, whole);

@@ -45,6 +45,19 @@ struct stage_looks {
     double even_ms;      /* shorter, were all work split evenly */
 };
 
+#define LATE_STEPS_MAX 64
+
+struct late_look { /* who came last to the collectives of a step */
+    uint64_t step;
+    uint32_t rank;
+    double own_ms, waited_ms, step_ms; /* waited: the others' median */
+};
+
+struct late_looks {
+    uint32_t count; /* the newest is look[(count - 1) % LATE_STEPS_MAX] */
+    struct late_look look[LATE_STEPS_MAX];
+};
+
 struct ledger_book;  /* ledger.h */
 struct corrupt_book; /* corrupt.h */
 struct regress;      /* regress.h */
@@ -60,6 +73,7 @@ struct court {
     struct history history;
     struct docket docket;
     struct stage_looks stage_looks;
+    struct late_looks late_looks;
     struct ledger_book *book;
     struct corrupt_book *corrupt;
     struct regress *regress;
@@ -99,8 +113,7 @@ void court_end(struct court *court, int64_t mono_ns);     /* the run is over: cl
 struct judge {
     const char *name;
     void (*step)(struct court *court);
-    bool
-        timeless; /* asks nothing about time, so a host that was ahead of its device says as much */
+    bool hostless; /* asks nothing of the host's times: one may be ahead of its device */
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 

@@ -2,7 +2,8 @@
 #include "judge/court.h"
 
 extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_regress, judge_stall,
-    judge_straggler, judge_straggler_forming, judge_straggler_kinds, judge_sync;
+    judge_straggler, judge_straggler_forming, judge_straggler_kinds, judge_straggler_late,
+    judge_sync;
 
 const struct judge *const judges[] = {
     &judge_cpu,       /* first: starved ranks look like stragglers */
@@ -10,7 +11,8 @@ const struct judge *const judges[] = {
     &judge_straggler,
     &judge_straggler_kinds,
     &judge_straggler_forming,
-    &judge_stall, /* what is left: the job itself waits */
+    &judge_straggler_late, /* where the work of those before is not told */
+    &judge_stall,          /* what is left: the job itself waits */
     &judge_sync,
     &judge_corrupt, /* asks nothing about time */
     &judge_regress, /* last: what no other verdict explains */

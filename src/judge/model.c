@@ -302,9 +302,14 @@ static struct model_class *class_create(const struct fact_shape *fact)
             spans = true;
         else if (fact->item[i].kind != ITEM_PHASE && is_host_stream(fact->item[i].stream))
             class->host_lines |= 1u << class->line[i];
+        class->device_ops |= fact->item[i].kind != ITEM_PHASE &&
+                             fact->item[i].stream >= LOCKSTEP_DEVICE_OPS &&
+                             fact->item[i].stream < LOCKSTEP_HOST_THREADS;
     }
-    if (spans)
+    if (spans) {
         class->host_lines = 0;
+        class->device_ops = false;
+    }
     if (class->host_lines) {
         class->pace = calloc(count, sizeof(*class->pace));
         class->newest = calloc(count, 1);

@@ -52,6 +52,7 @@ struct model_class {
     uint32_t places[MODEL_LINES_MAX];
     uint32_t *follower;  /* by item: the next on its line, MODEL_NONE */
     uint32_t host_lines; /* bits: of ops that the host and its threads run; 0 where devices tell */
+    bool device_ops;     /* of a device that tells its ops and no spans */
     uint32_t learnt;     /* rank-steps seen */
     uint32_t version;    /* changes when something below does */
     /* Learnt from the steps of this class.  What is forbidden by one step stays forbidden: */

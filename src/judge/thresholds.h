@@ -45,6 +45,7 @@ struct thresholds { /* thresholds.c says what each means, and why it is what it 
     double sync_settles, sync_clear_share, storage_looks, storage_fade, startup_reason_share;
     double verdict_base_steps, verdict_noise_steps, verdict_flaps_most, verdict_after_restart;
     double sync_usual_steps, checkpoint_least, startup_beat_most, straggler_settled;
+    double straggler_late_steps, straggler_late_share;
     double straggler_migrates_past, crash_same, hang_look, hang_stuck_share;
     double imbalance_looks, imbalance_fit_steps, imbalance_fit_least, imbalance_vary_share;
     double ledger_data_explained, ledger_typical_least;
