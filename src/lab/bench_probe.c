@@ -4,6 +4,9 @@
  * kinds that training makes most (phases, collectives) take turns with batches of 1,000
  * plain clock reads, so that a change of the machine's frequency hits both.  The cost is the
  * batch's time per mark less the run's median clock read.
+ *
+ * A collective of NCCL's is more than a mark: a group, a launch, and each channel's begin and end.  It is told to our
+ * plugin and to an empty one in turn.
  */
 #include "lab/bench_probe.h"
 
@@ -15,9 +18,12 @@
 
 #include "core/clean.h"
 #include "lockstep/probe.h"
+#include "probe/nccl_plugin.h"
 #include "wire/ring.h"
 
-#define BENCH_CYCLE 5u /* marks made by bench_cycle() */
+#define BENCH_CYCLE 5u                            /* marks made by bench_cycle() */
+#define BENCH_NCCL_BATCH (BENCH_PROBE_BATCH / 10) /* collectives: ten calls each */
+#define BENCH_NCCL_CHANNELS 2
 #define BENCH_EVICT_MIN_BYTES ((size_t)64 << 20)
 #define BENCH_EVICT_MAX_BYTES ((size_t)1 << 30)
 
@@ -207,6 +213,100 @@ static int bench_cold(struct lockstep_probe *probe, int comm, uint32_t samples, 
     return 0;
 }
 
+/* ---- NCCL's collectives ---- */
+
+static int empty_start(void *context, void **handle, struct nccl_descr_v5 *descr)
+{
+    (void)descr;
+    *handle = context;
+    return NCCL_SUCCESS;
+}
+
+static int empty_stop(void *handle)
+{
+    (void)handle;
+    return NCCL_SUCCESS;
+}
+
+static int empty_record(void *handle, int state, union nccl_state *args)
+{
+    (void)handle;
+    (void)state;
+    (void)args;
+    return NCCL_SUCCESS;
+}
+
+static const struct nccl_profiler_v5 bench_empty = {
+    .name = "empty",
+    .start = empty_start,
+    .stop = empty_stop,
+    .record = empty_record,
+};
+
+static void bench_collective(const struct nccl_profiler_v5 *plugin, void *context,
+                             uint64_t timer_ns)
+{
+    void *group = NULL, *task = NULL, *kernel[BENCH_NCCL_CHANNELS] = { NULL };
+    struct nccl_descr_v5 descr = { .type = NCCL_EVENT_GROUP };
+    union nccl_state state = { .timer_ns = timer_ns };
+
+    plugin->start(context, &group, &descr);
+    descr = (struct nccl_descr_v5){ .type = NCCL_EVENT_COLL };
+    descr.coll.is = (struct nccl_coll_v4){ .func = "AllReduce",
+                                           .datatype = "ncclBfloat16",
+                                           .algorithm = "RING",
+                                           .protocol = "SIMPLE",
+                                           .count = 1 << 20,
+                                           .channels = BENCH_NCCL_CHANNELS };
+    descr.coll.group = group;
+    plugin->start(context, &task, &descr);
+    plugin->stop(task);
+    plugin->stop(group);
+    descr = (struct nccl_descr_v5){ .type = NCCL_EVENT_KERNEL, .parent = task };
+    descr.kernel.timer_ns = timer_ns;
+    for (uint8_t i = 0; i < BENCH_NCCL_CHANNELS; i++) {
+        descr.kernel.channel = i;
+        plugin->start(context, &kernel[i], &descr);
+    }
+    for (uint8_t i = 0; i < BENCH_NCCL_CHANNELS; i++) {
+        plugin->record(kernel[i], 0, &state);
+        plugin->stop(kernel[i]);
+    }
+}
+
+static double bench_collectives_ns(const struct nccl_profiler_v5 *volatile plugin, void *context)
+{
+    uint64_t begin = lockstep_clock_ns();
+
+    for (uint32_t i = 0; i < BENCH_NCCL_BATCH; i++)
+        bench_collective(plugin, context, begin + i); /* read anew: nothing is inlined */
+    return (double)(lockstep_clock_ns() - begin) / BENCH_NCCL_BATCH;
+}
+
+static int bench_nccl(uint32_t batches, struct bench_probe_nccl *ret)
+{
+    CLEAN(lap_free) struct bench_lap lap = { 0 };
+    static int mask; /* the plugin keeps its address */
+    void *context = NULL;
+
+    if (lap_create(&lap, batches) < 0)
+        return -ENOMEM;
+    ncclProfiler_v5.init(&context, 3, &mask, "bench 3", 1, 8, 0, NULL);
+    if (!context)
+        return -ENODEV;
+    for (uint32_t i = 0; i < batches; i++) {
+        lap.mark[i] = bench_collectives_ns(&ncclProfiler_v5, context);
+        lap.clock[i] = bench_collectives_ns(&bench_empty, context);
+    }
+    ncclProfiler_v5.finalize(context);
+    qsort(lap.mark, batches, sizeof(double), double_order);
+    qsort(lap.clock, batches, sizeof(double), double_order);
+    *ret = (struct bench_probe_nccl){ .p50_ns = quantile(lap.mark, batches, 0.50),
+                                      .p99_ns = quantile(lap.mark, batches, 0.99),
+                                      .floor_p50_ns = quantile(lap.clock, batches, 0.50) };
+    return 0;
+}
+
 /* ---- a ring of its own ---- */
 
 static int bench_measure(struct lockstep_probe *probe, const struct bench_probe_plan *plan,
@@ -220,6 +320,8 @@ static int bench_measure(struct lockstep_probe *probe, const struct bench_probe_
 
     if (result == 0)
         result = bench_two(probe, comm, plan->batches, &ret->two);
+    if (result == 0)
+        result = bench_nccl(plan->batches, &ret->nccl);
     if (result == 0)
         result = bench_cold(probe, comm[0], plan->cold, &ret->cold_p50_ns);
     return result;
@@ -246,6 +348,7 @@ int bench_probe_run(const struct bench_probe_plan *plan, struct bench_probe_resu
     if (result < 0)
         return result;
     setenv("LOCKSTEP_DIR", dir, 1);
+    setenv("LOCKSTEP_NCCL", "times", 1);
     result = lockstep_probe_open(0, 1, &probe);
     if (result < 0) {
         err_set(err, result, "%s: cannot open a ring", dir);

@@ -19,9 +19,15 @@ struct bench_probe_cost { /* nanoseconds per mark, less the median clock read of
     double clock_p50_ns;
 };
 
+struct bench_probe_nccl { /* nanoseconds per collective, as told by NCCL to a profiler plugin */
+    double p50_ns, p99_ns;
+    double floor_p50_ns; /* the same calls to a plugin that does nothing */
+};
+
 struct bench_probe_result {
     struct bench_probe_cost one, two; /* one thread; two at a time, each on its own communicator */
     double cold_p50_ns;               /* the lane's lines evicted from all caches */
+    struct bench_probe_nccl nccl;
 };
 
 /* Opens a ring of its own in a directory of its own and removes both.  -errno. */

@@ -43,7 +43,11 @@ struct nccl_comm *nccl_handle_comm(const void *handle, enum nccl_handle_kind kin
     if (!(word & 1) || ret->kind != kind)
         return NULL;
     comm = atomic_load_explicit(&nccl.comm[ret->slot], memory_order_acquire);
-    return comm && atomic_load_explicit(&comm->open, memory_order_acquire) ? comm : NULL;
+    if (!comm || !atomic_load_explicit(&comm->open, memory_order_acquire))
+        return NULL;
+    if (kind == HANDLE_COMM && ret->number != atomic_load_explicit(&comm->number, relaxed))
+        return NULL; /* of one that was in this slot before */
+    return comm;
 }
 
 /* ---- the ring ---- */
@@ -123,6 +127,7 @@ static bool comm_join(struct nccl_comm *comm)
                                   comm->name);
     if (place < 0)
         return false;
+    memset(comm->how, 0, sizeof(comm->how)); /* this ring was told of no way yet */
     atomic_store_explicit(&comm->place, place, relaxed);
     atomic_store_explicit(&comm->epoch, probe_epoch(probe), memory_order_release);
     return true;
@@ -188,10 +193,13 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
     memcpy(comm->name, name ? name : "nccl", strnlen(name ? name : "nccl", sizeof(comm->name) - 1));
     comm->times = nccl_wish() == NCCL_WISH_TIMES;
     comm->blurred = false;
-    comm->first = comm->settled = atomic_load_explicit(&comm->launched, relaxed);
+    comm->settled = atomic_load_explicit(&comm->launched, relaxed);
+    atomic_fetch_add_explicit(&comm->number, 1, relaxed);
+    atomic_store_explicit(&comm->first, comm->settled, relaxed);
+    atomic_store_explicit(&comm->first_group, atomic_load_explicit(&comm->grouped, relaxed),
+                          relaxed);
     comm->first_ns = lockstep_clock_ns();
     comm->clock = (struct nccl_clock){ 0 };
-    memset(comm->how, 0, sizeof(comm->how));
     atomic_store_explicit(&comm->heard, 0, relaxed);
     atomic_store_explicit(&comm->epoch, 0, relaxed);
 }
@@ -214,7 +222,9 @@ void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank)
         if (comm_join(comm)) {
             atomic_store_explicit(&comm->open, true, memory_order_release);
             context = nccl_handle_pack(
-                (struct nccl_handle){ .kind = HANDLE_COMM, .slot = (uint32_t)slot });
+                (struct nccl_handle){ .kind = HANDLE_COMM,
+                                      .slot = (uint32_t)slot,
+                                      .number = atomic_load_explicit(&comm->number, relaxed) });
             nccl.open++;
         }
     }

@@ -32,8 +32,11 @@ static uint64_t group_of(struct nccl_comm *comm, const void *group)
 {
     struct nccl_handle handle;
 
-    return nccl_handle_comm(group, HANDLE_GROUP, &handle) == comm ? handle.number
-                                                                  : group_next(comm);
+    if (nccl_handle_comm(group, HANDLE_GROUP, &handle) == comm &&
+        handle.number > atomic_load_explicit(&comm->first_group, relaxed) &&
+        handle.number <= atomic_load_explicit(&comm->grouped, relaxed))
+        return handle.number;
+    return group_next(comm);
 }
 
 static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uint32_t op,
@@ -46,13 +49,13 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
     uint16_t stream = (uint16_t)(LOCKSTEP_DEVICE_OPS + place);
     uint64_t key;
 
-    atomic_store_explicit(&at->number, 0, relaxed); /* what was there is let go */
+    atomic_store_explicit(&at->word, 0, relaxed); /* what was there is let go */
     key = task->p2p
               ? lockstep_p2p_enqueue_typed(nccl_ring(), place, (enum lockstep_op)op, task->peer,
                                            bytes, stream, (enum lockstep_dtype)dtype)
               : lockstep_coll_enqueue_typed(nccl_ring(), place, (enum lockstep_op)op, bytes, stream,
                                             (enum lockstep_dtype)dtype);
-    atomic_store_explicit(&at->key, key, relaxed);
+    atomic_store_explicit(&at->key, key, memory_order_release); /* after that */
     atomic_store_explicit(&at->group, group_of(comm, task->group), relaxed);
     atomic_store_explicit(&at->enqueue_ns, lockstep_clock_ns(), relaxed);
     atomic_store_explicit(&at->start_ns, 0, relaxed);
@@ -61,9 +64,7 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
     atomic_store_explicit(&at->channels, MIN(task->channels, NCCL_CHANNELS), relaxed);
     atomic_store_explicit(&at->epoch, atomic_load_explicit(&comm->epoch, relaxed), relaxed);
     atomic_store_explicit(&at->p2p, task->p2p, relaxed);
-    atomic_store_explicit(&at->started, false, relaxed);
-    atomic_store_explicit(&at->ended, false, relaxed);
-    atomic_store_explicit(&at->number, number, memory_order_release);
+    atomic_store_explicit(&at->word, number << OP_STATE_BITS, memory_order_release);
     return nccl_handle_pack(
         (struct nccl_handle){ .kind = HANDLE_TASK, .slot = comm->slot, .number = number });
 }
@@ -74,7 +75,9 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
 static bool comm_is_deaf(const struct nccl_comm *comm)
 {
     return atomic_load_explicit(&comm->heard, relaxed) == 0 &&
-           atomic_load_explicit(&comm->launched, relaxed) - comm->first >= DEAF_LAUNCHES &&
+           atomic_load_explicit(&comm->launched, relaxed) -
+                   atomic_load_explicit(&comm->first, relaxed) >=
+               DEAF_LAUNCHES &&
            lockstep_clock_ns() - comm->first_ns >= DEAF_NS;
 }
 
@@ -109,37 +112,54 @@ static struct nccl_op *op_find(struct nccl_comm *comm, uint64_t number)
 {
     struct nccl_op *op = &comm->op[number % NCCL_OPS];
 
-    if (number == 0 || atomic_load_explicit(&op->number, memory_order_acquire) != number ||
+    if (number <= atomic_load_explicit(&comm->first, relaxed) ||
+        atomic_load_explicit(&op->word, memory_order_acquire) >> OP_STATE_BITS != number ||
         atomic_load_explicit(&op->epoch, relaxed) != probe_epoch(nccl_ring()))
         return NULL;
     return op;
 }
 
-static void op_start(struct nccl_comm *comm, struct nccl_op *op, uint64_t time_ns)
+static bool op_is(const struct nccl_op *op, unsigned state)
+{
+    return (atomic_load_explicit(&op->word, relaxed) & state) != 0;
+}
+
+/* False: it was so already, or another has taken its place. */
+static bool op_turn(struct nccl_op *op, uint64_t number, unsigned from, unsigned to)
+{
+    uint64_t word = number << OP_STATE_BITS | from;
+
+    return atomic_compare_exchange_strong_explicit(&op->word, &word, number << OP_STATE_BITS | to,
+                                                   memory_order_acq_rel, relaxed);
+}
+
+static void op_start(struct nccl_comm *comm, struct nccl_op *op, uint64_t number, uint64_t time_ns)
 {
     int place = atomic_load_explicit(&comm->place, relaxed);
-    uint64_t key = atomic_load_explicit(&op->key, relaxed);
+    uint64_t key = atomic_load_explicit(&op->key, memory_order_acquire);
+    bool p2p = atomic_load_explicit(&op->p2p, relaxed);
 
-    if (atomic_exchange_explicit(&op->started, true, relaxed))
-        return;
     time_ns = MAX(time_ns, atomic_load_explicit(&op->enqueue_ns, relaxed));
+    if (!op_turn(op, number, 0, OP_STARTED))
+        return;
     atomic_store_explicit(&op->start_ns, time_ns, relaxed);
-    if (atomic_load_explicit(&op->p2p, relaxed))
+    if (p2p)
         lockstep_p2p_start(nccl_ring(), place, key, time_ns);
     else
         lockstep_coll_start(nccl_ring(), place, key, time_ns);
 }
 
-static void op_end(struct nccl_comm *comm, struct nccl_op *op, uint64_t time_ns)
+static void op_end(struct nccl_comm *comm, struct nccl_op *op, uint64_t number, uint64_t time_ns)
 {
     int place = atomic_load_explicit(&comm->place, relaxed);
-    uint64_t key = atomic_load_explicit(&op->key, relaxed);
+    uint64_t key = atomic_load_explicit(&op->key, memory_order_acquire);
+    bool p2p = atomic_load_explicit(&op->p2p, relaxed);
 
-    op_start(comm, op, time_ns); /* where nothing was told: it was over by then */
-    if (atomic_exchange_explicit(&op->ended, true, relaxed))
-        return;
+    op_start(comm, op, number, time_ns); /* where nothing was told: it was over by then */
     time_ns = MAX(time_ns, atomic_load_explicit(&op->start_ns, relaxed));
-    if (atomic_load_explicit(&op->p2p, relaxed))
+    if (!op_turn(op, number, OP_STARTED, OP_STARTED | OP_ENDED))
+        return;
+    if (p2p)
         lockstep_p2p_end(nccl_ring(), place, key, time_ns);
     else
         lockstep_coll_end(nccl_ring(), place, key, time_ns);
@@ -161,15 +181,15 @@ static void group_begin(struct nccl_comm *comm, struct nccl_op *first, uint64_t 
 {
     uint64_t group = atomic_load_explicit(&first->group, relaxed);
 
-    if (atomic_load_explicit(&first->started, relaxed))
+    if (op_is(first, OP_STARTED))
         return;
-    op_start(comm, first, time_ns);
+    op_start(comm, first, number, time_ns);
     for (int way = -1; way <= 1; way += 2) {
         uint64_t at = number;
         struct nccl_op *op;
 
         while ((op = group_step(comm, &at, way, group)) != NULL)
-            op_start(comm, op, time_ns);
+            op_start(comm, op, at, time_ns);
     }
 }
 
@@ -195,19 +215,22 @@ static uint64_t group_stop_ns(struct nccl_comm *comm, const struct nccl_op *of, 
 static void comm_settle(struct nccl_comm *comm, const struct nccl_op *over, uint64_t number)
 {
     uint64_t group = atomic_load_explicit(&over->group, relaxed);
-    uint64_t start_ns = atomic_load_explicit(&over->start_ns, relaxed), stop_ns;
+    uint64_t start_ns = atomic_load_explicit(&over->start_ns, relaxed), stop_ns = 0, of = 0;
 
     if (number > comm->settled + NCCL_OPS)
         comm->settled = number - NCCL_OPS;
     for (; comm->settled + 1 < number; comm->settled++) {
         struct nccl_op *op = op_find(comm, comm->settled + 1);
 
-        if (!op || atomic_load_explicit(&op->ended, relaxed))
+        if (!op || op_is(op, OP_ENDED))
             continue;
         if (atomic_load_explicit(&op->group, relaxed) >= group)
             return;
-        stop_ns = group_stop_ns(comm, op, comm->settled + 1);
-        op_end(comm, op, stop_ns ? stop_ns : start_ns);
+        if (atomic_load_explicit(&op->group, relaxed) != of) { /* once a group: it may be long */
+            of = atomic_load_explicit(&op->group, relaxed);
+            stop_ns = group_stop_ns(comm, op, comm->settled + 1);
+        }
+        op_end(comm, op, comm->settled + 1, stop_ns ? stop_ns : start_ns);
     }
 }
 
@@ -250,6 +273,6 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
     if ((uint32_t)__builtin_popcountll(stopped | bit) <
         atomic_load_explicit(&op->channels, relaxed))
         return;
-    op_end(comm, op, time_ns);
+    op_end(comm, op, handle.number, time_ns);
     comm_settle(comm, op, handle.number);
 }

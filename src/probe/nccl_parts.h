@@ -1,7 +1,7 @@
 /* nccl_parts.h - what the files of the NCCL plugin share.
  *
  * One thread at a time launches in a communicator, another tells of its kernels.  The words that both touch are atomic,
- * and an op's number is its last word to be written: who finds it finds the rest.
+ * and an op's number is the first of it to be erased and the last to be written: who finds it finds the rest.
  */
 #ifndef LOCKSTEP_PROBE_NCCL_PARTS_H
 #define LOCKSTEP_PROBE_NCCL_PARTS_H
@@ -19,13 +19,18 @@
 #define NCCL_HOW_ROOM 256  /* kinds and sizes of collectives whose way is known; a power of two */
 #define NCCL_HOW_CHANGES 8 /* that are told of one: what changes with every launch says nothing */
 
-/* A launch, from when it is known until its place is needed for another.  Times are the host's. */
+/* A launch, from when it is known until its place is needed for another.  Times are the host's.  Number and state are
+ * one word: who tells of a launch that is just being replaced changes nothing of the next.
+ */
+#define OP_STARTED 1u
+#define OP_ENDED 2u
+#define OP_STATE_BITS 2
 struct nccl_op {
-    _Atomic uint64_t number; /* 0: none */
+    _Atomic uint64_t word; /* number, then state; 0: none */
     _Atomic uint64_t key, group, enqueue_ns, start_ns, stop_ns;
     _Atomic uint64_t stopped; /* channels, bit by bit */
     _Atomic uint32_t channels, epoch;
-    _Atomic bool p2p, started, ended;
+    _Atomic bool p2p;
 };
 
 struct nccl_how {
@@ -36,6 +41,7 @@ struct nccl_how {
 
 struct nccl_comm {
     uint64_t id;
+    _Atomic uint64_t number; /* of those that were in this slot */
     uint32_t ranks, rank, slot;
     char name[32];
     bool times; /* of the device are wanted */
@@ -44,7 +50,9 @@ struct nccl_comm {
     _Atomic uint32_t epoch; /* of the ring that `place` is in; 0: none */
     _Atomic int place;
     _Atomic uint64_t launched, grouped, heard; /* ops, groups and kernels so far */
-    uint64_t first, first_ns; /* when it was opened: launches of who was here before; the time */
+    /* When it was opened: ops and groups of who was here before; the time. */
+    _Atomic uint64_t first, first_group;
+    uint64_t first_ns;
     /* Of the thread that tells of kernels. */
     uint64_t settled; /* all ops up to this number are over */
     struct nccl_clock clock;

@@ -1,12 +1,18 @@
-/* probe-loop.c - every call of the probe again and again, between two marks that strace shows. */
+/* probe-loop.c - every call of the probe again and again, and those of NCCL to its plugin, between two marks that strace
+ * shows.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lockstep/probe.h"
+#include "probe/nccl_plugin.h"
 
 #define ROUNDS 10000
+
+static int nccl_mask;
+static void *nccl_context;
 
 static void loop_once(struct lockstep_probe *probe, uint64_t i)
 {
@@ -32,6 +38,40 @@ static void loop_once(struct lockstep_probe *probe, uint64_t i)
     lockstep_step_end(probe, i);
 }
 
+/* A group of a collective and a message, each with one channel. */
+static void loop_nccl(void)
+{
+    const struct nccl_profiler_v5 *nccl = &ncclProfiler_v5;
+    void *group = NULL, *task[2] = { NULL }, *kernel = NULL;
+    union nccl_state state = { .timer_ns = 5 };
+    struct nccl_descr_v5 descr = { .type = NCCL_EVENT_GROUP };
+
+    nccl->start(nccl_context, &group, &descr);
+    descr = (struct nccl_descr_v5){ .type = NCCL_EVENT_COLL };
+    descr.coll.is = (struct nccl_coll_v4){ .func = "AllReduce",
+                                           .datatype = "ncclFloat32",
+                                           .algorithm = "RING",
+                                           .protocol = "LL",
+                                           .count = 8,
+                                           .channels = 1 };
+    descr.coll.group = group;
+    nccl->start(nccl_context, &task[0], &descr);
+    descr = (struct nccl_descr_v5){ .type = NCCL_EVENT_P2P };
+    descr.p2p.is = (struct nccl_p2p_v4){
+        .func = "Send", .datatype = "ncclFloat32", .count = 8, .peer = 1, .channels = 1
+    };
+    descr.p2p.group = group;
+    nccl->start(nccl_context, &task[1], &descr);
+    nccl->stop(group);
+    for (int i = 0; i < 2; i++) {
+        descr = (struct nccl_descr_v5){ .type = NCCL_EVENT_KERNEL, .parent = task[i] };
+        descr.kernel.timer_ns = 4;
+        nccl->start(nccl_context, &kernel, &descr);
+        nccl->record(kernel, 22, &state);
+        nccl->stop(kernel);
+    }
+}
+
 static void say(const char *word)
 {
     if (write(STDOUT_FILENO, word, strlen(word)) < 0)
@@ -43,6 +83,8 @@ static void *loop(void *arg)
     say("loop begins\n");
     for (uint64_t i = 0; i < ROUNDS; i++)
         loop_once(arg, i);
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        loop_nccl();
     say("loop ends\n");
     return NULL;
 }
@@ -53,6 +95,9 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     if (lockstep_probe_open(0, 1, &probe) < 0)
+        return 1;
+    ncclProfiler_v5.init(&nccl_context, 9, &nccl_mask, "nccl", 1, 2, 0, NULL);
+    if (!nccl_context)
         return 1;
     if (argc > 1 && strcmp(argv[1], "thread") == 0) {
         if (pthread_create(&thread, NULL, loop, probe) != 0)

@@ -35,15 +35,26 @@ nm -D "$library" | grep -Eq '__(asan|tsan|ubsan|msan)' && skip_all "built with a
 ok "needs nothing newer than GLIBC_$limit" only_old "$library"
 ok "needs no library but libc" only_libc "$library"
 
-# The headers, the public one and that for our own Python package, and the library agree.
-cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" >"$TAP/headers"
+# The headers, the public one and those for our own Python package and for NCCL, and the library agree.
+cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" "$SOURCE/src/probe/nccl_plugin.h" >"$TAP/headers"
 sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$TAP/headers" | sort -u |
     while read -r name; do
         grep -Eq "^[a-z].*[ *]$name\(" "$TAP/headers" && echo "$name"
     done >"$TAP/told"
 nm -D --defined-only "$library" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' | sort -u >"$TAP/made"
 ok "exports what the headers tell and nothing else" diff "$TAP/told" "$TAP/made"
-ok "exports no data" sh -c '! nm -D --defined-only "$1" | grep " [BDRV] "' sh "$library"
+sed -n 's/^extern const struct .* \([A-Za-z0-9_]*\);$/\1/p' "$TAP/headers" | sort -u >"$TAP/told"
+# The version of our names is a symbol, too: A.
+nm -D --defined-only "$library" | awk '$2 !~ /^[TA]$/ { sub("@.*", "", $3); print $2, $3 }' | sort -u >"$TAP/data"
+sed 's/^. //' "$TAP/data" >"$TAP/made"
+ok "exports the tables that NCCL looks for, and no other data" diff "$TAP/told" "$TAP/made"
+printf 'ncclProfiler_v4\nncclProfiler_v5\n' >"$TAP/tables"
+ok "which are those of versions 4 and 5" diff "$TAP/tables" "$TAP/made"
+# In what is made read-only once its addresses are known.
+readelf -SW "$library" | sed -n 's/^ *\[ *\([0-9]*\)\] \.data\.rel\.ro .*/\1/p' >"$TAP/section"
+readelf --dyn-syms -W "$library" | grep ncclProfiler_ | grep -vE " $(cat "$TAP/section") ncclProfiler_" >"$TAP/out"
+[ -s "$TAP/section" ] && [ ! -s "$TAP/out" ]
+tap_result $? "and cannot be written to"
 
 # Nothing that runs by itself: threads, handlers, constructors.
 nm -D --undefined-only "$library" >"$TAP/wants"

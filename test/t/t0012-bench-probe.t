@@ -9,7 +9,8 @@ rings >"$TAP/before"
 "$LOCKSTEP" bench probe --json --batches 20 --cold 2 >"$TAP/out" 2>"$TAP/err"
 [ $? -le 1 ]
 tap_result $? "ends with 0 or 1"
-for name in event_p50_ns event_p99_ns clock_p50_ns two_threads_event_p50_ns cold_event_p50_ns bar_ns; do
+for name in event_p50_ns event_p99_ns clock_p50_ns two_threads_event_p50_ns cold_event_p50_ns \
+    nccl_collective_p50_ns nccl_collective_p99_ns nccl_floor_p50_ns bar_ns; do
     has "says $name" "\"$name\": -?[0-9]+\.[0-9]" "$TAP/out"
 done
 rings >"$TAP/after"
