@@ -1,11 +1,11 @@
 """What `lockstep run` says of jobs on NCCL, with several ranks on one GPU.
 
 Runs a DistributedDataParallel training on NCCL under `lockstep run`, which reads its loss in every step: healthy, with a
-rank whose device has more to do, one whose host sleeps, one that is stopped; and one that never waits for its device
-(ahead).  Prints one JSON object: the verdicts of each; exits 1 when a healthy job has a verdict, or another not the
+rank whose device has more to do, one whose host sleeps, one that is stopped; and ones that never wait for their
+device, healthy and with such a rank (ahead, ahead-slow).  Prints one JSON object: the verdicts of each; exits 1 when a healthy job has a verdict, or another not the
 right one.  Needs torch with CUDA, and a build:
 
-    python3 test/gpu/nccl_check.py [--build build] [--only healthy,slow,sleeps,stopped,ahead]
+    python3 test/gpu/nccl_check.py [--build build] [--only healthy,slow,sleeps,stopped,ahead,ahead-slow]
 """
 import argparse
 import json
@@ -35,7 +35,7 @@ model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers).cuda(), bucke
 opt = torch.optim.SGD(model.parameters(), lr=1e-3)
 x = torch.randn(256, 1024, device="cuda"); big = torch.randn(4096, 4096, device="cuda")
 for step in range(steps):
-    if fault == "slow" and rank == 1 and step >= 30:
+    if fault.endswith("slow") and rank == 1 and step >= 30:
         for _ in range(60):
             big @ big
     if fault == "sleeps" and rank == 1 and step >= 30:
@@ -45,7 +45,7 @@ for step in range(steps):
     loss = model(x).square().mean()
     loss.backward()
     opt.step(); opt.zero_grad()
-    if fault != "ahead":
+    if not fault.startswith("ahead"):
         loss.item()
     if step % 10 == 9:
         print("step", step + 1, "loss", loss.item(), flush=True)
@@ -89,14 +89,14 @@ def check(build, fault, steps, limit_s):
 def right(fault, verdicts):
     if fault in ("healthy", "ahead"):
         return verdicts == []
-    kind = {"slow": "straggler", "sleeps": "straggler", "stopped": "hang"}[fault]
+    kind = "hang" if fault == "stopped" else "straggler"
     return [(v["kind"], v["ranks"]) for v in verdicts] == [(kind, [1])]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
-    parser.add_argument("--only", default="healthy,slow,sleeps,stopped,ahead")
+    parser.add_argument("--only", default="healthy,slow,sleeps,stopped,ahead,ahead-slow")
     options = parser.parse_args()
     result = {}
     for fault in options.only.split(","):
