@@ -41,7 +41,8 @@ enum assembled_kind {
     ASSEMBLED_NONE = 0,
     ASSEMBLED_STEP,
     ASSEMBLED_GAP,
-    ASSEMBLED_NOTE
+    ASSEMBLED_NOTE,
+    ASSEMBLED_HOW
 };
 
 struct assembled { /* a zeroed one is empty; release with assembled_fini() */
@@ -50,6 +51,7 @@ struct assembled { /* a zeroed one is empty; release with assembled_fini() */
     struct fact_step step;
     struct fact_gap gap;
     struct fact_note note;
+    struct fact_how how;
     struct split_op *op; /* the step's single ops, where they were merged or asked for */
     uint32_t ops;
 };

@@ -140,6 +140,8 @@ static int send_pending(struct watch *watch)
         result = outbox_gap(outbox, &out->gap);
     else if (out->kind == ASSEMBLED_NOTE && !resume_has_note(watch->place->resume, &out->note))
         result = outbox_note(outbox, &out->note);
+    else if (out->kind == ASSEMBLED_HOW && !resume_has_how(watch->place->resume, &out->how))
+        result = outbox_how(outbox, &out->how);
     if (result == 0)
         assembled_fini(&watch->pending);
     return result;
