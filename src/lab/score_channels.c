@@ -12,7 +12,7 @@ void score_channels_case(uint32_t number, struct rand *rand, struct score_case *
     bool restart = number % SCORE_CHANNELS == 1;
 
     at->family = "channels";
-    score_layout(at, rand, FAULT_FEW_CHANNELS, score_size(number + round));
+    score_layout(at, rand, FAULT_FEW_CHANNELS, score_size(round + restart));
     at->nodes = 2;
     at->steps = ONSET + 30;
     at->fault = (struct fault){ .kind = score_kind(FAULT_FEW_CHANNELS),
