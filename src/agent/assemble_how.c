@@ -1,8 +1,8 @@
 /* assemble_how.c - how the communication library moves collectives: told once, and again when it changes.
  *
  * A library that takes one way now and another then would tell with every collective.  So what was told
- * last is kept for each communicator, op and size: the same again is not told, and after so many
- * changes of one nothing more of it is.  What is not told is counted, with the records that were lost.
+ * last is kept for each communicator, op and class of sizes: the same again is not told, and after so
+ * many changes of one nothing more of it is.  What is not told is counted.
  */
 #include <string.h>
 
@@ -24,7 +24,8 @@ static struct told_how *how_place(struct assemble *assemble, const struct ring_h
 
     for (unsigned i = 0; i < assemble->hows_told; i++) {
         at = &assemble->how_told[i];
-        if (at->how.comm == how->comm && at->how.op == how->op && at->how.bytes == how->bytes)
+        if (at->how.comm == how->comm && at->how.op == how->op &&
+            bytes_round(at->how.bytes) == bytes_round(how->bytes))
             return at;
     }
     if (assemble->hows_told == HOWS_TOLD)
@@ -66,12 +67,17 @@ void how_on(struct assemble *assemble, const struct ring_event *event)
     if (told && told->changes && how_is_same(&told->how, &how))
         return;
     if (!told || told->changes == HOW_CHANGES_MAX || assemble->hows == HOWS_QUEUED) {
-        assemble->late++;
+        assemble->hows_dropped++;
         return;
     }
     told->how = how;
     told->changes++;
     assemble->how[assemble->hows++] = how;
+}
+
+uint64_t assemble_hows_dropped(const struct assemble *assemble)
+{
+    return assemble->hows_dropped;
 }
 
 static void how_remove(struct assemble *assemble, unsigned at)
@@ -106,7 +112,7 @@ bool how_take(struct assemble *assemble, struct fact_how *ret)
             continue;
         }
         how_remove(assemble, i);
-        assemble->late++;
+        assemble->hows_dropped++;
     }
     return false;
 }

@@ -9,7 +9,7 @@
 #define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
 #define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
 #define HOWS_QUEUED 16 /* ways of moving collectives that wait to be taken */
-#define HOWS_TOLD 128  /* communicators, ops and sizes that these are known of */
+#define HOWS_TOLD 512  /* communicators, ops and classes of sizes that these are known of */
 #define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -131,6 +131,7 @@ struct assemble {
     struct ring_how how[HOWS_QUEUED]; /* oldest first */
     struct told_how how_told[HOWS_TOLD];
     unsigned hows, hows_told;
+    uint64_t hows_dropped;
 
     struct seen_op seen[BEAT_OPS_MAX];
     unsigned seen_count;
