@@ -103,25 +103,24 @@ static uint64_t past_key(const struct court *court, const struct sync_move *move
 static void past_keep(struct court *court, const struct sync_move *move)
 {
     struct sync *sync = court->sync;
-    struct sync_ways *grown;
     uint64_t *at;
 
     if (move->sound.count == 0 || sync->pasts >= MOVES_MAX)
         return;
+    if (sync->pasts == sync->past_room) { /* before its key is there */
+        uint32_t room = sync->past_room ? 2 * sync->past_room : 16;
+        struct sync_ways *grown = realloc(sync->past_way, room * sizeof(*grown));
+
+        if (!grown)
+            return;
+        sync->past_way = grown;
+        sync->past_room = room;
+    }
     at = map_put(&sync->past_ways, past_key(court, move), sync->pasts);
     if (!at)
         return;
-    if (*at == sync->pasts) {
-        grown = realloc(sync->past_way, (sync->pasts + 1) * sizeof(*grown));
-        if (!grown) {
-            *at = UINT64_MAX; /* nothing is there */
-            return;
-        }
-        sync->past_way = grown;
-        sync->pasts++;
-    }
-    if (*at < sync->pasts)
-        sync->past_way[*at] = move->sound;
+    sync->past_way[*at] = move->sound;
+    sync->pasts += *at == sync->pasts;
 }
 
 static void past_recall(const struct court *court, struct sync_move *move)
@@ -130,7 +129,7 @@ static void past_recall(const struct court *court, struct sync_move *move)
     const uint64_t *at = map_get(&sync->past_ways, past_key(court, move));
 
     move->recalled = true;
-    if (!at || *at >= sync->pasts)
+    if (!at)
         return;
     move->sound = sync->past_way[*at];
     for (uint32_t i = 0; i < move->sound.count; i++)
@@ -159,26 +158,40 @@ void sync_how_fini(struct sync *sync)
 
 /* ---- what was in use when all was well ---- */
 
-/* Another step was as it should be with this way; the one that was so least takes its place if there are too many. */
-static uint32_t way_count(struct sync_ways *ways, const struct sync_way *now, uint64_t step)
+static bool is_newer(const struct sync_way *way, const struct sync_way *than)
 {
-    struct sync_way *at = NULL;
+    return way->past != than->past ? than->past : way->step > than->step;
+}
 
-    for (uint32_t i = 0; i < ways->count && !at; i++) {
+/* Where a way is kept, or will be: the one that was in use longest ago makes room. */
+static struct sync_way *way_place(struct sync_ways *ways, const struct sync_way *now)
+{
+    struct sync_way *oldest = &ways->way[0];
+
+    for (uint32_t i = 0; i < ways->count; i++) {
         if (way_is(&ways->way[i], now))
-            at = &ways->way[i];
+            return &ways->way[i];
+        if (is_newer(oldest, &ways->way[i]))
+            oldest = &ways->way[i];
     }
-    if (!at && ways->count < SYNC_WAYS) {
-        at = &ways->way[ways->count++];
-        *at = *now;
-    }
-    for (uint32_t i = 0; !at && i < SYNC_WAYS; i++) {
-        if (i + 1 == SYNC_WAYS || ways->way[i].steps < SOUND_STEPS)
-            *(at = &ways->way[i]) = *now;
-    }
-    at->past = false;
-    at->step = step;
-    return ++at->steps;
+    if (ways->count < SYNC_WAYS)
+        oldest = &ways->way[ways->count++];
+    *oldest = *now;
+    return oldest;
+}
+
+/* Another step was as it should be with this way. */
+static uint32_t way_count(struct sync_ways *ways, const struct sync_way *now,
+                          const struct sync_link *link)
+{
+    struct sync_way *way = way_place(ways, now);
+
+    if (way->steps == 0 || way->bytes != link->bytes || link->sum_ms < way->ms)
+        way->ms = link->sum_ms;
+    way->bytes = link->bytes;
+    way->past = false;
+    way->step = link->step;
+    return ++way->steps;
 }
 
 static const struct sync_link *move_link(const struct court *court, const struct sync_move *move)
@@ -186,10 +199,17 @@ static const struct sync_link *move_link(const struct court *court, const struct
     return sync_link_find(court->sync, move->comm, MODEL_NONE, MODEL_NONE);
 }
 
+/* Longer than it usually is, not only by noise. */
+static bool is_long(const struct court *court, const struct sync_link *link, double ms)
+{
+    double excess = court->limits.sync_times - 1;
+
+    return link->base_ms >= 0 && ms > link->base_ms * (1 + excess / 2);
+}
+
 void sync_how_step(struct court *court)
 {
     struct sync *sync = court->sync;
-    double excess = court->limits.sync_times - 1;
 
     for (uint32_t i = 0; i < sync->moves; i++) {
         struct sync_move *move = &sync->move[i];
@@ -202,28 +222,34 @@ void sync_how_step(struct court *court)
             continue;
         if (!move->recalled)
             past_recall(court, move);
-        if (link->base_ms >= 0 && link->sum_ms > link->base_ms * (1 + excess / 2))
+        if (is_long(court, link, link->sum_ms))
             continue;
-        move->fresh = way_count(&move->sound, &move->now, court->whole->step) < SOUND_STEPS;
+        move->fresh = way_count(&move->sound, &move->now, link) < SOUND_STEPS;
     }
 }
 
 /* ---- what is otherwise now ---- */
 
-static bool is_newer(const struct sync_way *way, const struct sync_way *than)
+/* With it the transfer takes what it usually does: in enough steps, and by what is usual now, which may be less than
+ * it was then.
+ */
+static bool way_is_sound(const struct court *court, const struct sync_way *way,
+                         const struct sync_link *link)
 {
-    return way->past != than->past ? than->past : way->step > than->step;
+    return way->steps >= SOUND_STEPS &&
+           (way->bytes != link->bytes || !is_long(court, link, way->ms));
 }
 
 /* The newest way with which it was as it should be; NULL: none, or it is the one of now. */
-static const struct sync_way *way_before(const struct sync_move *move)
+static const struct sync_way *way_before(const struct court *court, const struct sync_move *move,
+                                         const struct sync_link *link)
 {
     const struct sync_way *before = NULL;
 
     for (uint32_t i = 0; i < move->sound.count; i++) {
         const struct sync_way *way = &move->sound.way[i];
 
-        if (way->steps < SOUND_STEPS)
+        if (!way_is_sound(court, way, link))
             continue;
         if (way_is(way, &move->now))
             return NULL;
@@ -233,10 +259,11 @@ static const struct sync_way *way_before(const struct sync_move *move)
     return before;
 }
 
-static bool is_known(const struct sync_move *move)
+static bool is_known(const struct court *court, const struct sync_move *move,
+                     const struct sync_link *link)
 {
     for (uint32_t i = 0; i < move->sound.count; i++) {
-        if (move->sound.way[i].steps >= SOUND_STEPS)
+        if (way_is_sound(court, &move->sound.way[i], link))
             return true;
     }
     return false;
@@ -302,7 +329,7 @@ static bool link_otherwise(const struct court *court, const struct sync_link *li
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        found.way = way_before(found.move);
+        found.way = way_before(court, found.move, link);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))
             *ret = found;
     }
@@ -321,7 +348,7 @@ static bool link_unlike_peers(const struct court *court, const struct sync_link 
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        if (is_known(found.move))
+        if (is_known(court, found.move, link))
             continue;
         found.way = way_of_peers(court, found.move, &found.peers);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))

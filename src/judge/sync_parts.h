@@ -26,6 +26,8 @@ struct sync_way {
     char text[FACT_HOW];
     uint32_t steps; /* in which the transfer was as it should be with it */
     uint64_t step;  /* the newest of them */
+    double ms;      /* the least that its link took in one of them ... */
+    uint64_t bytes; /* ... for so many */
     bool past;      /* none of them is of this attempt */
 };
 #define SYNC_WAYS 4
@@ -67,7 +69,7 @@ struct sync {
     struct map move_by_key, move_by_comm; /* by_comm: the newest, then by `next` */
     struct map past_ways; /* of attempts before: by name, op and size, its place here: */
     struct sync_ways *past_way;
-    uint32_t pasts;
+    uint32_t pasts, past_room;
 };
 
 struct sync_place {                /* where the slow links are */

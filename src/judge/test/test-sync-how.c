@@ -207,14 +207,28 @@ static void a_library_that_goes_to_and_fro_has_both_ways(void **state)
 /* Both are slow and one of them is moved as ever: it is not that. */
 static void most_of_what_is_slow_must_have_changed(void **state)
 {
+    (void)state;
+    for (uint64_t comm = DP0; comm <= DP1; comm++) { /* one of them is the slowest */
+        struct bench bench = healthy(true);
+
+        tell(&bench, comm, 2, "RING/SIMPLE");
+        bench.lab->fault.fabric = 7;
+        lab_judge_many(bench.lab, &bench.court, 8);
+        assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
+        assert_false(because(only_verdict(&bench), "channels"));
+        bench_close(&bench);
+    }
+}
+
+static void in_one_step_the_fewest_count_whoever_tells_last(void **state)
+{
     struct bench bench = healthy(true);
 
     (void)state;
     tell(&bench, DP1, 2, "RING/SIMPLE");
-    bench.lab->fault.fabric = 7;
-    lab_judge_many(bench.lab, &bench.court, 8);
-    assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
-    assert_false(because(only_verdict(&bench), "channels"));
+    tell(&bench, DP1, 16, "RING/SIMPLE");
+    slow(&bench, DP1);
+    assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
     bench_close(&bench);
 }
 
@@ -269,6 +283,22 @@ static void without_a_past_it_is_held_against_its_peers(void **state)
     bench_close(&bench);
 }
 
+static void peers_that_are_slow_themselves_show_nothing(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        struct bench bench = healthy(false);
+
+        restart(&bench);
+        tell_at(&bench, DP0, UINT64_MAX, which ? 16 : 2, "RING/SIMPLE");
+        tell_at(&bench, DP1, UINT64_MAX, which ? 2 : 16, "RING/SIMPLE");
+        bench.lab->fault.fabric = 7;
+        lab_judge_many(bench.lab, &bench.court, 8);
+        assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
+        bench_close(&bench);
+    }
+}
+
 /* It has always had fewer than its peer: that is not what is new. */
 static void what_it_always_had_is_not_why(void **state)
 {
@@ -281,6 +311,27 @@ static void what_it_always_had_is_not_why(void **state)
     lab_judge_many(bench.lab, &bench.court, HEALTHY);
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "transfers of some communicators are slow");
+    bench_close(&bench);
+}
+
+/* It began with few, got more, and has few again: what is usual is what it took with more. */
+static void what_was_usual_once_may_be_slow_today(void **state)
+{
+    struct lab_config config = two_nodes(2);
+    struct bench bench = bench_open(&config);
+
+    (void)state;
+    tell(&bench, DP1, 2, "RING/SIMPLE");
+    bench.lab->fault.slow_comm = DP1;
+    bench.lab->fault.comm = 7;
+    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    assert_int_equal(bench.court.docket.count, 0);
+    tell(&bench, DP1, 16, "RING/SIMPLE");
+    bench.lab->fault.comm = 0;
+    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    tell(&bench, DP1, 2, "RING/SIMPLE");
+    slow(&bench, DP1);
+    assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
     bench_close(&bench);
 }
 
@@ -321,7 +372,10 @@ int main(void)
         cmocka_unit_test(fewer_channels_since_the_restart_are_said_so),
         cmocka_unit_test(one_that_is_slow_through_two_restarts_is_still_known),
         cmocka_unit_test(without_a_past_it_is_held_against_its_peers),
+        cmocka_unit_test(in_one_step_the_fewest_count_whoever_tells_last),
+        cmocka_unit_test(peers_that_are_slow_themselves_show_nothing),
         cmocka_unit_test(what_it_always_had_is_not_why),
+        cmocka_unit_test(what_was_usual_once_may_be_slow_today),
         cmocka_unit_test(facts_of_nobody_and_too_many_of_them_do_no_harm),
     };
 
