@@ -41,7 +41,8 @@ enum assembled_kind {
     ASSEMBLED_NONE = 0,
     ASSEMBLED_STEP,
     ASSEMBLED_GAP,
-    ASSEMBLED_NOTE
+    ASSEMBLED_NOTE,
+    ASSEMBLED_HOW
 };
 
 struct assembled { /* a zeroed one is empty; release with assembled_fini() */
@@ -50,6 +51,7 @@ struct assembled { /* a zeroed one is empty; release with assembled_fini() */
     struct fact_step step;
     struct fact_gap gap;
     struct fact_note note;
+    struct fact_how how;
     struct split_op *op; /* the step's single ops, where they were merged or asked for */
     uint32_t ops;
 };
@@ -80,6 +82,8 @@ int assemble_take(struct assemble *assemble, struct assembled *out);
  */
 unsigned assemble_phase(const struct assemble *assemble); /* the innermost open one; 0: none */
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat);
+/* Ways of moving collectives that were not told, since there are too many or they change too often. */
+uint64_t assemble_hows_dropped(const struct assemble *assemble);
 int64_t assemble_last_ns(const struct assemble *assemble); /* time of the newest event, 0: none */
 
 #endif

@@ -9,6 +9,8 @@
 #define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
 #define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
 #define HOLD_DEVICE 16 /* the same while ops on its device have not ended: hosts run ahead */
+#define HOWS_QUEUED 16 /* ways of moving collectives that wait to be taken */
+#define HOWS_TOLD 512  /* communicators, ops and classes of sizes that these are known of */
 #define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
@@ -64,6 +66,20 @@ struct partial_note {
     char text[336];
 };
 
+struct ring_how { /* how a collective is moved, as the ring says it */
+    int32_t comm; /* place in the ring's table */
+    uint8_t op;
+    uint32_t channels;
+    uint64_t bytes, step;
+    int64_t time_ns;
+    char text[FACT_HOW];
+};
+
+struct told_how {
+    struct ring_how how; /* newest */
+    uint32_t changes;
+};
+
 struct seen_op { /* what a stream was in at the last view */
     uint16_t stream;
     bool p2p, started;
@@ -114,6 +130,11 @@ struct assemble {
     struct fact_note note;
     bool note_ready;
 
+    struct ring_how how[HOWS_QUEUED]; /* oldest first */
+    struct told_how how_told[HOWS_TOLD];
+    unsigned hows, hows_told;
+    uint64_t hows_dropped;
+
     struct seen_op seen[BEAT_OPS_MAX];
     unsigned seen_count;
     uint64_t events, seen_events;
@@ -130,6 +151,10 @@ void build_pop(struct assemble *assemble);
 /* assemble.c: the build that an event belongs to, and a new item of it; NULL: none, or no memory. */
 struct build *build_for(struct assemble *assemble, const struct ring_event *event);
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
+
+/* assemble_how.c */
+void how_on(struct assemble *assemble, const struct ring_event *event);
+bool how_take(struct assemble *assemble, struct fact_how *ret); /* false: none now */
 
 /* assemble_ops.c */
 bool item_is_device_op(const struct item *item); /* of one that tells its ops alone */

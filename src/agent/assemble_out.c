@@ -411,6 +411,10 @@ int assemble_take(struct assemble *assemble, struct assembled *out)
         out->kind = ASSEMBLED_NOTE;
         return 1;
     }
+    if (how_take(assemble, &out->how)) {
+        out->kind = ASSEMBLED_HOW;
+        return 1;
+    }
     result = take_step(assemble, out);
     if (result == 0 && assemble->final) {
         uint64_t next = assemble->missing ? assemble->missing_to + 1 : 0;

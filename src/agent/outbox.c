@@ -156,6 +156,15 @@ int outbox_note(struct outbox *outbox, const struct fact_note *fact)
     return payload_send(outbox, FRAME_NOTE);
 }
 
+int outbox_how(struct outbox *outbox, const struct fact_how *fact)
+{
+    struct fact_how put = *fact;
+
+    put.mono_ns += outbox->skew_ns;
+    fact_how_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_HOW);
+}
+
 int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)
 {
     struct fact_exit put = *fact;

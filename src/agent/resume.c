@@ -14,6 +14,7 @@ void resume_fini(struct resume *resume)
     free(resume->ring);
     map_fini(&resume->comms);
     map_fini(&resume->notes);
+    map_fini(&resume->hows);
     *resume = (struct resume){ 0 };
 }
 
@@ -72,6 +73,24 @@ bool resume_has_note(const struct resume *resume, const struct fact_note *fact)
 void resume_add_note(struct resume *resume, const struct fact_note *fact)
 {
     map_put(&resume->notes, note_hash(fact), 1);
+}
+
+static uint64_t how_hash(const struct fact_how *fact)
+{
+    uint64_t hash = hash64_u64(hash64_u64(fact->rank, fact->attempt), (uint64_t)fact->mono_ns);
+
+    hash = hash64_u64(hash64_u64(hash64_u64(hash, fact->comm), fact->op), fact->bytes);
+    return hash64(hash64_u64(hash, fact->channels), fact->text, strlen(fact->text));
+}
+
+bool resume_has_how(const struct resume *resume, const struct fact_how *fact)
+{
+    return map_get(&resume->hows, how_hash(fact)) != NULL;
+}
+
+void resume_add_how(struct resume *resume, const struct fact_how *fact)
+{
+    map_put(&resume->hows, how_hash(fact), 1);
 }
 
 static int on_ring(struct resume *resume, struct cut in)
@@ -170,6 +189,16 @@ static void on_note(struct resume *resume, struct cut in, int64_t skew_ns)
     resume_add_note(resume, &fact);
 }
 
+static void on_how(struct resume *resume, struct cut in, int64_t skew_ns)
+{
+    struct fact_how fact;
+
+    if (fact_how_get(in, &fact) < 0)
+        return;
+    fact.mono_ns -= skew_ns;
+    resume_add_how(resume, &fact);
+}
+
 static int on_frame(struct resume *resume, struct shape_cache *shapes, const struct frame *frame,
                     int64_t skew_ns)
 {
@@ -195,6 +224,9 @@ static int on_frame(struct resume *resume, struct shape_cache *shapes, const str
         return on_gap(resume, in);
     case FRAME_NOTE:
         on_note(resume, in, skew_ns);
+        return 0;
+    case FRAME_HOW:
+        on_how(resume, in, skew_ns);
         return 0;
     default:
         return 0;

@@ -27,6 +27,7 @@ struct resume {
     size_t count, room;
     struct map comms; /* hash of (rank, attempt, id) */
     struct map notes; /* hash of (rank, attempt, time, text) */
+    struct map hows;  /* hash of all that one says */
 };
 
 /* A spool that is not there is an empty one.  Fills the cache of shapes, too. */
@@ -41,5 +42,7 @@ bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact);
 void resume_add_comm(struct resume *resume, const struct fact_comm *fact);
 bool resume_has_note(const struct resume *resume, const struct fact_note *fact);
 void resume_add_note(struct resume *resume, const struct fact_note *fact);
+bool resume_has_how(const struct resume *resume, const struct fact_how *fact);
+void resume_add_how(struct resume *resume, const struct fact_how *fact);
 
 #endif

@@ -39,6 +39,7 @@ struct watch {
     bool broken;   /* the file cannot be read any more */
     bool finished; /* the assembler has been told that no more will come */
     bool comm_told[RING_COMMS];
+    bool hows_dropped; /* some were, and it was said */
 
     struct proc *proc;
     struct oomkills *kills;
@@ -140,6 +141,8 @@ static int send_pending(struct watch *watch)
         result = outbox_gap(outbox, &out->gap);
     else if (out->kind == ASSEMBLED_NOTE && !resume_has_note(watch->place->resume, &out->note))
         result = outbox_note(outbox, &out->note);
+    else if (out->kind == ASSEMBLED_HOW && !resume_has_how(watch->place->resume, &out->how))
+        result = outbox_how(outbox, &out->how);
     if (result == 0)
         assembled_fini(&watch->pending);
     return result;
@@ -177,6 +180,16 @@ static void give(struct watch *watch, const struct ring_event *event)
     assemble_event(watch->assemble, event);
 }
 
+static void say_dropped(struct watch *watch)
+{
+    if (watch->hows_dropped || assemble_hows_dropped(watch->assemble) == 0)
+        return;
+    watch->hows_dropped = true;
+    log_error("rank %u: its communication library moves collectives in too many ways, or in others "
+              "too often: not all are told",
+              watch->info.rank);
+}
+
 static bool next_batch(struct watch *watch)
 {
     struct err err = { 0 };
@@ -209,6 +222,7 @@ static bool read_ring(struct watch *watch)
         }
     } while (next_batch(watch));
     assemble_round(watch->assemble);
+    say_dropped(watch);
     return drain(watch);
 }
 

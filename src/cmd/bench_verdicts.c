@@ -56,7 +56,7 @@ static const struct opt options[] = {
       .arg = "FAMILY[,FAMILY...]",
       .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
               "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
-              "slowly; storage; link; kernel-log; two; torch" },
+              "slowly; storage; link; channels; kernel-log; two; torch" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct settings, seed),

@@ -67,6 +67,7 @@ int demo_torch_check(struct fault *fault, struct err *err)
         { FAULT_SLOW_FABRIC,
           "its ranks share one host's loopback; there is no fabric to slow down" },
         { FAULT_SLOW_NIC, "its ranks share one host's loopback; there is no card to slow down" },
+        { FAULT_FEW_CHANNELS, "its communication library, gloo, tells of none" },
         { FAULT_GPU_HANG, "it trains on the CPU; stuck-code stops a rank's own work" },
         { FAULT_COMPILE, "nothing in it is compiled" },
         { FAULT_ELASTIC, "its processes are its ranks, without agents of their own" },

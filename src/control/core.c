@@ -12,6 +12,7 @@
 #include "judge/hang.h"
 #include "judge/ledger.h"
 #include "judge/stall.h"
+#include "judge/sync.h"
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
 #define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */
@@ -340,6 +341,14 @@ static int feed_note(struct core *core, struct cut in)
     return result;
 }
 
+static int feed_how(struct core *core, struct cut in)
+{
+    struct fact_how fact;
+    int result = fact_how_get(in, &fact);
+
+    return result < 0 ? result : sync_how(&core->court, &fact);
+}
+
 static int feed_gap(struct core *core, struct cut in)
 {
     struct fact_gap fact;
@@ -424,6 +433,9 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
         break;
     case FRAME_NOTE:
         result = feed_note(core, in);
+        break;
+    case FRAME_HOW:
+        result = feed_how(core, in);
         break;
     case FRAME_GAP:
         result = feed_gap(core, in);

@@ -86,4 +86,6 @@ void corrupt_numbers(struct court *court)
     wrong_stays(court, book);
 }
 
-const struct judge judge_corrupt = { .name = "corrupt", .step = corrupt_numbers, .hostless = true };
+const struct judge judge_corrupt = { .name = "corrupt",
+                                     .step = corrupt_numbers,
+                                     .needs = NEEDS_NOTHING };

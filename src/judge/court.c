@@ -381,7 +381,7 @@ static void step_replay(struct court *court, const struct whole *whole, struct p
     program_fit_share(court->program, court->limits.replay_fit_share);
     if (program_load(court->program, &court->model, whole, court->splitter) == 0) {
         past->measured_ns = program_measured_ns(court->program);
-        court->program_ready = !court->history.ahead && program_fits(court->program);
+        court->program_ready = court->known != NEEDS_NOTHING && program_fits(court->program);
     }
     if (court->program_ready) {
         past->replayed_ns = program_replayed_ns(court->program);
@@ -400,6 +400,18 @@ static bool step_has(const struct court *court, const struct whole *whole, uint3
     return false;
 }
 
+/* What a judge may need at most. */
+static enum judge_needs step_known(const struct court *court, const struct whole *whole)
+{
+    if (step_has(court, whole, STEP_AHEAD))
+        return NEEDS_NOTHING;
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (whole->shape_of[rank] && whole->shape_of[rank]->class->device_ops)
+            return NEEDS_TIMES;
+    }
+    return NEEDS_WORK;
+}
+
 int court_step(struct court *court, struct whole *whole)
 {
     struct past_step *past = history_next(&court->history, court->model.world, whole->step);
@@ -416,14 +428,14 @@ int court_step(struct court *court, struct whole *whole)
         return result;
     past->begin_ns = earliest_begin(court, whole);
     court->history.host_view = step_has(court, whole, STEP_HOST_VIEW);
-    court->history.ahead = step_has(court, whole, STEP_AHEAD);
+    court->known = step_known(court, whole);
     step_replay(court, whole, past);
     result = history_judge(&court->history, &court->model, &court->limits);
     if (result < 0)
         return result;
     court->whole = whole;
     for (int i = 0; judges[i]; i++)
-        if (!court->history.ahead || judges[i]->hostless)
+        if (judges[i]->needs >= court->known)
             judges[i]->step(court);
     court->whole = NULL;
     hang_step(court, whole);

@@ -58,6 +58,15 @@ struct late_looks {
     struct late_look look[LATE_STEPS_MAX];
 };
 
+/* Of what is known of a step.  A device that tells its collectives alone does not tell what a rank's own work was; a
+ * host that is ahead of its device not even how long the step took.
+ */
+enum judge_needs {
+    NEEDS_WORK,
+    NEEDS_TIMES,
+    NEEDS_NOTHING,
+};
+
 struct ledger_book;  /* ledger.h */
 struct corrupt_book; /* corrupt.h */
 struct regress;      /* regress.h */
@@ -81,6 +90,7 @@ struct court {
     struct stall *stall;
     struct sync *sync;
     const struct whole *whole; /* the newest step, while the judges look at it; else NULL */
+    enum judge_needs known;    /* of the newest step: judges that need more do not look at it */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
     int64_t mono_to_real_ns;   /* from the newest tick */
@@ -113,7 +123,7 @@ void court_end(struct court *court, int64_t mono_ns);     /* the run is over: cl
 struct judge {
     const char *name;
     void (*step)(struct court *court);
-    bool hostless; /* asks nothing of the host's times: one may be ahead of its device */
+    enum judge_needs needs;
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 

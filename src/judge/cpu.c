@@ -238,4 +238,4 @@ static void cpu_step(struct court *court)
     }
 }
 
-const struct judge judge_cpu = { .name = "cpu", .step = cpu_step };
+const struct judge judge_cpu = { .name = "cpu", .step = cpu_step, .needs = NEEDS_TIMES };

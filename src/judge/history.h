@@ -43,7 +43,6 @@ struct history {
     struct past_step step[HISTORY_STEPS];
     uint32_t world, count;         /* count: steps ever put since the last reset */
     double noise_ms[SERIES_COUNT]; /* how much a rank's excess moves from step to step, typically */
-    bool ahead;                    /* in the newest step a host was in another than its device */
     bool host_view;   /* no device times in the newest step: host phases stand for the work */
     double explained; /* share of the spread between ranks that lengths explain, 0 … 1 */
     bool lengths_vary;

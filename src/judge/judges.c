@@ -6,13 +6,13 @@ extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_regre
     judge_sync;
 
 const struct judge *const judges[] = {
-    &judge_cpu,       /* first: starved ranks look like stragglers */
-    &judge_imbalance, /* before stragglers: what the work explains is nobody's fault */
+    &judge_cpu,            /* first: starved ranks look like stragglers */
+    &judge_imbalance,      /* before stragglers: what the work explains is nobody's fault */
+    &judge_straggler_late, /* before the next: where only collectives are told, it asks who came last */
     &judge_straggler,
     &judge_straggler_kinds,
     &judge_straggler_forming,
-    &judge_straggler_late, /* where the work of those before is not told */
-    &judge_stall,          /* what is left: the job itself waits */
+    &judge_stall, /* what is left: the job itself waits */
     &judge_sync,
     &judge_corrupt, /* asks nothing about time */
     &judge_regress, /* last: what no other verdict explains */

@@ -387,4 +387,6 @@ static void regress_step(struct court *court)
     kind_judge(court, kind);
 }
 
-const struct judge judge_regress = { .name = "regress", .step = regress_step };
+const struct judge judge_regress = { .name = "regress",
+                                     .step = regress_step,
+                                     .needs = NEEDS_TIMES };

@@ -128,4 +128,4 @@ static void stall_step(struct court *court)
     stall_pause_step(court);
 }
 
-const struct judge judge_stall = { .name = "stall", .step = stall_step };
+const struct judge judge_stall = { .name = "stall", .step = stall_step, .needs = NEEDS_TIMES };

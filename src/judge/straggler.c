@@ -434,7 +434,7 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
                    suspect->open->recurs ? suspect->rule : NULL);
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
-    } else if (cost_ms > least_ms &&
+    } else if (cost_ms > least_ms && straggler_is_waited_for(court, suspect->rank) &&
                (suspect->rule->steps >= court->limits.straggler_settled ||
                 !court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
         struct verdict draft;
@@ -469,4 +469,6 @@ static void straggler_step(struct court *court)
     }
 }
 
-const struct judge judge_straggler = { .name = "straggler", .step = straggler_step };
+const struct judge judge_straggler = { .name = "straggler",
+                                       .step = straggler_step,
+                                       .needs = NEEDS_TIMES };

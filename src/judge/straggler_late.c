@@ -11,6 +11,7 @@
 #include "core/clean.h"
 #include "judge/court.h"
 #include "judge/median.h"
+#include "judge/straggler.h"
 
 #define CAUSE "its device comes last to the collectives; what it does between them is not told"
 
@@ -67,6 +68,26 @@ static bool late_look(const struct court *court, struct late_look *ret)
     ret->waited_ms = median_f64(waited, world - 1);
     ret->own_ms = own;
     return true;
+}
+
+#define BACKING 3 /* steps: as few as the judge of stragglers needs */
+
+bool straggler_is_waited_for(const struct court *court, uint32_t rank)
+{
+    const struct late_looks *looks = &court->late_looks;
+    double late_ms = 0, step_ms = 0;
+
+    if (court->known != NEEDS_TIMES || looks->count == 0)
+        return true; /* not such a device, or its collectives do not tell */
+    for (uint32_t i = 0; i < MIN(BACKING, looks->count); i++) {
+        const struct late_look *look = &looks->look[(looks->count - 1 - i) % LATE_STEPS_MAX];
+
+        if (look->rank != rank)
+            return false;
+        late_ms += look->waited_ms - look->own_ms;
+        step_ms += look->step_ms;
+    }
+    return late_ms >= court->limits.straggler_late_share * step_ms;
 }
 
 static void late_draft(const struct court *court, const struct late_looks *looks, double late_ms,
@@ -134,4 +155,4 @@ static void late_step(struct court *court)
 
 const struct judge judge_straggler_late = { .name = "straggler-late",
                                             .step = late_step,
-                                            .hostless = true };
+                                            .needs = NEEDS_NOTHING };

@@ -39,6 +39,7 @@ void sync_destroy(struct sync *sync)
         return;
     map_fini(&sync->by_key);
     map_fini(&sync->past);
+    sync_how_fini(sync);
     free(sync->link);
     free(sync);
 }
@@ -65,6 +66,7 @@ void sync_attempt(struct court *court)
         if (at)
             *at = (uint64_t)(link->base_ms * 1e6);
     }
+    sync_how_attempt(court);
     map_fini(&sync->by_key);
     sync->links = 0;
     sync->slow_key = 0;
@@ -72,9 +74,22 @@ void sync_attempt(struct court *court)
 
 /* ---- measuring ---- */
 
+static uint64_t link_key(uint32_t comm, uint32_t from, uint32_t to)
+{
+    return hash64_u64(hash64_u64(comm, from), to);
+}
+
+const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, uint32_t from,
+                                       uint32_t to)
+{
+    const uint64_t *at = map_get(&sync->by_key, link_key(comm, from, to));
+
+    return at && *at < sync->links ? &sync->link[*at] : NULL;
+}
+
 static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t from, uint32_t to)
 {
-    uint64_t key = hash64_u64(hash64_u64(comm, from), to), *at;
+    uint64_t key = link_key(comm, from, to), *at;
 
     at = map_put(&sync->by_key, key, sync->links);
     if (!at)
@@ -361,7 +376,7 @@ static void settle(struct court *court, struct entry *open, double cost)
     struct verdict *verdict = &open->verdict, draft;
     struct sync_place place;
 
-    if (verdict->layer == LAYER_NIC || sync_where(court, &place) < 0)
+    if (verdict->rank_count || sync_where(court, &place) < 0)
         return;
     sync->settles =
         place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
@@ -403,6 +418,7 @@ static void sync_step(struct court *court)
             link_put(court, &sync->link[i]);
         link_judge(court, &sync->link[i], open != NULL);
     }
+    sync_how_step(court);
     sync->slow_key = key = slow_key(sync);
     if (!key)
         return;
@@ -421,4 +437,4 @@ static void sync_step(struct court *court)
     accuse(court, cost);
 }
 
-const struct judge judge_sync = { .name = "sync", .step = sync_step };
+const struct judge judge_sync = { .name = "sync", .step = sync_step, .needs = NEEDS_TIMES };

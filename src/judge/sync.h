@@ -13,5 +13,7 @@ int sync_create(struct sync **ret);
 void sync_destroy(struct sync *sync);
 /* A new one begins: its communicators are others, but those of the same name took as long. */
 void sync_attempt(struct court *court);
+/* How the communication library moves collectives of a rank from now on. */
+int sync_how(struct court *court, const struct fact_how *fact);
 
 #endif

@@ -20,6 +20,42 @@ struct sync_link {
     bool slow, wavers; /* now; wavers: it comes and goes */
 };
 
+/* How the communication library moves something. */
+struct sync_way {
+    uint32_t channels; /* 0: not said */
+    char text[FACT_HOW];
+    uint32_t steps; /* in which the transfer was as it should be with it */
+    uint64_t step;  /* the newest of them */
+    double ms;      /* the least that its link took in one of them ... */
+    uint64_t bytes; /* ... for so many */
+    bool past;      /* none of them is of this attempt */
+};
+#define SYNC_WAYS 4
+struct sync_ways {
+    struct sync_way way[SYNC_WAYS];
+    uint32_t count;
+};
+
+struct sync_move {  /* collectives of one op and size of a communicator */
+    uint32_t comm;  /* slot in the model */
+    uint8_t op;     /* enum lockstep_op */
+    uint64_t bytes; /* rounded as in shapes */
+    struct sync_way now;
+    uint64_t step;       /* from this one on */
+    uint32_t next;       /* of the same communicator; MODEL_NONE */
+    bool told, recalled; /* recalled: what was known of its like in attempts before */
+    bool fresh;          /* not yet seen in enough steps that were as they should be */
+    struct sync_ways sound;
+};
+
+struct sync_otherwise { /* what moves otherwise than it did, or than its peers do */
+    const struct sync_move *move;
+    const struct sync_way *way; /* what it is held against */
+    uint32_t peers;             /* it is that of so many peers; 0: its own */
+    bool fewer;                 /* channels; else another algorithm or protocol */
+    uint32_t slow, changed;     /* communicators that are slow, and those of them that changed */
+};
+
 struct sync {
     struct sync_link *link;
     uint32_t links, room;
@@ -28,6 +64,12 @@ struct sync {
     uint64_t slow_key;            /* of the links that were slow in the step before */
     char id[20];                  /* of the open verdict */
     uint32_t settles, settles_on; /* so often in a row one node was all that fits: this one */
+    struct sync_move *move;       /* sync_how.c's, as all below */
+    uint32_t moves, move_room;
+    struct map move_by_key, move_by_comm; /* by_comm: the newest, then by `next` */
+    struct map past_ways; /* of attempts before: by name, op and size, its place here: */
+    struct sync_ways *past_way;
+    uint32_t pasts, past_room;
 };
 
 struct sync_place {                /* where the slow links are */
@@ -43,10 +85,23 @@ static inline bool sync_link_is_active(const struct sync_link *link, uint64_t st
     return link->step == step && link->base_ms >= 0;
 }
 
+/* NULL: there is none */
+const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, uint32_t from,
+                                       uint32_t to);
 double sync_link_ms(const struct sync_link *link, uint32_t steps); /* median over the last steps */
 /* sync_where.c */
 int sync_where(const struct court *court, struct sync_place *ret);
 void sync_draft(struct court *court, const struct sync_place *place, double cost_ms,
                 struct verdict *draft);
+/* sync_how.c */
+void sync_how_attempt(struct court *court);
+void sync_how_fini(struct sync *sync);
+void sync_how_step(struct court *court); /* the newest has been measured */
+/* Is this slow link moved otherwise, and most of the slow ones with it? */
+bool sync_how_find(const struct court *court, const struct sync_link *worst,
+                   struct sync_otherwise *ret);
+void sync_how_cause(const struct sync_otherwise *found, const char *how, char *out, size_t room);
+void sync_how_why(const struct court *court, const struct sync_otherwise *found,
+                  struct verdict *draft);
 
 #endif

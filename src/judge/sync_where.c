@@ -166,8 +166,8 @@ static double peers_ms(const struct court *court, const struct sync_link *worst,
     return median_f64(value, *count);
 }
 
-static void say_why(const struct court *court, const struct sync_place *place, double cost_ms,
-                    struct verdict *draft)
+static void say_why(const struct court *court, const struct sync_place *place,
+                    const struct sync_otherwise *otherwise, double cost_ms, struct verdict *draft)
 {
     const struct sync_link *worst = place->worst;
     const struct model_comm *comm = &court->model.comm[worst->comm];
@@ -184,6 +184,8 @@ static void say_why(const struct court *court, const struct sync_place *place, d
     if (peers)
         verdict_because(draft, "ring", "%u other%s of its kind and size: %.1f ms", peers,
                         peers == 1 ? "" : "s", theirs);
+    if (otherwise)
+        sync_how_why(court, otherwise, draft);
     verdict_because(draft, "ring",
                     "%u communicators or pairs are slower, %u of them between nodes; of the same "
                     "kinds %u are as before, %u of them between nodes",
@@ -224,6 +226,8 @@ void sync_draft(struct court *court, const struct sync_place *place, double cost
 {
     bool wavers = place->worst->wavers;
     const char *how = wavers ? ", and it comes and goes" : "";
+    struct sync_otherwise otherwise;
+    bool found = sync_how_find(court, place->worst, &otherwise);
 
     *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
     if (place->node != MODEL_NONE) {
@@ -253,10 +257,16 @@ void sync_draft(struct court *court, const struct sync_place *place, double cost
 
         snprintf(draft->group, sizeof(draft->group), "%s", name[0] ? name : "fabric");
     }
+    if (found)
+        sync_how_cause(&otherwise, how, draft->cause, sizeof(draft->cause));
+    if (found && !otherwise.fewer) { /* fewer paths are a link or a card; this is a choice */
+        draft->layer = LAYER_UNKNOWN;
+        draft->confidence = MIN(draft->confidence, 0.5);
+    }
     if (court->history.host_view || cost_ms < 0)
         draft->confidence = MIN(draft->confidence, 0.5);
     draft->since_step = slow_since(court, place->worst);
     draft->since_real_ns = court_step_real_ns(court, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
-    say_why(court, place, cost_ms, draft);
+    say_why(court, place, found ? &otherwise : NULL, cost_ms, draft);
 }

@@ -77,6 +77,12 @@ static const struct fault_kind fault_table[] = {
     { FAULT_SLOW_NIC, "slow-nic",
       "transfers to and from a node take factor times as long; needs --nodes of 2 or more",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall nic" },
+    { FAULT_FEW_CHANNELS, "few-channels",
+      "communicators (comm dp or tp, of a rank or all) go on with a factor-th of their channels, "
+      "and "
+      "their transfers take as much longer",
+      FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_COMM | FAULT_ATTEMPT, FAULT_RANK,
+      FAULT_BY_TRAINER, 0, 8, 20, "sync-stall" },
     { FAULT_SLOW_LINK, "slow-link",
       "a node's link carries so little that a step takes factor times as long; needs --nodes of 2 "
       "or more",
@@ -144,7 +150,8 @@ enum fault_type {
     TYPE_U64,
     TYPE_F64,
     TYPE_NODE,
-    TYPE_PHASE
+    TYPE_PHASE,
+    TYPE_COMM
 };
 
 static const struct fault_field {
@@ -165,6 +172,8 @@ static const struct fault_field {
     { FAULT_EVERY, "every", TYPE_U64, offsetof(struct fault, every), 1, 1e15 },
     { FAULT_OVER, "over", TYPE_U64, offsetof(struct fault, over), 1, 1e15 },
     { FAULT_PHASE, "phase", TYPE_PHASE, offsetof(struct fault, phase), 0, 0 },
+    { FAULT_COMM, "comm", TYPE_COMM, offsetof(struct fault, comm), 0, 0 },
+    { FAULT_ATTEMPT, "attempt", TYPE_U32, offsetof(struct fault, attempt), 0, 65535 },
 };
 
 static const struct fault_phase {
@@ -177,6 +186,14 @@ static const struct fault_phase {
     { "init", LOCKSTEP_PHASE_INIT }, /* these of a start only */
     { "data", LOCKSTEP_PHASE_DATA },
     { "checkpoint", LOCKSTEP_PHASE_CHECKPOINT },
+};
+
+static const struct fault_comm {
+    const char *name;
+    int comm;
+} fault_comms[] = {
+    { "dp", LOCKSTEP_COMM_DP },
+    { "tp", LOCKSTEP_COMM_TP },
 };
 
 const struct fault_kind *fault_kinds(size_t *count)
@@ -210,6 +227,17 @@ static int fault_phase_parse(const char *text, bool start, int *ret, struct err 
                    start ? "init, data or checkpoint" : "forward, backward or optimizer", text);
 }
 
+static int fault_comm_parse(const char *text, int *ret, struct err *err)
+{
+    for (size_t i = 0; i < COUNT(fault_comms); i++) {
+        if (strcmp(fault_comms[i].name, text) == 0) {
+            *ret = fault_comms[i].comm;
+            return 0;
+        }
+    }
+    return err_set(err, -EINVAL, "comm is dp or tp, not '%s'", text);
+}
+
 static int fault_number(const struct fault_field *field, const char *text, double *ret,
                         struct err *err)
 {
@@ -240,6 +268,8 @@ static int fault_field_set(struct fault *fault, const struct fault_field *field,
 
     if (field->type == TYPE_PHASE)
         result = fault_phase_parse(text, fault->kind->id == FAULT_SLOW_START, &fault->phase, err);
+    else if (field->type == TYPE_COMM)
+        result = fault_comm_parse(text, &fault->comm, err);
     else
         result = fault_number(field, text, &value, err);
     if (result < 0)
@@ -248,7 +278,7 @@ static int fault_field_set(struct fault *fault, const struct fault_field *field,
         *(uint64_t *)(void *)place = (uint64_t)value;
     else if (field->type == TYPE_F64)
         *(double *)(void *)place = value;
-    else if (field->type != TYPE_PHASE)
+    else if (field->type != TYPE_PHASE && field->type != TYPE_COMM)
         *(uint32_t *)(void *)place = (uint32_t)value;
     fault->set |= field->param;
     return 0;
@@ -303,6 +333,8 @@ static int fault_pairs(struct fault *fault, const char *text, struct err *err)
         if (result < 0)
             return result;
     }
+    if ((fault->set & FAULT_ATTEMPT) && !(fault->set & FAULT_STEP))
+        fault->step = 0;
     if ((fault->set & FAULT_MS) && (fault->set & FAULT_FACTOR))
         return err_set(err, -EINVAL, "give ms or factor, not both");
     return 0;
@@ -311,7 +343,7 @@ static int fault_pairs(struct fault *fault, const char *text, struct err *err)
 int fault_parse(const char *text, struct fault *ret, struct err *err)
 {
     size_t size = strcspn(text, ":");
-    struct fault fault = { .phase = LOCKSTEP_PHASE_FORWARD };
+    struct fault fault = { .phase = LOCKSTEP_PHASE_FORWARD, .comm = LOCKSTEP_COMM_DP };
     int result = fault_kind_find(text, size, &fault.kind, err);
 
     if (result < 0)
@@ -389,6 +421,11 @@ static int field_format(const struct fault *fault, const struct fault_field *fie
         for (size_t i = 0; i < COUNT(fault_phases); i++)
             if (fault_phases[i].phase == fault->phase)
                 return snprintf(out, room, "%s=%s", field->name, fault_phases[i].name);
+        return 0;
+    case TYPE_COMM:
+        for (size_t i = 0; i < COUNT(fault_comms); i++)
+            if (fault_comms[i].comm == fault->comm)
+                return snprintf(out, room, "%s=%s", field->name, fault_comms[i].name);
         return 0;
     case TYPE_F64:
         return decimal_format(field->name, *(const double *)(const void *)place, out, room);

@@ -60,6 +60,7 @@ enum fault_id {
     FAULT_WANDERING,
     FAULT_STUCK_GIL,
     FAULT_ELASTIC,
+    FAULT_FEW_CHANNELS,
 };
 
 enum fault_param { /* bits */
@@ -74,6 +75,8 @@ enum fault_param { /* bits */
     FAULT_PHASE = 256,
     FAULT_EVERY = 512,
     FAULT_OVER = 1024,
+    FAULT_COMM = 2048,
+    FAULT_ATTEMPT = 4096,
 };
 
 enum fault_maker {
@@ -109,6 +112,8 @@ struct fault {
     uint64_t every;       /* of these steps only the first of so many; 0: each */
     uint64_t over;        /* steps in which it grows to its factor; 0: it is there at once */
     int phase;            /* enum lockstep_phase */
+    int comm;             /* enum lockstep_comm_kind: whose transfers */
+    uint32_t attempt;     /* not before this one, and then, if no step is given, from its first */
 };
 
 struct fault_shape { /* of the run that the faults are for */

@@ -68,6 +68,8 @@ static const struct score_expect expects[] = {
     { FAULT_SLOW_NIC, 0, "fabric", "sync-stall", "nic", SCORE_NODE,
       SCORE_IN(TRANSFER) | SCORE_IN(IMBALANCE) },
     { FAULT_SLOW_LINK, 0, "fabric", "sync-stall", "nic", SCORE_NODE, 0 },
+    /* Fewer paths between nodes: which of them is missing, nobody tells. */
+    { FAULT_FEW_CHANNELS, 0, "channels", "sync-stall", "fabric", SCORE_NOBODY, 0 },
     { FAULT_LINK_DOWN, 0, "hang", "hang", "fabric", SCORE_NOBODY, 0 },
     { FAULT_SLOW_STORAGE, FAULT_RANK, "checkpoint", "checkpoint-stall", "storage", SCORE_RANK, 0 },
     { FAULT_SLOW_STORAGE, 0, "checkpoint", "checkpoint-stall", "storage", SCORE_NOBODY, 0 },
@@ -176,6 +178,8 @@ static bool layout_suits(enum fault_id id, uint32_t ranks, uint32_t tp, uint32_t
         return stages == 1;
     case FAULT_ELASTIC:
         return stages == 1 && tp == 1;
+    case FAULT_FEW_CHANNELS: /* so that data parallel communicators are between the nodes */
+        return stages == 1;
     case FAULT_SLOW_LINK:
     case FAULT_SLOW_NIC: /* a stage a node: else every communicator touches every node */
         return stages == 4;

@@ -40,6 +40,10 @@ void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 #define SCORE_LINK 2
 void score_link_case(uint32_t number, struct rand *rand, struct score_case *at);
 
+/* score_channels.c: transfers over fewer channels. */
+#define SCORE_CHANNELS 2
+void score_channels_case(uint32_t number, struct rand *rand, struct score_case *at);
+
 /* score_slowly.c: what takes many steps to be sure of. */
 #define SCORE_SLOWLY 4
 void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at);

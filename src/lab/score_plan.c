@@ -26,6 +26,7 @@ static const struct group {
     { "slowly", 3 * SCORE_SLOWLY, 0, score_slowly_case },
     { "storage", 3 * SCORE_STORAGE, 0, score_storage_case },
     { "link", 3 * SCORE_LINK, 0, score_link_case },
+    { "channels", 3 * SCORE_CHANNELS, 0, score_channels_case },
     { "kernel-log", PLACES *SCORE_KERNELS, 0, score_kernel_case },
     { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },

@@ -273,6 +273,52 @@ int64_t trainer_fault_transfer(struct trainer *trainer, const uint32_t *rank, ui
     return ns + further_ns;
 }
 
+static uint32_t fault_channels(const struct fault *fault)
+{
+    return (uint32_t)fmax(1, round(TRAINER_CHANNELS / fault->factor));
+}
+
+static bool fault_takes_channels(const struct trainer *trainer, const struct fault *fault,
+                                 enum trainer_comm comm)
+{
+    static const int kind[] = { LOCKSTEP_COMM_WORLD, LOCKSTEP_COMM_DP, LOCKSTEP_COMM_TP };
+    const struct group *group = &trainer->comm[comm];
+    bool member = !(fault->set & FAULT_RANK);
+
+    for (uint32_t i = 0; i < group->size; i++)
+        member |= group->rank[i] == fault->rank;
+    return member && fault->kind->id == FAULT_FEW_CHANNELS && fault->comm == kind[comm] &&
+           trainer->config->attempt >= fault->attempt && fault_active(fault, trainer->step);
+}
+
+uint32_t trainer_fault_channels(const struct trainer *trainer, enum trainer_comm comm)
+{
+    uint32_t channels = TRAINER_CHANNELS;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        if (fault_takes_channels(trainer, &trainer->plan.fault[i], comm))
+            channels = MIN(channels, fault_channels(&trainer->plan.fault[i]));
+    }
+    return channels;
+}
+
+int64_t trainer_fault_reduce(struct trainer *trainer, enum trainer_comm comm, int64_t ns)
+{
+    const struct group *group = &trainer->comm[comm];
+    int64_t further_ns = 0;
+
+    for (uint32_t i = 0; i < trainer->plan.count; i++) {
+        const struct fault *fault = &trainer->plan.fault[i];
+        double times = (double)TRAINER_CHANNELS / fault_channels(fault);
+
+        if (!fault_takes_channels(trainer, fault, comm))
+            continue;
+        further_ns = MAX(further_ns, (int64_t)((double)ns * (times - 1)));
+        truth_add(trainer->truth, i, trainer->step, (int64_t)((double)ns * (times - 1)));
+    }
+    return trainer_fault_transfer(trainer, group->rank, group->size, ns + further_ns);
+}
+
 int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns)
 {
     int64_t further_ns = 0;

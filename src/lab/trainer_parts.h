@@ -33,6 +33,8 @@ enum trainer_way {
 
 #define TRAINER_BLOCKS 8 /* of the whole network, or as many as there are stages if more */
 #define TRAINER_BUCKETS 4
+#define TRAINER_CHANNELS 16 /* that a transfer's time is shared between */
+#define TRAINER_HOWS 16 /* communicators, ops and sizes of which it is told how they are moved */
 
 struct trainer_link { /* to the neighbouring stage: one socket for each way, so that the
                        * receiving and the sending stream never share one */
@@ -45,6 +47,13 @@ struct trainer_link { /* to the neighbouring stage: one socket for each way, so 
 struct trainer_times { /* modelled, ns */
     int64_t block;     /* a block's forward, for one micro-batch of nominal length */
     int64_t tp, dp, link, world, optimizer, checkpoint;
+};
+
+struct trainer_how { /* what was told of such a reduction */
+    enum trainer_comm comm;
+    enum lockstep_op op;
+    uint64_t bytes;
+    uint32_t channels;
 };
 
 struct trainer_load {             /* of one micro-batch */
@@ -72,6 +81,9 @@ struct trainer {
     struct lockstep_probe *probe;
     struct plan plan;
     struct truth *truth;
+
+    struct trainer_how how[TRAINER_HOWS];
+    uint32_t hows;
 
     uint64_t step;
     double slow;                     /* what faults make of this step's compute times */
@@ -143,6 +155,9 @@ int trainer_stall(struct trainer *trainer, const char *what, struct err *err); /
 /* How long a transfer between these ranks takes that should take `ns`. */
 int64_t trainer_fault_transfer(struct trainer *trainer, const uint32_t *rank, uint32_t count,
                                int64_t ns);
+/* Over how many channels a communicator reduces now, and how long it takes what should take `ns`. */
+uint32_t trainer_fault_channels(const struct trainer *trainer, enum trainer_comm comm);
+int64_t trainer_fault_reduce(struct trainer *trainer, enum trainer_comm comm, int64_t ns);
 int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* further wait */
 
 /* trainer_elastic.c: whether this rank's agent has told it to save and leave. */

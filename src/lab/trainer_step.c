@@ -79,6 +79,23 @@ static void launch_compute(struct launch *launch, enum lockstep_phase phase, uin
     launch->recv = NULL;
 }
 
+/* As a communication library would tell it: at the first such reduction, and when it is moved otherwise. */
+static void tell_how(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op op,
+                     uint64_t bytes)
+{
+    uint32_t channels = trainer_fault_channels(trainer, comm), i = 0;
+    struct trainer_how *how = trainer->how;
+
+    while (i < trainer->hows && (how[i].comm != comm || how[i].op != op || how[i].bytes != bytes))
+        i++;
+    if (i == TRAINER_HOWS || (i < trainer->hows && how[i].channels == channels))
+        return;
+    how[i] = (struct trainer_how){ comm, op, bytes, channels };
+    trainer->hows = MAX(trainer->hows, i + 1);
+    lockstep_coll_how(trainer->probe, trainer->probe_comm[comm], op, bytes, channels,
+                      "DOUBLING/SOCKET");
+}
+
 static const struct work *launch_reduce(struct launch *launch, enum trainer_comm comm,
                                         uint16_t stream, uint64_t bytes, int64_t ns, int block)
 {
@@ -86,21 +103,20 @@ static const struct work *launch_reduce(struct launch *launch, enum trainer_comm
     const struct work *last = launch->last;
     enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
-    const struct group *group = &trainer->comm[comm];
 
+    tell_how(trainer, comm, op, bytes);
     return launch_work(
-        launch,
-        (struct work){ .stream = stream,
-                       .run = trainer_run_reduce,
-                       .stalls = stalls,
-                       .dep = { last },
-                       .model_ns = trainer_fault_transfer(trainer, group->rank, group->size, ns),
-                       .comm = comm,
-                       .block = block,
-                       .micro = last ? last->micro : 0,
-                       .phase = last ? last->phase : 0,
-                       .key = lockstep_coll_enqueue(trainer->probe, trainer->probe_comm[comm], op,
-                                                    bytes, stream) });
+        launch, (struct work){ .stream = stream,
+                               .run = trainer_run_reduce,
+                               .stalls = stalls,
+                               .dep = { last },
+                               .model_ns = trainer_fault_reduce(trainer, comm, ns),
+                               .comm = comm,
+                               .block = block,
+                               .micro = last ? last->micro : 0,
+                               .phase = last ? last->phase : 0,
+                               .key = lockstep_coll_enqueue(
+                                   trainer->probe, trainer->probe_comm[comm], op, bytes, stream) });
 }
 
 static void launch_tp(struct launch *launch, uint32_t block)

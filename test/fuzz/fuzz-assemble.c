@@ -63,6 +63,7 @@ static void check(struct assembled *out)
     CLEAN(buf_fini) struct buf buf = { 0 };
     struct fact_gap gap;
     struct fact_note note;
+    struct fact_how how;
 
     if (out->kind == ASSEMBLED_STEP) {
         check_step(out);
@@ -77,6 +78,10 @@ static void check(struct assembled *out)
     if (out->kind == ASSEMBLED_NOTE) {
         fact_note_put(&buf, &out->note);
         ALWAYS(fact_note_get(cut_of(buf.data, buf.size), &note) == 0);
+    }
+    if (out->kind == ASSEMBLED_HOW) {
+        fact_how_put(&buf, &out->how);
+        ALWAYS(fact_how_get(cut_of(buf.data, buf.size), &how) == 0);
     }
 }
 

@@ -91,6 +91,11 @@ size=$(stat -c %s "$site/r1/log.lsf")
 whole=$(cat "$user"/r1/spool/*.lsf | wc -c)
 [ "$size" -lt $((2 * MAX)) ] && [ "$whole" -gt $((2 * size)) ]
 tap_result $? "its log has $size bytes, its spools $whole"
+told() { cat "$@" | grep -ao DOUBLING/SOCKET | wc -l; } # how collectives are moved
+hows=$(told "$user"/r1/spool/*.lsf)
+[ "$hows" -gt 0 ]
+tap_result $? "ranks said $hows times how they move collectives"
+is "that is all kept" "$(told "$site/r1/log.lsf")" "$hows"
 ok "it is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r1
 has "with all that was said since then" 'byte-equal' "$TAP/out"
 kill -TERM $control
@@ -105,4 +110,5 @@ ok "and when it is old" env LOCKSTEP_STATE="$site" "$LOCKSTEP" control --tidy
 has "it is compacted as any other" ' 1 compacted' "$TAP/out"
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r1 >"$TAP/out" 2>"$TAP/err"
 is "still with every step" "$(number steps)" $((STEPS * RANKS))
+is "and how collectives were moved" "$(told "$site/r1/log.lsf")" "$hows"
 done_testing

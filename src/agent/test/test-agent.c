@@ -212,6 +212,42 @@ static void zero_is_a_communicator_like_any_other(void **state)
     assert_int_equal(account.comms, 1);
 }
 
+/* Each step says another way, and back again: what an agent told before it was killed is not told twice. */
+static void ways_of_moving_are_told_once_by_agents_that_are_killed(void **state)
+{
+    const struct stage *stage = *state;
+    struct lockstep_probe *probe;
+    struct account account;
+    pid_t agent, rank = fork();
+
+    if (rank == 0) {
+        int comm;
+
+        if (lockstep_probe_open(0, 4, &probe) < 0)
+            _exit(9);
+        comm = lockstep_comm_add(probe, 5, 4, 0, LOCKSTEP_COMM_WORLD, "world");
+        for (uint64_t step = 0; step < 30; step++) {
+            stage_step(probe, comm, step);
+            lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 1 + step % 2, "RING/LL");
+            stage_sleep(20 * NS_PER_MS);
+        }
+        lockstep_probe_close(probe);
+        _exit(0);
+    }
+    for (int i = 0; i < 6; i++) {
+        agent = stage_agent(stage);
+        stage_sleep((40 + 13 * i) * NS_PER_MS);
+        stage_kill(agent);
+    }
+    agent = stage_agent(stage);
+    assert_int_equal(stage_wait(rank), 0);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_int_equal(account.steps, 30);
+    assert_int_equal(account.hows, 30);
+}
+
 static void put_file(const struct stage *stage, const char *name, const void *data, size_t size)
 {
     char path[160];
@@ -589,6 +625,7 @@ int main(void)
         ON_STAGE(a_killed_ranks_last_step_is_told),
         ON_STAGE(rings_of_former_attempts_go_when_they_are_told),
         ON_STAGE(zero_is_a_communicator_like_any_other),
+        ON_STAGE(ways_of_moving_are_told_once_by_agents_that_are_killed),
         ON_STAGE(hostile_files_get_one_line_and_are_ignored),
         ON_STAGE(a_ring_cut_short_while_it_is_read_gets_one_line),
         ON_STAGE(a_full_disk_stops_nothing_for_good),

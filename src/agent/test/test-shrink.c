@@ -331,6 +331,7 @@ static void evidence_stays(void **state)
     struct fact_note note = { .text = "cuda error" };
     struct fact_exit ended = { .rank = RANK_FROM, .status = 9 };
     struct fact_stack stack = { .rank = RANK_FROM };
+    struct fact_how how = { .comm = 1, .op = 1, .channels = 2, .text = "RING/SIMPLE" };
     struct spool_writer *writer = begin();
     struct buf payload = { 0 };
     struct tally after;
@@ -339,6 +340,8 @@ static void evidence_stays(void **state)
     put_steps(writer, 0, 50);
     fact_note_put(&payload, &note);
     put(writer, FRAME_NOTE, &payload);
+    fact_how_put(&payload, &how);
+    put(writer, FRAME_HOW, &payload);
     for (int i = 0; i < 3; i++) /* a moment without progress is none */
         put_beat(writer, RANK_FROM + 1, false, false);
     put_steps(writer, 50, 50);
@@ -354,7 +357,7 @@ static void evidence_stays(void **state)
     spool_writer_close(writer);
     shrink_to(0, (struct shrink_settings){ 0 });
     after = count(path);
-    assert_int_equal(after.others, 5); /* hello, shape, note, stack, exit */
+    assert_int_equal(after.others, 6); /* hello, shape, note, how, stack, exit */
     assert_int_equal(after.finals, 1);
     assert_int_equal(after.beats, 60 + 1);
     assert_int_equal(after.steps, RANKS); /* the last of each ring, to go on from */

@@ -30,6 +30,26 @@ static void reads_every_parameter(void **state)
     assert_int_equal(fault_parse("cpu-quota:node=n2,factor=1.25", &fault, &err), 0);
     assert_int_equal(fault.node, 2);
     assert_true(fault.factor == 1.25);
+    assert_int_equal(fault_parse("few-channels:comm=tp,rank=3,factor=4,step=9", &fault, &err), 0);
+    assert_int_equal(fault.comm, LOCKSTEP_COMM_TP);
+    assert_int_equal(fault.step, 9);
+    assert_int_equal(fault.attempt, 0);
+}
+
+static void one_of_a_later_attempt_begins_with_it(void **state)
+{
+    struct fault fault;
+    char text[FAULT_TEXT];
+
+    (void)state;
+    assert_int_equal(fault_parse("few-channels:attempt=1", &fault, NULL), 0);
+    assert_int_equal(fault.attempt, 1);
+    assert_int_equal(fault.step, 0);
+    assert_int_equal(fault.comm, LOCKSTEP_COMM_DP);
+    fault_format(&fault, text);
+    assert_string_equal(text, "few-channels:factor=8,step=0,attempt=1");
+    assert_int_equal(fault_parse("few-channels:step=30,attempt=1", &fault, NULL), 0);
+    assert_int_equal(fault.step, 30);
 }
 
 static void takes_what_is_not_said_from_the_kind(void **state)
@@ -65,6 +85,8 @@ static void says_what_is_wrong(void **state)
         { "gpu-slow:node=1", "takes no 'node'; it takes rank, factor, step, steps" },
         { "none:rank=1", "takes no 'rank'; it takes nothing" },
         { "host-sleep:ms=3,factor=2", "ms or factor, not both" },
+        { "few-channels:comm=pp", "comm is dp or tp, not 'pp'" },
+        { "gpu-slow:attempt=1", "takes no 'attempt'" },
         { "host-sleep:phase=lunch", "phase is forward, backward or optimizer" },
     };
 
@@ -266,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_parameter),
+        cmocka_unit_test(one_of_a_later_attempt_begins_with_it),
         cmocka_unit_test(takes_what_is_not_said_from_the_kind),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(draws_the_same_from_the_same_seed),

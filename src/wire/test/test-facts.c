@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include "core/clean.h"
 #include "core/rand.h"
 #include "wire/facts.h"
+#include "wire/frame.h"
 #include "wire/verdict.h"
 
 static void halves_are_close_and_ordered(void **state)
@@ -385,6 +387,56 @@ static void ops_of_several_types_merge_as_those_of_one(void **state)
     fact_shape_fini(&shape);
 }
 
+static bool how_is_taken(const struct fact_how *fact, size_t cut)
+{
+    CLEAN(buf_fini) struct buf bytes = { 0 };
+    struct fact_how back = { 0 };
+    int result;
+
+    fact_how_put(&bytes, fact);
+    result = fact_how_get(cut_of(bytes.data, bytes.size - cut), &back);
+    assert_true(result == 0 || result == -EPROTO);
+    if (result == 0) {
+        assert_int_equal(back.step, fact->step);
+        assert_int_equal(back.bytes, fact->bytes);
+        assert_int_equal(back.channels, fact->channels);
+        assert_string_equal(back.text, fact->text);
+        assert_int_equal(fact_when(FRAME_HOW, cut_of(bytes.data, bytes.size)), fact->mono_ns);
+    }
+    return result == 0;
+}
+
+static void how_a_collective_is_moved_has_its_bounds(void **state)
+{
+    const struct fact_how good = { .rank = 3,
+                                   .step = UINT64_MAX,
+                                   .mono_ns = 77,
+                                   .comm = 9,
+                                   .op = LOCKSTEP_OP_ALL_REDUCE,
+                                   .bytes = UINT64_MAX,
+                                   .channels = FACT_CHANNELS_MAX,
+                                   .text = "0123456789012345678901234567890" };
+    struct fact_how fact = good;
+
+    (void)state;
+    assert_true(how_is_taken(&good, 0));
+    for (size_t cut = 1; cut < 40; cut++)
+        assert_false(how_is_taken(&good, cut));
+    fact.comm = 0;
+    assert_false(how_is_taken(&fact, 0));
+    fact = good;
+    fact.op = LOCKSTEP_OP_SEND; /* no collective */
+    assert_false(how_is_taken(&fact, 0));
+    fact.op = 0;
+    assert_false(how_is_taken(&fact, 0));
+    fact = good;
+    fact.channels = FACT_CHANNELS_MAX + 1;
+    assert_false(how_is_taken(&fact, 0));
+    fact = good;
+    fact.mono_ns = INT64_MIN;
+    assert_false(how_is_taken(&fact, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +452,7 @@ int main(void)
         cmocka_unit_test(types_of_ops_come_back_and_are_left_out_where_nobody_tells),
         cmocka_unit_test(a_shape_with_types_differs_and_one_without_is_as_ever),
         cmocka_unit_test(ops_of_several_types_merge_as_those_of_one),
+        cmocka_unit_test(how_a_collective_is_moved_has_its_bounds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,38 @@
+/* how.c - how a communication library moves a collective. */
+#include <errno.h>
+
+#include "wire/facts.h"
+
+#define MONO_NS_MAX (10 * INT64_C(31557600000000000))
+
+void fact_how_put(struct buf *out, const struct fact_how *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u64(out, fact->step);
+    buf_put_u64(out, (uint64_t)fact->mono_ns);
+    buf_put_u64(out, fact->comm);
+    buf_put_u8(out, fact->op);
+    buf_put_u64(out, fact->bytes);
+    buf_put_u32(out, fact->channels);
+    buf_put_str(out, fact->text);
+}
+
+int fact_how_get(struct cut in, struct fact_how *ret)
+{
+    struct fact_how fact = { .rank = cut_get_u32(&in) };
+
+    fact.attempt = cut_get_u32(&in);
+    fact.step = cut_get_u64(&in);
+    fact.mono_ns = (int64_t)cut_get_u64(&in);
+    fact.comm = cut_get_u64(&in);
+    fact.op = cut_get_u8(&in);
+    fact.bytes = cut_get_u64(&in);
+    fact.channels = cut_get_u32(&in);
+    cut_get_str(&in, fact.text, sizeof(fact.text));
+    if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX || fact.comm == 0 ||
+        fact.op == 0 || fact.op >= LOCKSTEP_OP_SEND || fact.channels > FACT_CHANNELS_MAX)
+        return -EPROTO;
+    *ret = fact;
+    return 0;
+}
