@@ -15,29 +15,37 @@
 
 #define CAUSE "its device comes last to the collectives; what it does between them is not told"
 
-/* How long a rank waited for others in this step; -1: that does not tell who was late. */
+/* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
+ * late.
+ */
 static double waited_ms(const struct court *court, const struct whole *whole, uint32_t rank)
 {
     const struct model_shape *shape = whole->shape_of[rank];
     const uint32_t *number = split_numbers(court->splitter, rank);
     const struct meeting *meeting = split_meeting_base(court->splitter);
-    int64_t wait_ns = 0;
+    int64_t waited_ns = 0, until_ns = 0;
 
     for (uint32_t i = 0; i < shape->fact.count; i++) {
         const struct shape_item *item = &shape->fact.item[i];
         const struct item_time *time = &whole->step_of[rank].time[i];
+        int64_t wait_ns;
 
         if (item->kind == ITEM_PHASE)
             continue;
-        if (item->kind != ITEM_COLL || !op_synchronises(item->what) || number[i] == MODEL_NONE ||
-            meeting[number[i]].members != court->model.world)
+        if (item->kind != ITEM_COLL || shape->comm[i] == MODEL_NONE ||
+            court->model.comm[shape->comm[i]].size != court->model.world)
             return -1;
+        if (!op_synchronises(item->what))
+            continue; /* a broadcast: all wait for one, whoever else is late */
+        if (number[i] == MODEL_NONE || meeting[number[i]].members != court->model.world)
+            return -1;
+        wait_ns = time->end_ns - time->start_ns - meeting[number[i]].shortest_ns;
         if (item->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
-            wait_ns += time->wait_ns;
-        else
-            wait_ns += MAX(0, time->end_ns - time->start_ns - meeting[number[i]].shortest_ns);
+            wait_ns = time->wait_ns;
+        waited_ns += MAX(0, time->start_ns + wait_ns - MAX(time->start_ns, until_ns));
+        until_ns = MAX(until_ns, time->start_ns + wait_ns);
     }
-    return (double)wait_ns / 1e6;
+    return (double)waited_ns / 1e6;
 }
 
 /* The last one of this step, and how much longer the others waited. */

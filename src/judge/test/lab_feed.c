@@ -119,7 +119,8 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
         .run_delay_ns = lab->fault.delay_ns[rank],
         .throttled_ns = lab->fault.throttled_ns[rank],
         .metric_set = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES,
-        .flags = lab->config.host_view ? STEP_HOST_VIEW : 0,
+        .flags =
+            (lab->config.host_view ? STEP_HOST_VIEW : 0u) | (lab->config.ahead ? STEP_AHEAD : 0u),
         .count = told,
         .time = at->told,
     };

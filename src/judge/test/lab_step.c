@@ -262,6 +262,13 @@ static void script_write(struct lab *lab, uint32_t rank)
     }
 }
 
+static uint16_t host_stream(const struct lab *lab, bool dp)
+{
+    if (lab->config.device_ops)
+        return dp ? LOCKSTEP_DEVICE_OPS + 1 : LOCKSTEP_DEVICE_OPS;
+    return dp ? LOCKSTEP_HOST_LATE + 1 : LOCKSTEP_HOST_STREAM;
+}
+
 static void scripts_write(struct lab *lab)
 {
     map_fini(&lab->meet_by_key);
@@ -280,7 +287,7 @@ static void scripts_write(struct lab *lab)
                 continue;
             *told = at->item[i].shape;
             if (lab->config.host_view && told->kind != ITEM_PHASE)
-                told->stream = told->comm == comm_dp(at) ? LOCKSTEP_HOST_LATE + 1 : 0;
+                told->stream = host_stream(lab, told->comm == comm_dp(at));
             at->shape.count++;
         }
         shape_hash(&at->shape);

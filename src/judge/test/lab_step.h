@@ -42,6 +42,8 @@ struct lab_config {
     bool values;           /* ranks tell loss and gradient norm */
     /* No device: hosts do the work, their threads the collectives, as in DDP on gloo (lab_host.c). */
     bool host_view;
+    bool device_ops; /* with it: a device runs the collectives and tells of nothing else */
+    bool ahead;      /* ... and hosts do not wait for it, or so the flags say */
 };
 
 /* What goes wrong; may be changed between steps.  All zero: nothing. */
