@@ -373,6 +373,11 @@ static void step_learn(struct court *court, const struct whole *whole)
         if (whole->shape_of[rank] && !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
             learn_step(whole->shape_of[rank]->class, &whole->step_of[rank], &court->limits);
     }
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (whole->shape_of[rank] && !whole->shape_of[rank]->ended)
+            whole->shape_of[rank]->ended =
+                !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN));
+    }
 }
 
 static void step_replay(struct court *court, const struct whole *whole, struct past_step *past)

@@ -100,6 +100,7 @@ static inline enum halt class_halt(const struct model_class *class, uint32_t poi
 struct model_shape {
     struct fact_shape fact;
     uint64_t structure; /* hash of all but the sizes */
+    bool ended;         /* it was a rank's in a step that all have ended */
     struct model_class *class;
     uint32_t *comm;    /* by item: slot in model.comm, MODEL_NONE */
     uint32_t *ordinal; /* by item: how many of its communicator (and peer, direction) came before */

@@ -108,7 +108,8 @@ static bool was_seen_before(const struct model *model, const struct wait_op *op)
     for (uint32_t i = 0; i < model->shapes; i++) {
         const struct fact_shape *shape = &model->shape[i]->fact;
 
-        for (uint32_t k = 0; k < shape->count; k++) {
+        /* A rank that ends in the middle tells a last step, with the very op that is asked about. */
+        for (uint32_t k = 0; model->shape[i]->ended && k < shape->count; k++) {
             const struct shape_item *item = &shape->item[k];
 
             if (item->kind == ITEM_COLL && item->comm == model->comm[op->comm].id &&

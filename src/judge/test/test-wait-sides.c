@@ -97,20 +97,28 @@ static void two_who_disagree_are_both_named(void **state)
     scene_close(&scene);
 }
 
-static void of_two_who_disagree_the_one_that_is_new_to_it_is_named(void **state)
+static void know_reduce(struct scene *scene, uint64_t bytes, bool ended)
 {
     struct fact_shape shape = { .count = 1, .item = calloc(1, sizeof(*shape.item)) };
-    struct scene scene;
 
-    (void)state;
-    all_but(&scene, 2, 99, 11);
     shape.item[0] = (struct shape_item){ .kind = ITEM_COLL,
                                          .what = LOCKSTEP_OP_ALL_REDUCE,
                                          .comm = WORLD_ID,
                                          .count = 1,
-                                         .bytes = scene.rank[0].op[0].bytes };
+                                         .bytes = bytes };
     shape_hash(&shape);
-    assert_int_equal(model_shape(&scene.model, &shape), 0);
+    assert_int_equal(model_shape(&scene->model, &shape), 0);
+    scene->model.shape[scene->model.shapes - 1]->ended = ended;
+}
+
+static void of_two_who_disagree_the_one_that_is_new_to_it_is_named(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    all_but(&scene, 2, 99, 11);
+    know_reduce(&scene, scene.rank[0].op[0].bytes, true);
+    know_reduce(&scene, 2048, false); /* told when it ended in the middle of that very step */
     scene.rank[1].op[0].bytes = 2048;
     assert_non_null(look(&scene));
     assert_int_equal(scene.found[0].kind, WAIT_MISMATCH);
