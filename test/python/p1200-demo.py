@@ -28,10 +28,12 @@ def the_slow_rank_is_named_and_the_killed_one(place):
     equal((answer["ledger"]["host_view"], answer["exit"]), (True, 0))
     found = [(v["kind"], v["layer"], v["ranks"]) for v in answer["verdicts"]]
     assert any(kind == "crash" and ranks == [2] for kind, _, ranks in found), found
-    slow = [(layer, ranks) for kind, layer, ranks in found if kind == "straggler"]
-    # A machine that is busy with other things holds up all ranks, and that is said then.
-    assert ("unknown", [1]) in slow or any(layer == "cpu" for layer, _ in slow), found
-    assert all(ranks == [1] or layer == "cpu" for layer, ranks in slow), found
+    slow = [v for v in answer["verdicts"] if v["kind"] == "straggler"]
+    # A machine that is busy with other things holds up all ranks, and that is said then; or one a little.
+    cost = sum(v["cost"]["seconds_per_step"] for v in slow if (v["layer"], v["ranks"]) == ("unknown", [1]))
+    assert cost > 0 or any(v["layer"] == "cpu" for v in slow), found
+    assert all(v["ranks"] == [1] or v["layer"] == "cpu" or v["cost"]["seconds_per_step"] < cost / 4 for v in slow), \
+        [(v["layer"], v["ranks"], v["cost"]) for v in slow]
 
     with open(os.path.join(answer["directory"], "out", "rank-0.log")) as file:
         log = file.read()
