@@ -174,7 +174,7 @@ static void print_unseen(const struct account *account, FILE *out)
         { account->torn_steps, "steps came without some of their records" },
         { account->unfinished_steps, "steps had not ended when their rank did" },
         { account->old_steps, "steps have a number that was over: count on, never back" },
-        { account->ledger.unfit_steps, "steps were not priced: their replay does not fit" },
+        { account->ledger.unfit_steps, "steps were not priced: they cannot be replayed" },
         { account->lost_frames, "frames are missing in the log" },
         { account->damaged_bytes, "damaged bytes were skipped" },
         { account->malformed, "frames could not be understood" },

@@ -71,7 +71,7 @@ void ledger_text(const struct ledger *ledger, const struct show_style *style, FI
             100 * ledger_goodput(ledger), 100 * ledger_ettr(ledger), ledger->steps,
             ledger->steps == 1 ? "" : "s");
     if (ledger->unfit_steps)
-        fprintf(out, ", %" PRIu64 " of them not priced: their replay does not fit",
+        fprintf(out, ", %" PRIu64 " of them not priced: they cannot be replayed",
                 ledger->unfit_steps);
     if (ledger->host_view)
         fputs("; host view: no device times, host phases stand for the work", out);

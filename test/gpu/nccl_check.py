@@ -1,11 +1,12 @@
 """What `lockstep run` says of jobs on NCCL, with several ranks on one GPU.
 
 Runs a DistributedDataParallel training on NCCL under `lockstep run`, which reads its loss in every step: healthy, with a
-rank whose device has more to do, one whose host sleeps, one that is stopped; and ones that never wait for their
-device, healthy and with such a rank (ahead, ahead-slow).  Prints one JSON object: the verdicts of each; exits 1 when a healthy job has a verdict, or another not the
-right one.  Needs torch with CUDA, and a build:
+rank whose device has more to do, one whose host sleeps, one that is stopped, one that fails and is begun again with
+fewer channels; and ones that never wait for their device, healthy and with such a slow rank (ahead, ahead-slow).
+Prints one JSON object: the verdicts of each; exits 1 when a healthy job has a verdict, or another not the right one.
+Needs torch with CUDA, and a build:
 
-    python3 test/gpu/nccl_check.py [--build build] [--only healthy,slow,sleeps,stopped,ahead,ahead-slow]
+    python3 test/gpu/nccl_check.py [--build build] [--only healthy,slow,sleeps,stopped,channels,ahead,ahead-slow]
 """
 import argparse
 import json
@@ -24,6 +25,9 @@ import os, sys, time
 rank = int(os.environ["RANK"])
 # Several ranks on one device: NCCL must take them for hosts of their own.
 os.environ.update(NCCL_HOSTID="host%d" % rank, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")
+if os.environ["CHECK_FAULT"] == "channels":
+    count = "1" if os.environ["LOCKSTEP_RESTART"] == "1" else "8"
+    os.environ.update(NCCL_MIN_NCHANNELS=count, NCCL_MAX_NCHANNELS=count)
 import torch, torch.nn as nn, torch.distributed as dist
 fault, steps = os.environ["CHECK_FAULT"], int(os.environ["CHECK_STEPS"])
 torch.cuda.set_device(0)
@@ -40,6 +44,8 @@ for step in range(steps):
             big @ big
     if fault == "sleeps" and rank == 1 and step >= 30:
         time.sleep(0.05)
+    if fault == "channels" and rank == 1 and step == 60 and os.environ["LOCKSTEP_RESTART"] == "0":
+        raise RuntimeError("a fault")
     if fault == "stopped" and rank == 1 and step == 30:
         os.kill(os.getpid(), 19)
     loss = model(x).square().mean()
@@ -60,7 +66,8 @@ def job(build, place, fault, steps, limit_s):
     env = dict(os.environ, CHECK_FAULT=fault, CHECK_STEPS=str(steps), LOCKSTEP_STATE=os.path.join(place, "state"),
                LOCKSTEP_DEBUG="1", PYTHONUNBUFFERED="1")
     lockstep = os.path.join(build, "lockstep")
-    run = subprocess.Popen([lockstep, "run", "-n", "2", "--name", "check", "--", sys.executable, script], env=env,
+    restarts = "1" if fault == "channels" else "0"
+    run = subprocess.Popen([lockstep, "run", "-n", "2", "--max-restarts", restarts, "--", sys.executable, script], env=env,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
         out, _ = run.communicate(timeout=limit_s)
@@ -89,6 +96,9 @@ def check(build, fault, steps, limit_s):
 def right(fault, verdicts):
     if fault in ("healthy", "ahead"):
         return verdicts == []
+    if fault == "channels":
+        return any(v["kind"] == "sync-stall" and v["cause"] == "fewer channels than before the restart: 1, were 8"
+                   for v in verdicts)
     kind = "hang" if fault == "stopped" else "straggler"
     return [(v["kind"], v["ranks"]) for v in verdicts] == [(kind, [1])]
 
@@ -96,7 +106,7 @@ def right(fault, verdicts):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"))
-    parser.add_argument("--only", default="healthy,slow,sleeps,stopped,ahead,ahead-slow")
+    parser.add_argument("--only", default="healthy,slow,sleeps,stopped,channels,ahead,ahead-slow")
     options = parser.parse_args()
     result = {}
     for fault in options.only.split(","):

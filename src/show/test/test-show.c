@@ -247,7 +247,7 @@ static void a_ledger_adds_up_in_json_and_text(void **state)
                               "  spare                  100.0   12.5 %\n"
                               "  unattributed            10.0    1.2 %\n"
                               "  goodput 75.0 %, ettr 85.7 %, 400 steps, 3 of them not priced: "
-                              "their replay does not fit\n");
+                              "they cannot be replayed\n");
     free(text);
 }
 
