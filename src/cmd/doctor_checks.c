@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "act/attach.h"
 #include "base/paths.h"
 #include "cmd/doctor.h"
 #include "core/clean.h"
@@ -452,6 +453,27 @@ static void look_torch(const char *root, struct doctor_finding *finding)
     found(finding, DOCTOR_OK, "torch %s beside %.120s", version, python.text);
 }
 
+static void look_nccl(const char *root, struct doctor_finding *finding)
+{
+    const char *other = getenv("NCCL_PROFILER_PLUGIN"), *wish = getenv("LOCKSTEP_NCCL");
+    struct attach attach;
+
+    (void)root;
+    attach_find(&attach);
+    if (other) {
+        found(finding, DOCTOR_MISSING, "NCCL_PROFILER_PLUGIN is %.120s, and NCCL has one plugin",
+              other);
+        fix(finding, "unset NCCL_PROFILER_PLUGIN: lockstep run names ours then");
+    } else if (attach.nccl_plugin[0] == '\0') {
+        found(finding, DOCTOR_MISSING, "%s",
+              wish && strcmp(wish, "off") == 0 ? "LOCKSTEP_NCCL=off"
+                                               : "no liblockstep.so.0 beside this program, or "
+                                                 "LOCKSTEP_ATTACH=0");
+    } else {
+        found(finding, DOCTOR_OK, "%.160s, for NCCL 2.27 and later", attach.nccl_plugin);
+    }
+}
+
 static void look_open_files(const char *root, struct doctor_finding *finding)
 {
     struct rlimit limit;
@@ -485,6 +507,8 @@ const struct doctor_check doctor_checks[] = {
     { "locked memory", "pinned buffers of GPU and network libraries", false, look_locked_memory },
     { "open files", "each rank takes a few", false, look_open_files },
     { "NVIDIA management", "clocks, temperatures, ECC and throttling of GPUs", false, look_nvml },
+    { "NCCL plugin", "when collectives begin and end on a GPU, by which algorithm and channels",
+      false, look_nccl },
     { "torch", "the Python hooks go into this one", false, look_torch },
 };
 const size_t doctor_check_count = COUNT(doctor_checks);

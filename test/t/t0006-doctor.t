@@ -27,6 +27,11 @@ has "an inner pid namespace" '^ok +pid namespace +2 pids' "$TAP/out"
 has "stacks" '^ok +stacks +ptrace_scope 0' "$TAP/out"
 has "the kernel's log" '^ok +kernel log' "$TAP/out"
 
+has "NCCL's plugin" '^ok +NCCL plugin +.*liblockstep.so' "$TAP/out"
+plugin() { NCCL_PROFILER_PLUGIN=other doctor; }
+ok "another plugin of NCCL's decides nothing" plugin
+has "and is told, with its fix" 'fix: unset NCCL_PROFILER_PLUGIN' "$TAP/out"
+
 ok "the same as JSON" doctor --json
 has "with the answer" '"can_run": true' "$TAP/out"
 has "and each row's state" '"state": "ok"' "$TAP/out"
