@@ -220,7 +220,7 @@ void demo_run_fini(struct demo_run *demo)
     }
     slowfs_end(&demo->storage);
     net_end(&demo->net);
-    oom_sweep();
+    oom_sweep(demo->config.run);
     if (demo->scratch[0])
         tree_remove(demo->scratch);
 }

@@ -27,7 +27,7 @@ static const struct mount { /* v1, then the two places of v2 */
 
 static bool write_file(const char *directory, const char *name, const char *text)
 {
-    char path[256];
+    char path[320];
     CLEAN(fd_clean) int fd = -1;
 
     snprintf(path, sizeof(path), "%s/%s", directory, name);
@@ -37,9 +37,11 @@ static bool write_file(const char *directory, const char *name, const char *text
 
 static bool group_enter(const struct mount *mount)
 {
-    char directory[128], pid[16];
+    const char *run = getenv("LOCKSTEP_RUN");
+    char directory[256], pid[16];
 
-    snprintf(directory, sizeof(directory), "%s/" PREFIX "%d", mount->path, (int)getpid());
+    snprintf(directory, sizeof(directory), "%s/" PREFIX "%.128s.%d", mount->path, run ? run : "",
+             (int)getpid());
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     if (mkdir(directory, 0700) < 0)
         return false;
@@ -67,8 +69,12 @@ void oom_provoke(void)
     }
 }
 
-void oom_sweep(void)
+/* Those of others stay: what the kernel counted in one is read by its run's agent, which has a second for that. */
+void oom_sweep(const char *run)
 {
+    char prefix[160];
+
+    snprintf(prefix, sizeof(prefix), PREFIX "%.128s.", run);
     for (size_t i = 0; i < COUNT(mounts); i++) {
         DIR *dir = opendir(mounts[i].path);
         const struct dirent *entry;
@@ -76,7 +82,7 @@ void oom_sweep(void)
         while (dir && (entry = readdir(dir))) {
             char path[512];
 
-            if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0)
+            if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
                 continue;
             snprintf(path, sizeof(path), "%s/%s", mounts[i].path, entry->d_name);
             rmdir(path); /* one that is still used stays */

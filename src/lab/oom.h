@@ -6,6 +6,6 @@
  * made or nothing ends us.
  */
 void oom_provoke(void);
-void oom_sweep(void); /* removes the groups of those who have ended */
+void oom_sweep(const char *run); /* removes the groups of its ranks that have ended */
 
 #endif
