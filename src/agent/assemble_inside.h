@@ -157,7 +157,6 @@ void how_on(struct assemble *assemble, const struct ring_event *event);
 bool how_take(struct assemble *assemble, struct fact_how *ret); /* false: none now */
 
 /* assemble_ops.c */
-bool item_is_device_op(const struct item *item); /* of one that tells its ops alone */
 void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);
 void op_on_start(struct assemble *assemble, const struct ring_event *event);
 void op_on_end(struct assemble *assemble, const struct ring_event *event);

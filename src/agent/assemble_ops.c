@@ -71,12 +71,6 @@ static void channel_count(struct assemble *assemble, struct open_op *op, uint8_t
         channel->ended = MAX(channel->ended, op->ordinal + 1);
 }
 
-bool item_is_device_op(const struct item *item)
-{
-    return (item->kind == ITEM_COLL || item->kind == ITEM_P2P) &&
-           item->stream >= LOCKSTEP_DEVICE_OPS && item->stream < LOCKSTEP_HOST_THREADS;
-}
-
 void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
 {
     struct build *build = build_for(assemble, event);
@@ -108,7 +102,7 @@ void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
         item->key = event->a;
         item->peer = op->p2p ? (uint32_t)event->c : 0;
         build->open_ops++;
-        build->device_ops |= item_is_device_op(item);
+        build->device_ops |= stream_tells_ops_alone(item->stream);
         op->build = build->serial;
         op->item = build->count - 1;
     }

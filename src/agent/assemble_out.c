@@ -262,28 +262,34 @@ static int items_out(const struct assemble *assemble, struct build *build, int64
     return 0;
 }
 
+/* Until when the step's ops ran on a device that tells these alone; INT64_MAX: one has not ended, 0: there are none. */
+static int64_t device_end_ns(const struct build *build)
+{
+    int64_t end_ns = 0;
+
+    for (uint32_t i = 0; build->device_ops && i < build->count; i++) {
+        const struct item *item = &build->item[i];
+        bool op = item->kind == ITEM_COLL || item->kind == ITEM_P2P;
+
+        if (op && stream_tells_ops_alone(item->stream))
+            end_ns = MAX(end_ns, item->ended ? item->end_ns : INT64_MAX);
+    }
+    return end_ns;
+}
+
 /* A host that does not wait for its device goes on to the next step while ops of this one, or of an earlier one, run
  * there.
  */
-static bool step_is_ahead(struct assemble *assemble, const struct build *build)
+static bool step_is_ahead(const struct assemble *assemble, const struct build *build)
 {
     int64_t blur_ns = MAX(AHEAD_NS, (build->end_ns - build->begin_ns) / 20);
-    bool ahead = assemble->device_end_ns > build->begin_ns + blur_ns;
+    int64_t end_ns = device_end_ns(build);
 
-    for (uint32_t i = 0; i < build->count; i++) {
-        const struct item *item = &build->item[i];
-
-        if (!item_is_device_op(item))
-            continue;
-        if (!item->ended || (build->next_ns && item->end_ns > build->next_ns + blur_ns))
-            ahead = true;
-        if (item->ended)
-            assemble->device_end_ns = MAX(assemble->device_end_ns, item->end_ns);
-    }
-    return ahead;
+    return assemble->device_end_ns > build->begin_ns + blur_ns || end_ns == INT64_MAX ||
+           (build->next_ns && end_ns > build->next_ns + blur_ns);
 }
 
-static uint32_t step_flags(struct assemble *assemble, const struct build *build)
+static uint32_t step_flags(const struct assemble *assemble, const struct build *build)
 {
     bool last = assemble->final && assemble->builds == 1;
     uint32_t flags = 0;
@@ -365,6 +371,10 @@ static int step_out(struct assemble *assemble, struct build *build, struct assem
 
 static void step_told(struct assemble *assemble, const struct build *build)
 {
+    int64_t end_ns = device_end_ns(build);
+
+    if (end_ns != INT64_MAX)
+        assemble->device_end_ns = MAX(assemble->device_end_ns, end_ns);
     assemble->done =
         (struct assemble_done){ .any = true, .step = build->number, .begin_ns = build->begin_ns };
     assemble->resumed = false;

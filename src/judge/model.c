@@ -302,9 +302,8 @@ static struct model_class *class_create(const struct fact_shape *fact)
             spans = true;
         else if (fact->item[i].kind != ITEM_PHASE && is_host_stream(fact->item[i].stream))
             class->host_lines |= 1u << class->line[i];
-        class->device_ops |= fact->item[i].kind != ITEM_PHASE &&
-                             fact->item[i].stream >= LOCKSTEP_DEVICE_OPS &&
-                             fact->item[i].stream < LOCKSTEP_HOST_THREADS;
+        class->device_ops |=
+            fact->item[i].kind != ITEM_PHASE && stream_tells_ops_alone(fact->item[i].stream);
     }
     if (spans) {
         class->host_lines = 0;

@@ -132,7 +132,7 @@ static void late_step(struct court *court)
     struct verdict draft;
     bool is_new;
 
-    if (!late_look(court, fresh)) {
+    if (court->known == NEEDS_WORK || !late_look(court, fresh)) {
         looks->count = 0;
         return;
     }

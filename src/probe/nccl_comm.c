@@ -18,7 +18,7 @@ static struct {
     uint32_t open;   /* communicators */
 } nccl = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- handles: two bits that say more than nothing, then kind, slot, channel and number ---- */
+/* ---- handles: a bit so that none is NULL, then kind, slot, channel and number ---- */
 
 _Static_assert(sizeof(void *) == 8, "a handle is 64 bits");
 _Static_assert(NCCL_COMMS <= 64 && NCCL_CHANNELS <= 64, "six bits each");

@@ -4,6 +4,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "probe/nccl_parts.h"
+#include "wire/facts.h"
 #include "wire/ring_format.h"
 
 static const struct nccl_word funcs[] = {
@@ -54,14 +55,6 @@ struct nccl_word nccl_datatype(const char *text)
                      (struct nccl_word){ .number = LOCKSTEP_DTYPE_OTHER, .size = 1 });
 }
 
-/* To an eighth of an octave, so that sizes that vary a little are one. */
-static uint64_t bytes_class(uint64_t bytes)
-{
-    unsigned shift = bytes < 16 ? 0 : 60u - (unsigned)__builtin_clzll(bytes);
-
-    return bytes >> shift << shift;
-}
-
 static struct nccl_how *how_find(struct nccl_comm *comm, uint32_t op, uint64_t bytes)
 {
     uint64_t at = hash64_u64(op, bytes);
@@ -85,7 +78,7 @@ void nccl_how_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
     const char *algorithm = task->algorithm ? task->algorithm : "";
     const char *protocol = task->protocol ? task->protocol : "";
     size_t first = strnlen(algorithm, RING_HOW_TEXT), second;
-    struct nccl_how *how = how_find(comm, op, bytes_class(bytes));
+    struct nccl_how *how = how_find(comm, op, bytes_round(bytes));
     char text[2 * RING_HOW_TEXT + 2];
 
     if (!how || (how->changes && how->channels == task->channels &&

@@ -105,9 +105,9 @@ enum step_flag {
     STEP_TORN = 4,       /* records of this step were overwritten before they were read */
     STEP_LAST = 8,       /* no later step will come from this ring */
     STEP_SPLIT = 16,     /* merged ops have the sum of their waiting, as the node's agent saw it */
-    STEP_AHEAD =
-        64, /* the host was in another step than its device: its phases do not tell how long work took */
     STEP_BARE = 32, /* the spool was full: of its ops only the time beside them is left (own_ns) */
+    STEP_AHEAD =
+        64, /* the host was in another step than its device: its times tell nothing of the work */
 };
 
 struct fact_step {
@@ -351,6 +351,12 @@ static inline int64_t half_to_ns(uint16_t half)
 }
 
 uint64_t bytes_round(uint64_t bytes); /* to an eighth of an octave */
+
+/* Of a device that tells its ops and no spans. */
+static inline bool stream_tells_ops_alone(uint16_t stream)
+{
+    return stream >= LOCKSTEP_DEVICE_OPS && stream < LOCKSTEP_HOST_THREADS;
+}
 
 static inline bool op_synchronises(unsigned op) /* nobody leaves before the last enters */
 {
