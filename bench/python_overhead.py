@@ -102,7 +102,8 @@ class Switch:
             setattr(owner, name, with_ if on else without)
         if BACKEND == "nccl":
             ctypes.CDLL(os.environ["NCCL_PROFILER_PLUGIN"]).lockstep_nccl_watch(int(on))
-        from lockstep import _pauses
+        from lockstep import _gloo, _pauses
+        (_gloo.gloo.put_back if on else _gloo.gloo.take_off)()
         (gc.callbacks.append if on else gc.callbacks.remove)(_pauses._callback)
 
 

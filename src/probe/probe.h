@@ -64,6 +64,11 @@ static inline uint32_t probe_epoch(struct lockstep_probe *probe)
 /* probe_open.c: the process's own, open or not; NULL before its first open. */
 struct lockstep_probe *probe_current(void);
 
+/* probe_mark.c: lockstep_coll_launch() at that time. */
+uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
+                           uint64_t time_ns);
+
 /* probe_self.c: what /proc says about this process.  0 or an empty text: unknown. */
 uint64_t probe_self_pid_ns(void);
 uint64_t probe_self_start(void);

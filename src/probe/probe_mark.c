@@ -207,17 +207,23 @@ uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enu
     return comm_usable(probe, comm) ? coll_enqueue(probe, comm, op, bytes, stream, dtype, 0) : 0;
 }
 
-uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
+                           uint64_t time_ns)
 {
-    uint64_t now_ns, key;
+    uint64_t key;
 
     if (!comm_usable(probe, comm))
         return 0;
-    now_ns = (uint64_t)time_mono_ns();
-    key = coll_enqueue(probe, comm, op, bytes, stream, dtype, now_ns);
-    lockstep_coll_start(probe, comm, key, now_ns);
+    key = coll_enqueue(probe, comm, op, bytes, stream, dtype, time_ns);
+    lockstep_coll_start(probe, comm, key, time_ns);
     return key;
+}
+
+uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+{
+    return probe_coll_launch(probe, comm, op, bytes, stream, dtype, (uint64_t)time_mono_ns());
 }
 
 uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,

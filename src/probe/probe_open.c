@@ -17,6 +17,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "probe/gloo_open.h"
 #include "probe/probe.h"
 
 #ifndef MADV_WIPEONFORK
@@ -151,6 +152,7 @@ void lockstep_probe_close(struct lockstep_probe *probe)
         return;
     pthread_mutex_lock(&probe->lock);
     if (probe->refs > 0 && --probe->refs == 0) {
+        gloo_open_tell(NULL); /* what is over must not look open for ever */
         atomic_store_explicit(&probe->epoch, 0, memory_order_relaxed);
         atomic_store_explicit(&probe->header->closed, 1, memory_order_release);
     }

@@ -36,7 +36,7 @@ ok "needs nothing newer than GLIBC_$limit" only_old "$library"
 ok "needs no library but libc" only_libc "$library"
 
 # The headers, the public one and those for our own Python package and for NCCL, and the library agree.
-cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" "$SOURCE/src/probe/nccl_plugin.h" >"$TAP/headers"
+cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" "$SOURCE/src/probe/gloo.h" "$SOURCE/src/probe/nccl_plugin.h" >"$TAP/headers"
 sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$TAP/headers" | sort -u |
     while read -r name; do
         grep -Eq "^[a-z].*[ *]$name\(" "$TAP/headers" && echo "$name"

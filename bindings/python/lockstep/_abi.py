@@ -74,12 +74,13 @@ _MARKS = {
     "control_word": (_U64, [_PROBE]),
     "clock_ns": (_U64, []),
 }
-# src/probe/python.h: of a library that lacks them the hooks do without.
+# src/probe/python.h, gloo.h: of a library that lacks them the hooks do without.
 _PYTHON = {
-    "python_use": (_INT, [ctypes.c_void_p, _U64, _U64]),
-    "python_epoch": (_U32, [_PROBE]),
-    "python_look": (None, [ctypes.c_void_p]),
+    "python_use": (_INT, [ctypes.c_void_p, _U64]),
     "python_method": (ctypes.c_void_p, [ctypes.c_char_p]),
+    "gloo_use": (_INT, [ctypes.c_void_p, _U64]),
+    "gloo_watch": (_INT, [ctypes.c_void_p, _PROBE, _INT, _U16]),
+    "gloo_look": (_U32, []),
 }
 _CALLS = {
     "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE)]),

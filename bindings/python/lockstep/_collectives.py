@@ -3,7 +3,7 @@
 All of torch's Python functions (all_reduce, isend, all_gather_object …) come through the methods of
 one class, ProcessGroup, so these are wrapped and not the functions: whoever imported a function
 early is seen, and torch.compile still recognises them.  What C++ calls on a group directly is not
-seen here; _ddp.py has the buckets of DistributedDataParallel.
+seen here; _ddp.py has the buckets of DistributedDataParallel.  What comes through here is not recorded there.
 
 Recorded are ops on tensors in host memory, which the host itself runs (gloo, MPI).  An op on a device
 ends when the device says so, and asking it would mean to wait: that is not for Python.
@@ -17,6 +17,7 @@ import threading
 import weakref
 
 from . import _abi, _torch
+from ._gloo import gloo
 from ._groups import groups
 from ._loop import COMM_INIT, loop
 from ._probe import complain, probe
@@ -24,7 +25,6 @@ from ._wrap import unseen, wraps
 
 ASYNC_STREAM = _abi.HOST_THREADS  # plus the communicator's place
 P2P_STREAM = _abi.HOST_THREADS + 64
-BUCKET_STREAM = _abi.HOST_LATE
 _get_ident = threading.get_ident
 
 
@@ -174,7 +174,10 @@ def _launcher(name, original):
         key = library.coll_launch(handle, comm, number, size, stream + comm if stream else 0, dtype)
         op = Op(library.coll_end, comm, key)
         try:
-            work = original(group, *args, **kwargs)
+            if gloo.aside is None:
+                work = original(group, *args, **kwargs)
+            else:
+                work = gloo.aside(original, (group, *args), kwargs)
         except BaseException:
             op()
             raise

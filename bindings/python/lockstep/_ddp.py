@@ -1,18 +1,19 @@
 """Hooks on parallel models: DistributedDataParallel, FSDP.
 
-DDP's reducer is C++ and calls its process group from there.  It is given a group of ours that passes
-everything on to the real one and marks it.  So nothing of the arithmetic changes, and a communication
-hook of the program, registered whenever, is what runs: the reducer does not know of us.
+DDP's reducer is C++ and calls its process group from there.  That group is watched from inside (_gloo.py), or, where
+that cannot be, the reducer is given one of ours that passes everything on to the real one and marks it (_buckets.py).
+So nothing of the arithmetic changes, and a communication hook of the program, registered whenever, is what runs: the
+reducer does not know of us.
 
-Our group's method is called in the middle of a backward: C for buckets that it knows, Python for all others.  So
-signals are put off for as long (_signals.py).
+A method of ours in Python is called in the middle of a backward, so signals are put off for as long (_signals.py).
 """
 import os
 import sys
 import weakref
 
 from . import _abi, _collectives, _torch, _training
-from ._buckets import make_class, run_backward
+from ._buckets import make_class, run_backward, run_backward_aloud
+from ._gloo import gloo
 from ._groups import groups, is_data_parallel
 from ._loop import loop
 from ._probe import complain, probe
@@ -26,22 +27,24 @@ _held = weakref.WeakKeyDictionary()  # reducer: our group, which must live as lo
 
 def _hook_reducer(package):
     original = package.Reducer
-    from torch._C._distributed_c10d import Work
-    through = make_class(package.ProcessGroup, Work.is_completed)
+    through = make_class(package.ProcessGroup)
 
     @unseen
     def make(*args, **kwargs):
         ours = None
         try:
-            if probe.handle and _is_gloo(args[3]) and groups.handle(args[3]) >= 0:
-                ours = through(args[3])
+            if probe.handle and _is_wanted(*args[:4]) and groups.handle(args[3]) >= 0:
+                if not gloo.watch(args[3]):
+                    ours = through(args[3])
+                elif _training.run_backward is None:
+                    _training.run_backward = run_backward
         except Exception as error:
             complain("buckets are not recorded: %r" % (error,))
         if ours is None:
             return original(*args, **kwargs)
         reducer = original(*args[:3], ours, *args[4:], **kwargs)
         _held[reducer] = ours
-        _training.run_backward = run_backward
+        _training.run_backward = run_backward_aloud
         return reducer
 
     class Same(type):
@@ -60,8 +63,10 @@ def _hook_reducer(package):
     package.Reducer = Same("Reducer", (), {"__module__": original.__module__, "__doc__": original.__doc__})
 
 
-def _is_gloo(group):
-    return sys.modules["torch.distributed.distributed_c10d"].get_backend(group) == "gloo"
+def _is_wanted(parameters, _, __, group):
+    if os.environ.get("LOCKSTEP_GLOO") == "off":
+        return False
+    return parameters[0].is_cpu and sys.modules["torch.distributed.distributed_c10d"].get_backend(group) == "gloo"
 
 
 def _hook_buffers(package):

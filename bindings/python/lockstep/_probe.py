@@ -29,6 +29,7 @@ class Probe:
         self.rank = self.world = None
         self.forked = False  # we are a child of a process that had loaded us
         self.on_open = []  # called once the ring is open, also again after a fork
+        self.on_close = []  # called before it is closed
         self._refused = False
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
@@ -88,6 +89,9 @@ class Probe:
         return True
 
     def _close(self):
+        if self.handle:
+            for call in self.on_close:
+                call()
         handle, self.handle = self.handle, None
         self.turn += 1
         if handle:

@@ -26,7 +26,7 @@ def _value(tensor):
 
 # ---- backward ----
 
-run_backward = None  # (original, args, kwargs), once there is a reducer with a group of ours: _ddp.py
+run_backward = None  # (original, args, kwargs), once there is a reducer whose buckets are seen: _ddp.py
 
 
 def hook_autograd(module):
