@@ -5,8 +5,8 @@ usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--nccl] [--qui
 
 The ranks of one job (DistributedDataParallel on gloo) have models alike: one made while lockstep's hooks are on
 torch, two made while torch is as it came, and one whose reducer is given a group that passes buckets on and does
-nothing else: torch's own way from its reducer into Python and back, the floor of any watcher there.  They train in
-turns of 10 steps, in random order; between turns the hooks are put on or taken off again, on all ranks.  So all have
+nothing else: torch's own way from its reducer into Python and back, the least that it would cost to watch there.  They train in
+turns of 10 steps, in random order; between turns all hooks are put on or taken off again, on all ranks.  So all have
 the same processes, sockets and processors, which two jobs have not.  For each round they are made anew, in another
 order and elsewhere in memory: where a model happens to lie makes as much of a difference as what is measured.
 
@@ -49,7 +49,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("BUILD") or os.path.join(SOURCE, "build")
 COLLECTIVES, WIDTH, STEP_S, BAR = 40, 64, 0.050, 0.01
 TURN_STEPS = 10
-SETTLE_STEPS = 6  # buckets settle, and C learns them
+SETTLE_STEPS = 6  # buckets settle
 FLOOR = "floor"
 WALL, CPU, PACE = range(3)
 PACKAGE = os.path.join(BUILD, "bindings", "python")
@@ -187,7 +187,7 @@ def make_passing(base):
 
 class Turns:
     """The same training, made anew for each round: without hooks, without them again, with them, and one that shows
-    the floor: torch's way from its reducer into Python and back, with nothing of ours in between."""
+    torch's way from its reducer into Python and back, with nothing of ours in between."""
 
     def __init__(self, dist):
         import torch.utils.data  # noqa: F401  what the program would have imported by then

@@ -111,7 +111,7 @@ struct lockstep_layout { /* sizes are at least 1, indices below them */
 #define LOCKSTEP_DEVICE_OPS                                                                        \
     0xfec0 /* from here on: a device that tells its ops and no spans, as NCCL's */
 #define LOCKSTEP_HOST_THREADS 0xff00 /* from here on: its threads run it beside it, as gloo's do */
-#define LOCKSTEP_HOST_LATE 0xff80    /* ... and its end is seen at the next launch, or later */
+#define LOCKSTEP_HOST_LATE 0xff80    /* ... and its end may be seen late */
 
 /* Opens this process's ring in $LOCKSTEP_DIR (default: a directory of this user and run
  * under /dev/shm, or under $TMPDIR where that does not fit).  A second open of the same

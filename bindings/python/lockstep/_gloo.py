@@ -1,9 +1,9 @@
 """Buckets of DistributedDataParallel on gloo, seen by C where torch's reducer hands them over (src/probe/gloo.h).
 
 What C needs to know of torch is found out here, once, in this very process: tables of virtual functions by torch's
-exported symbols, places in them by the addresses of the functions, places in a tensor by tensors of known size and type.
-Memory is read through a file, so that a wrong address is an error and no crash.  What is not exactly as expected is
-refused (Unlike), and then _buckets.py does it in Python; so it does with LOCKSTEP_GLOO=python.
+exported symbols, places in them by the addresses of the functions, places in a tensor by tensors of known size and
+type.  Memory is read through a file, so that a wrong address is an error and no crash.  What is not exactly as expected
+is refused (Unlike), and then _buckets.py does it in Python; so it does with LOCKSTEP_GLOO=python.
 """
 import ctypes
 import os
@@ -109,7 +109,8 @@ def _learn(torch):
     table, work = at["group"] + _HEAD * _WORD.size, at["work"] + _HEAD * _WORD.size
     begin, end = _mapping(table)
     words = min(_TABLE_WORDS, (end - table) // _WORD.size)
-    learnt = _Torch(table, begin, end, *(_place(table, words, at[name], name) for name in ("group_allreduce", "group_delete")),
+    learnt = _Torch(table, begin, end,
+                    *(_place(table, words, at[name], name) for name in ("group_allreduce", "group_delete")),
                     _place(work, 64, at["work_delete"], "work_delete"))
 
     def empty(shape, dtype):
@@ -143,6 +144,7 @@ class Gloo:
         self.over = self.aside = None  # of C, once there is a group: both may be called without one
         self.look = _none
         probe.on_open.append(self.put_back)
+        probe.on_close.append(self.take_off)
 
     def watch(self, group):
         """All-reduces of this group are recorded by C from now on; False: they cannot be."""

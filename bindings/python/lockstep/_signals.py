@@ -1,7 +1,6 @@
-"""Signals that come during a backward in which we speak are handled after it.
+"""Signals that come during a backward in which a method of ours is called are handled after it.
 
-Python code of ours may run in the middle of it: our group's method, for buckets that C does not know, or callbacks of
-the garbage collector, which what is allocated there may set off.  Python would handle a signal that came meanwhile
+That is our group's (_buckets.py), for buckets that C does not see.  Python would handle a signal that came meanwhile
 right there, and the exception of its handler (Ctrl-C) would come out of backward as a RuntimeError, or not at all.
 Without us it is handled after backward, as around any call into C++; so we have it handled then.
 
