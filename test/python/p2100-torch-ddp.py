@@ -128,11 +128,15 @@ dist.all_reduce(torch.ones(5))
 pair = dist.new_group([0, 1])
 other = DDP(make().double(), process_group=pair, bucket_cap_mb=0.001)
 other(torch.ones(4, 8, dtype=torch.float64)).sum().backward()
+# Sparse gradients: another kind of work, and of tensor.
+rows = DDP(nn.EmbeddingBag(10, 3, mode="sum", sparse=True), process_group=pair)
+for _ in range(2):
+    rows(torch.tensor([[1, 2], [3, 4 + rank]])).sum().backward()
 # In another thread.
 thread = threading.Thread(target=loop, args=(net, 2))
 thread.start(), thread.join()
 gone = weakref.ref(net.reducer)
-del net, other
+del net, other, rows
 gc.collect()
 _buckets.buckets.look()
 print(gone(), len(_ddp._held), len(_buckets.buckets.open), _gloo.gloo.look())
@@ -159,7 +163,8 @@ def c_and_python_leave_the_same_records(place):
     out, ops = of_both_ways(place, PATHS)
     assert "None 0 0 0" in out[0], out
     equal({(op[0], op[4], op[6]) for op in ops[0] if op[4]},
-          {("all_reduce", THREADS + 128, "float32"), ("all_reduce", THREADS + 129, "float64")})
+          {("all_reduce", THREADS + 128, "float32"), ("all_reduce", THREADS + 129, "float64"),
+           ("all_reduce", THREADS + 129, "float32")})
     assert len(ops[0]) > 30, len(ops[0])
 
 
