@@ -322,13 +322,24 @@ static bool is_news(const struct court *court, const struct migration *found, ui
                noises * noises * MAX(past * (1 - past), 1.0 / window) / window;
 }
 
-static bool migrates(const struct court *court, const struct migration *found, uint32_t window)
+/* Whether over so many steps it moves from rank to rank. */
+static bool migrates(const struct court *court, const struct migration *found, uint32_t steps)
 {
     const struct thresholds *limits = &court->limits;
 
     return found->ranks >= limits->straggler_migrates_ranks &&
            found->most <= limits->straggler_migrates_most * found->steps &&
-           found->steps >= limits->straggler_migrates * window && is_news(court, found, window);
+           found->steps >= limits->straggler_migrates * steps && is_news(court, found, steps);
+}
+
+/* Whether it does so since it began, if not over the whole window yet.  Where few ranks take turns one may well
+ * have every second: nobody is named until more steps tell.
+ */
+static bool may_migrate(const struct court *court, const struct migration *found)
+{
+    uint64_t newest = history_back(&court->history, 0)->step;
+
+    return found->steps > 0 && migrates(court, found, (uint32_t)(newest - found->first + 1));
 }
 
 /* What the run had before the window: the step that has just left it counts. */
@@ -386,6 +397,7 @@ static void migration_merge(struct court *court, struct entry *into)
     }
 }
 
+/* False: whatever there is, it is not that. */
 static bool migration_judge(struct court *court, const struct hits *hits)
 {
     const struct past_step *past = history_back(&court->history, 0);
@@ -394,7 +406,7 @@ static bool migration_judge(struct court *court, const struct hits *hits)
     double cost;
 
     if (!migrates(court, &found, hits->window))
-        return false;
+        return may_migrate(court, &found);
     cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : -1;
     if (open) {
         open->seen_step = past->step;
