@@ -2,6 +2,7 @@
 #include "judge/history.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static void past_fini(struct past_step *past)
     free(past->typical_ms);
     free(past->compute_ms);
     free(past->length_ms);
+    free(past->input_ms);
     free(past->node);
     free(past->far);
     *past = (struct past_step){ 0 };
@@ -57,9 +59,10 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
         past->typical_ms = malloc(world * sizeof(float));
         past->compute_ms = malloc(world * sizeof(float));
         past->length_ms = malloc(world * sizeof(float));
+        past->input_ms = malloc(world * sizeof(float));
     }
     if (!past->split || !past->excess_ms || !past->typical_ms || !past->compute_ms ||
-        !past->length_ms) {
+        !past->length_ms || !past->input_ms) {
         past_fini(past);
         return NULL;
     }
@@ -101,6 +104,8 @@ const struct past_step *history_back(const struct history *history, uint32_t bac
 }
 
 /* ---- excess over peers ---- */
+
+#define INPUT_ALIKE_MS 0.5
 
 struct member {
     uint32_t group, rank;
@@ -171,6 +176,26 @@ static void group_excess(const struct past_step *past, const struct member *memb
     }
 }
 
+/* Where all wait alike nothing is sorted: so it is in almost all steps. */
+static void group_input(const struct past_step *past, const struct member *member, uint32_t count,
+                        double *value, double *sorted)
+{
+    double least = INFINITY, most = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        value[i] = sorted[i] =
+            (double)past->split[member[i].rank].host_ns[LOCKSTEP_PHASE_DATA] / 1e6;
+        least = MIN(least, value[i]);
+        most = MAX(most, value[i]);
+    }
+    if (count < 2 || most - least < INPUT_ALIKE_MS)
+        return;
+    qsort(sorted, count, sizeof(*sorted), double_compare);
+    for (uint32_t i = 0; i < count; i++)
+        past->input_ms[member[i].rank] =
+            (float)MAX(0, value[i] - median_without(sorted, count, value[i]));
+}
+
 static int excess_fill(struct past_step *past, const struct model *model, bool lengths)
 {
     CLEAN(free_clean) struct member *member = malloc(model->world * sizeof(*member));
@@ -181,6 +206,7 @@ static int excess_fill(struct past_step *past, const struct model *model, bool l
         return -ENOMEM;
     for (uint32_t rank = 0; rank < model->world; rank++) {
         past->excess_ms[rank] = past->compute_ms[rank] = past->typical_ms[rank] = 0;
+        past->input_ms[rank] = 0;
         if (past->split[rank].present)
             member[count++] = (struct member){ model->rank[rank].peers, rank };
     }
@@ -192,6 +218,7 @@ static int excess_fill(struct past_step *past, const struct model *model, bool l
             group_lengths(past, member + from, to - from, value);
         group_excess(past, member + from, to - from, false, value, value + model->world);
         group_excess(past, member + from, to - from, true, value, value + model->world);
+        group_input(past, member + from, to - from, value, value + model->world);
     }
     return 0;
 }

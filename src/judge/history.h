@@ -32,6 +32,7 @@ struct past_step {
     float *typical_ms; /* by rank: that median of its peers */
     float *compute_ms; /* by rank: as the excess, of device compute alone */
     float *length_ms;  /* by rank: what its lengths explain, over the median of its peers */
+    float *input_ms;   /* by rank: what it waits for input longer than its peers */
     double uneven_ms;  /* what even lengths would give back: the longest over the mean, by those */
     struct node_typical *node; /* by node: of this step */
     uint32_t nodes;

@@ -226,22 +226,35 @@ static struct parts step_parts(const struct court *court, const struct past_step
     return parts;
 }
 
-/* `typical_ms` of its peers; `length_ms`: what its lengths explain over that; `bubble`: what it waits by design,
- * which a step that fits tells and one that does not is taken to have as well.
- */
-static void rank_parts(const struct rank_split *split, double typical_ms, double length_ms,
+struct against_peers { /* of one rank, seconds */
+    double typical;    /* work of its peers */
+    double lengths;    /* what its lengths explain over that */
+    double input;      /* what it waits for input longer than they */
+};
+
+static struct against_peers against_peers(const struct past_step *past, uint32_t rank)
+{
+    return (struct against_peers){ .typical = (double)past->typical_ms[rank] / 1e3,
+                                   .lengths = (double)past->length_ms[rank] / 1e3,
+                                   .input = (double)past->input_ms[rank] / 1e3 };
+}
+
+/* `bubble`: what it waits by design, which a step that fits tells and one that does not is taken to have as well. */
+static void rank_parts(const struct rank_split *split, struct against_peers against,
                        const struct parts *parts, float *bubble, double seconds[LEDGER_BUCKETS])
 {
     double local = (double)split_local_ns(split) / 1e9, wait = (double)split->wait_ns / 1e9;
     double idle = (double)split->host_ns[0] / 1e9;
-    double over = MIN(MAX(0, local - typical_ms / 1e3), parts->excess);
+    double over = MIN(MAX(0, local - against.typical), parts->excess);
+    /* Who waits for its input holds up the others, and does not wait for them meanwhile. */
+    double late = MIN(against.input, parts->excess - over);
     /* In the first step, ranks wait for those that started later. */
     double started = MIN(wait, MAX(0, (double)(parts->last_begin_ns - split->begin_ns) / 1e9));
-    double waited = MIN(wait - started, parts->excess - over);
+    double waited = MIN(wait - started, parts->excess - over - late);
     double transfer = (double)split->transfer_ns / 1e9;
     /* A late rank also brings to light transfers that are else hidden behind compute. */
-    double bared = MIN(transfer, parts->excess - over - waited);
-    double more = parts->data > 0 ? MIN(over, MAX(0, length_ms / 1e3)) : 0; /* of its own work */
+    double bared = MIN(transfer, parts->excess - over - late - waited);
+    double more = parts->data > 0 ? MIN(over, MAX(0, against.lengths)) : 0; /* of its own work */
     double lost = over - more + waited + bared, rest = wait - started - waited;
 
     idle = MIN(idle, local - over);
@@ -316,8 +329,7 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
             account(book, rank, split->begin_ns + split->total_ns, LEDGER_HANG);
             continue;
         }
-        rank_parts(split, (double)past->typical_ms[rank], (double)past->length_ms[rank], &parts,
-                   &book->bubble[rank], seconds);
+        rank_parts(split, against_peers(past, rank), &parts, &book->bubble[rank], seconds);
         account_step(book, rank, split, seconds, kept);
     }
     scarce_rebook(&book->typical, court, past->step, book->step, book->total.gpu_seconds);

@@ -128,22 +128,33 @@ static void families_write(const struct score_doc *doc, FILE *out)
                  "fault, too.\n\n");
 }
 
+static void content_write(const struct score_doc *doc, const char *family, FILE *out)
+{
+    fprintf(out, "- %s: ", family);
+    faults_write(doc, family, out);
+    fputc('\n', out);
+}
+
+/* Of a family that has runs without a fault, too, all are in its one line. */
+static bool has_faults(const struct score_board *board, const char *family)
+{
+    for (uint32_t i = 0; i < board->families; i++)
+        if (strcmp(board->family[i].family, family) == 0)
+            return true;
+    return false;
+}
+
 static void contents_write(const struct score_doc *doc, FILE *out)
 {
     const struct score_board *board = doc->board;
 
     fprintf(out, "What was made in them, and how often (`lockstep demo --list-faults` says what "
                  "each is):\n\n");
-    for (uint32_t i = 0; i < board->families; i++) {
-        fprintf(out, "- %s: ", board->family[i].family);
-        faults_write(doc, board->family[i].family, out);
-        fputc('\n', out);
-    }
-    for (uint32_t i = 0; i < board->calm_families; i++) {
-        fprintf(out, "- %s: ", board->calm_family[i].family);
-        faults_write(doc, board->calm_family[i].family, out);
-        fputc('\n', out);
-    }
+    for (uint32_t i = 0; i < board->families; i++)
+        content_write(doc, board->family[i].family, out);
+    for (uint32_t i = 0; i < board->calm_families; i++)
+        if (!has_faults(board, board->calm_family[i].family))
+            content_write(doc, board->calm_family[i].family, out);
     fputc('\n', out);
 }
 
