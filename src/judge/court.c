@@ -327,10 +327,13 @@ static uint64_t entry_patience(const struct court *court, const struct entry *en
     return (uint64_t)court->limits.verdict_close_after << often;
 }
 
-/* Verdicts that no judge has found again for some steps are over; open ones grow dearer. */
+/* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
+ * has cost, which is that verdict's.
+ */
 static void docket_age(struct court *court, const struct past_step *past)
 {
     uint64_t again = past->step + (uint64_t)court->limits.verdict_after_restart;
+    bool hung = ledger_was_hung(court->book, court, past);
 
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
@@ -344,7 +347,7 @@ static void docket_age(struct court *court, const struct past_step *past)
             entry->open = false;
             entry->changed = true;
             entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
-        } else if (past->step == entry->seen_step) {
+        } else if (past->step == entry->seen_step && !hung) {
             entry->steps++;
             entry->cost_seconds += entry->step_seconds;
             entry->verdict.seconds_per_step = entry->cost_seconds / (double)entry->steps;

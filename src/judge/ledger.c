@@ -32,6 +32,7 @@ struct ledger_book {
     bool failed;           /* this one did not end well */
     double crash_before;
     int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
+    int64_t hung_ns; /* since when the newest hang was, also where it is over */
     int64_t hang_before_ns;
     int64_t anew_ns;           /* when all ranks began again within this attempt; 0: they did not */
     uint32_t world;            /* then; of more ranks the rest is spare */
@@ -139,6 +140,21 @@ void ledger_hang(struct ledger_book *book, int64_t since_ns)
         book->crash_before =
             crash_seconds(book); /* what it costs counts from here, not from the restart */
     book->hang_ns = since_ns;
+    if (since_ns)
+        book->hung_ns = since_ns;
+}
+
+bool ledger_was_hung(const struct ledger_book *book, const struct court *court,
+                     const struct past_step *past)
+{
+    int64_t end_ns = past->begin_ns;
+
+    if (!book->hung_ns)
+        return false;
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        if (past->split[rank].present)
+            end_ns = MAX(end_ns, past->split[rank].begin_ns + past->split[rank].total_ns);
+    return end_ns > book->hung_ns && (book->hang_ns || past->begin_ns <= book->hung_ns);
 }
 
 /* Those who are in no world of late were spare until `to`. */

@@ -26,6 +26,9 @@ void ledger_bare(struct ledger_book *book, const struct court *court,
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);
+/* Whether a hang began, or went on, in that step. */
+bool ledger_was_hung(const struct ledger_book *book, const struct court *court,
+                     const struct past_step *past);
 int64_t ledger_began_ns(
     const struct ledger_book *book); /* this attempt: the first, the allocation */
 /* The ledger as of now; what is not accounted for yet is not in wall time yet. */

@@ -203,6 +203,37 @@ static void input_and_checkpoint_have_their_buckets(void **state)
     bench_close(&bench);
 }
 
+/* Also in pipelines, where the late rank has a bubble as well. */
+static void one_ranks_late_input_is_booked_once(void **state)
+{
+    static const struct lab_fault none;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(layouts); i++) {
+        struct lab_config config = layout(layouts[i][0], layouts[i][1], layouts[i][2]);
+        struct bench bench = bench_open(&config);
+        double begin[LEDGER_BUCKETS], middle[LEDGER_BUCKETS], end[LEDGER_BUCKETS], lost = 0, found;
+
+        lab_judge_many(bench.lab, &bench.court, 12);
+        buckets_read(&bench, begin);
+        lab_judge_many(bench.lab, &bench.court, STEPS);
+        buckets_read(&bench, middle);
+        bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_DATA;
+        bench.lab->fault.sleep_ns[1] = 15 * MS;
+        for (int step = 0; step < STEPS; step++) {
+            lab_judge(bench.lab, &bench.court);
+            lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
+        }
+        buckets_read(&bench, end);
+        found = end[LEDGER_INPUT] - 2 * middle[LEDGER_INPUT] + begin[LEDGER_INPUT] +
+                end[LEDGER_STRAGGLER_WAIT] - 2 * middle[LEDGER_STRAGGLER_WAIT] +
+                begin[LEDGER_STRAGGLER_WAIT];
+        near(found, lost * bench.lab->world, 0.05);
+        sum_is_whole(&bench);
+        bench_close(&bench);
+    }
+}
+
 static void a_rollback_is_lost_and_the_pause_is_restart(void **state)
 {
     struct lab_config config = layout(1, 2, 2);
@@ -290,6 +321,34 @@ static void what_a_hang_costs_counts_from_its_beginning(void **state)
     bench_close(&bench);
 }
 
+static void what_a_hang_costs_is_no_other_verdicts(void **state)
+{
+    struct lab_config config = layout(1, 1, 4);
+    struct bench bench = bench_open(&config);
+    struct ledger_book *book = bench.court.book;
+    const struct verdict *slow;
+    const struct past_step *past;
+    double before;
+
+    (void)state;
+    lab_judge_many(bench.lab, &bench.court, 40);
+    bench.lab->fault.stretch[1] = 0.5;
+    lab_judge_many(bench.lab, &bench.court, 20);
+    slow = &lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict;
+    before = slow->gpu_seconds;
+    assert_true(before > 0);
+    past = history_back(&bench.court.history, 0);
+    ledger_hang(book, past->split[0].begin_ns + past->split[0].total_ns * 3 / 2);
+    ledger_hang(book, 0); /* it moved again, before its step was over */
+    bench.lab->fault.stretch[1] = 300;
+    lab_judge(bench.lab, &bench.court);
+    near(slow->gpu_seconds, before, 1e-9);
+    bench.lab->fault.stretch[1] = 0.5;
+    lab_judge_many(bench.lab, &bench.court, 5); /* its own cost goes on */
+    assert_true(slow->gpu_seconds > before && slow->gpu_seconds < 2 * before);
+    bench_close(&bench);
+}
+
 static void an_attempt_before_any_run_breaks_nothing(void **state)
 {
     struct ledger_book *book;
@@ -314,10 +373,12 @@ int main(void)
         cmocka_unit_test(a_heavy_stage_is_work_and_imbalance),
         cmocka_unit_test(uneven_lengths_are_imbalance),
         cmocka_unit_test(input_and_checkpoint_have_their_buckets),
+        cmocka_unit_test(one_ranks_late_input_is_booked_once),
         cmocka_unit_test(a_rollback_is_lost_and_the_pause_is_restart),
         cmocka_unit_test(the_sum_holds_while_clocks_are_found),
         cmocka_unit_test(steps_that_were_not_seen_are_unattributed),
         cmocka_unit_test(what_a_hang_costs_counts_from_its_beginning),
+        cmocka_unit_test(what_a_hang_costs_is_no_other_verdicts),
         cmocka_unit_test(an_attempt_before_any_run_breaks_nothing),
     };
 
