@@ -11,7 +11,7 @@
 static const struct {
     const char *one, *many;
 } deeds[VERDICT_KIND_COUNT] = {
-    [VERDICT_STRAGGLER] = { "holds up the others", "hold up the others" },
+    [VERDICT_STRAGGLER] = { "holds up the others", "hold up the job" },
     [VERDICT_IMBALANCE] = { "has more work than its share", "have more work than their share" },
     [VERDICT_SYNC_STALL] = { "waits on communication", "wait on communication" },
     [VERDICT_INPUT_STALL] = { "waits for input", "wait for input" },
