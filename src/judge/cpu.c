@@ -135,18 +135,33 @@ static int64_t delayed(const struct rank_split *split)
     return split->delay_ns;
 }
 
+/* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
 static double node_part_ms(const struct court *court, uint32_t node, uint32_t steps,
                            split_part *part)
 {
     double sum = 0;
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (court->model.rank[rank].node == node) {
-            sum += history_part_ms(&court->history, rank, steps, part);
+    for (uint32_t back = 0; back < MIN(steps, court->history.count); back++) {
+        const struct past_step *past = history_back(&court->history, back);
+
+        for (uint32_t rank = 0; rank < court->model.world; rank++) {
+            if (court->model.rank[rank].node != node || !past->split[rank].present)
+                continue;
+            sum += (double)part(&past->split[rank]) / 1e6;
             count++;
         }
     }
+    return count ? sum / count : 0;
+}
+
+static double period_mean_ms(const struct history *history, uint32_t steps)
+{
+    uint32_t count = MIN(steps, history->count);
+    double sum = 0;
+
+    for (uint32_t back = 0; back < count; back++)
+        sum += (double)history_back(history, back)->measured_ns / 1e6;
     return count ? sum / count : 0;
 }
 
@@ -156,8 +171,8 @@ static void accuse_node(struct court *court, uint32_t node, struct sight sight)
     const struct node_typical *typical = &history->typical[node];
     struct node_typical now = node_now(court, node, sight);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
-    double throttled_ms = node_part_ms(court, node, sight.bad, throttled); /* the newest are bad */
-    double delayed_ms = node_part_ms(court, node, sight.bad, delayed);
+    double throttled_ms = node_part_ms(court, node, sight.steps, throttled);
+    double delayed_ms = node_part_ms(court, node, sight.steps, delayed);
     bool fresh;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -179,7 +194,7 @@ static void accuse_node(struct court *court, uint32_t node, struct sight sight)
                     "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
-                    history_period_ms(history, sight.steps), history->base_period_ms);
+                    period_mean_ms(history, sight.steps), history->base_period_ms);
     court_find(court, &draft, &fresh);
 }
 

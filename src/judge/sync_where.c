@@ -166,6 +166,18 @@ static double peers_ms(const struct court *court, const struct sync_link *worst,
     return median_f64(value, *count);
 }
 
+/* The median of one that comes and goes may be as before. */
+static double told_ms(const struct sync_link *link)
+{
+    double sum = 0;
+
+    if (!link->wavers)
+        return sync_link_ms(link, 5);
+    for (uint32_t i = 0; i < SYNC_STEPS; i++)
+        sum += (double)link->ms[i];
+    return sum / SYNC_STEPS;
+}
+
 static void say_why(const struct court *court, const struct sync_place *place,
                     const struct sync_otherwise *otherwise, double cost_ms, struct verdict *draft)
 {
@@ -176,11 +188,12 @@ static void say_why(const struct court *court, const struct sync_place *place,
     double theirs = peers_ms(court, worst, &peers);
 
     link_name(court, worst, name, sizeof(name));
-    verdict_because(draft, "ring",
-                    "transfers of %s (%u ranks) take %.1f ms a step, %.1f ms before, for the same "
-                    "%.0f kB",
-                    name, worst->from == MODEL_NONE ? comm->size : 2, sync_link_ms(worst, 5),
-                    worst->base_ms, (double)worst->bytes / 1e3);
+    verdict_because(
+        draft, "ring",
+        "transfers of %s (%u ranks) take %.1f ms a step%s, %.1f ms before, for the same "
+        "%.0f kB",
+        name, worst->from == MODEL_NONE ? comm->size : 2, told_ms(worst),
+        worst->wavers ? " in the mean" : "", worst->base_ms, (double)worst->bytes / 1e3);
     if (peers)
         verdict_because(draft, "ring", "%u other%s of its kind and size: %.1f ms", peers,
                         peers == 1 ? "" : "s", theirs);
