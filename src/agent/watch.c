@@ -190,6 +190,21 @@ static void say_dropped(struct watch *watch)
               watch->info.rank);
 }
 
+/* Whatever was told before a step must be known before that step is judged: who is compared with whom
+ * hangs on the layout.  Asked after the records were read, so it is there if it was told before them.
+ */
+static void look_for_layout(struct watch *watch)
+{
+    struct ring_info now;
+
+    if (watch->info.has_layout || ring_reader_info(watch->reader, &now, NULL) < 0 ||
+        !now.has_layout)
+        return;
+    watch->info.has_layout = true;
+    memcpy(watch->info.layout, now.layout, sizeof(watch->info.layout));
+    tell_ring(watch);
+}
+
 static bool next_batch(struct watch *watch)
 {
     struct err err = { 0 };
@@ -204,6 +219,8 @@ static bool next_batch(struct watch *watch)
         watch->broken = true;
     }
     watch->batch_count = MAX(count, 0);
+    if (count > 0)
+        look_for_layout(watch);
     return count > 0;
 }
 

@@ -253,7 +253,8 @@ struct account {
     uint64_t steps, torn, gap_records, gap_steps, finals, exits, rings, comms, shapes, hellos, hows;
     uint64_t next;              /* steps must come in order */
     uint64_t unfinished, items; /* of steps that are not torn */
-    bool disorder, last;
+    uint64_t placeless;         /* steps told before the rank's layout */
+    bool disorder, last, layout;
     int64_t first_begin_ns, first_open_ns;
     uint32_t pid;
     char states[256]; /* of beats, one after the other */
@@ -269,6 +270,7 @@ static inline void account_step(struct account *account, const struct fact_step 
     account->next = step->step + 1;
     if (account->steps++ == 0)
         account->first_begin_ns = step->begin_ns;
+    account->placeless += !account->layout;
     account->unfinished += (step->flags & STEP_UNFINISHED) != 0;
     account->items += step->count;
     account->torn += (step->flags & STEP_TORN) != 0;
@@ -324,6 +326,7 @@ static inline void account_frame(struct account *account, const struct frame *fr
         account->rings++;
         account->first_open_ns = ring.open_ns;
         account->pid = ring.pid;
+        account->layout = ring.has_layout;
     }
     if (frame->type == FRAME_COMM && fact_comm_get(in, &comm) == 0 && comm.rank == rank)
         account->comms++;

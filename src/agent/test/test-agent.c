@@ -212,6 +212,41 @@ static void zero_is_a_communicator_like_any_other(void **state)
     assert_int_equal(account.comms, 1);
 }
 
+/* Whoever judges a step must know by then who is compared with whom. */
+static void a_layout_is_told_before_the_steps_that_follow_it(void **state)
+{
+    const struct lockstep_layout layout = { 1, 1, 4, 1, 1, 0, 0, 0, 0, 0 };
+    const struct stage *stage = *state;
+    struct lockstep_probe *probe;
+    struct account account;
+    pid_t agent = stage_agent(stage), rank = fork();
+
+    if (rank == 0) {
+        int comm;
+
+        if (lockstep_probe_open(0, 4, &probe) < 0)
+            _exit(9);
+        do
+            stage_account(stage, 0, &account);
+        while (account.rings == 0); /* the agent has looked, and saw none */
+        lockstep_layout_set(probe, &layout);
+        comm = lockstep_comm_add(probe, 42, 4, 0, LOCKSTEP_COMM_DP, "dp");
+        for (uint64_t step = 0; step < 40; step++) {
+            stage_step(probe, comm, step);
+            stage_sleep(5 * NS_PER_MS);
+        }
+        lockstep_probe_close(probe);
+        _exit(0);
+    }
+    assert_int_equal(stage_wait(rank), 0);
+    stage_await(stage, 0, has_final, &account);
+    stage_end(agent);
+    stage_account(stage, 0, &account);
+    assert_int_equal(account.steps, 40);
+    assert_true(account.layout);
+    assert_int_equal(account.placeless, 0);
+}
+
 /* Each step says another way, and back again: what an agent told before it was killed is not told twice. */
 static void ways_of_moving_are_told_once_by_agents_that_are_killed(void **state)
 {
@@ -624,6 +659,7 @@ int main(void)
         ON_STAGE(a_stopped_rank_is_seen_as_stopped),
         ON_STAGE(a_killed_ranks_last_step_is_told),
         ON_STAGE(rings_of_former_attempts_go_when_they_are_told),
+        ON_STAGE(a_layout_is_told_before_the_steps_that_follow_it),
         ON_STAGE(zero_is_a_communicator_like_any_other),
         ON_STAGE(ways_of_moving_are_told_once_by_agents_that_are_killed),
         ON_STAGE(hostile_files_get_one_line_and_are_ignored),
