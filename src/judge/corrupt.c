@@ -32,6 +32,7 @@ void corrupt_book_destroy(struct corrupt_book *book)
     map_fini(&book->replicas.place);
     map_fini(&book->replicas.updating);
     free(book->replicas.part);
+    free(book->replicas.hold);
     free(book->rank);
     free(book);
 }
@@ -42,6 +43,7 @@ void corrupt_attempt(struct corrupt_book *book)
     map_fini(&book->replicas.place);
     book->replicas.place = (struct map){ 0 };
     book->replicas.parts = 0;
+    replicas_forget(book);
     if (book->rank)
         memset(book->rank, 0, book->world * sizeof(*book->rank));
     book->finite = false;
@@ -82,6 +84,8 @@ void corrupt_numbers(struct court *court)
         return;
     if (book->streak.steps == 0) /* what is not finite any more differs for that reason alone */
         replicas_step(court, book);
+    else
+        replicas_forget(book);
     values_step(court, book);
     wrong_stays(court, book);
 }

@@ -9,6 +9,21 @@
 #define CORRUPT_PARTS_MAX (1u << 20) /* parts of all ranks that are remembered */
 #define CORRUPT_WINDOW 16            /* values of a rank that say what is typical */
 
+#define DIGEST_LATE 8 /* steps after its turn in which a digest is told, at most */
+#define NO_PART UINT32_MAX
+
+struct member {         /* a rank's digest of one part in one step */
+    uint64_t turn;      /* the step in which it was taken */
+    uint64_t crew, key; /* common to replicas; and to those of this part */
+    uint64_t digest, class;
+    uint32_t rank;
+    uint32_t number, of; /* which part */
+    uint32_t part;       /* in replicas.part, or NO_PART */
+    bool first;          /* none of this part was seen before */
+    bool same;           /* as when it was last seen */
+    bool updates;        /* an optimizer runs in the step that told it */
+};
+
 struct part_seen { /* one part of one rank's parameters, when it last became what it is */
     uint64_t digest;
     uint64_t step;
@@ -19,11 +34,13 @@ struct part_seen { /* one part of one rank's parameters, when it last became wha
 };
 
 struct replicas {
-    struct map clean;    /* replicas and part: newest step at which all were equal, plus one */
+    struct map clean;    /* ranks and part: newest step at which all of them were equal, plus one */
     struct map place;    /* rank and part: where it is in `part` */
     struct map updating; /* shape's hash: 1 when an optimizer runs in it */
     struct part_seen *part;
     uint32_t parts, room;
+    struct member *hold; /* digests that wait for those of their replicas */
+    uint32_t holds, hold_room;
 };
 
 enum value {
@@ -45,6 +62,8 @@ struct rank_numbers { /* by rank */
     uint32_t updates; /* steps with an optimizer, before the newest */
     uint32_t longest; /* updates between two changes of any part, at most */
     uint32_t wrong;   /* its parts that differ or are stuck */
+    uint32_t parts;   /* as its newest digest says; 0: it tells none */
+    uint64_t turn;    /* of its newest digest, plus one */
     bool changed;     /* some part has, in this attempt */
     bool odd;         /* not finite at the first step of the streak */
     struct rank_values values;
@@ -68,6 +87,9 @@ struct corrupt_book {
 
 /* corrupt_replicas.c: digests. */
 void replicas_step(struct court *court, struct corrupt_book *book);
+void replicas_forget(struct corrupt_book *book); /* what waits to be compared */
+/* corrupt_groups.c: compares what need not wait any longer. */
+void groups_judge(struct court *court, struct corrupt_book *book);
 /* corrupt_values.c: what is not finite, and jumps. */
 void values_step(struct court *court, struct corrupt_book *book);
 
@@ -75,6 +97,20 @@ void values_step(struct court *court, struct corrupt_book *book);
 static inline struct entry *corrupt_open(struct court *court, uint32_t rank)
 {
     return court_open_entry(court, VERDICT_CORRUPTION, LAYER_COUNT, rank);
+}
+
+static inline struct part_seen *part_of(const struct corrupt_book *book,
+                                        const struct member *member)
+{
+    return member->part == NO_PART ? NULL : &book->replicas.part[member->part];
+}
+
+static inline void part_mark(struct corrupt_book *book, const struct member *member, bool *flag,
+                             bool on)
+{
+    if (*flag != on)
+        book->rank[member->rank].wrong += on ? 1 : UINT32_MAX;
+    *flag = on;
 }
 
 static inline bool corrupt_has(const struct whole *whole, uint32_t rank)

@@ -189,6 +189,166 @@ static void a_replica_that_differed_from_the_first_step_on_is_named_less_surely(
     bench_close(&bench);
 }
 
+/* The agent may learn of a rank's layout when the job has run for a while. */
+static void layout_tell(const struct bench *bench, uint32_t rank, bool known)
+{
+    bench->court.model.rank[rank].has_layout = known;
+}
+
+static void a_layout_that_comes_late_for_some_changes_nothing(void **state)
+{
+    static const uint32_t late[][2] = { { 2, 2 }, { 0, 1 }, { 0, 2 } }; /* from, to */
+    const uint32_t rank = 2;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(late); i++) {
+        struct lab_config config = config_of(1, 1, 3);
+        struct bench bench = bench_open(&config);
+        const struct verdict *verdict;
+
+        for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
+            layout_tell(&bench, at, false);
+        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        bench.lab->fault.flipped[rank] = 1;
+        lab_judge_many(bench.lab, &bench.court, 5);
+        for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
+            layout_tell(&bench, at, true);
+        lab_judge_many(bench.lab, &bench.court, 5);
+        verdict = only(&bench, 1, &rank);
+        assert_true(says(verdict, "1 of 3 replicas differ from the other 2's in step 20"));
+        assert_true(says(verdict, "the last clean step is 19: then all 3 were equal"));
+        bench_close(&bench);
+    }
+}
+
+static void what_was_clean_stays_known_when_the_layout_comes(void **state)
+{
+    struct lab_config config = config_of(1, 1, 3);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 2;
+
+    (void)state;
+    layout_tell(&bench, rank, false);
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    layout_tell(&bench, rank, true);
+    bench.lab->fault.flipped[rank] = 1;
+    lab_judge(bench.lab, &bench.court);
+    assert_true(says(only(&bench, 1, &rank), "the last clean step is 19: then all 3 were equal"));
+    bench_close(&bench);
+}
+
+static void replicas_that_are_known_late_have_no_clean_step_that_they_did_not_earn(void **state)
+{
+    struct lab_config config = config_of(2, 1, 3);
+    struct bench bench = bench_open(&config);
+    const uint32_t rank = 4;
+    const struct verdict *verdict;
+
+    (void)state;
+    layout_tell(&bench, rank, false);
+    bench.lab->fault.flipped[rank] = 1;
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    nothing(&bench); /* shards and replicas alike, as far as is known */
+    layout_tell(&bench, rank, true);
+    lab_judge_many(bench.lab, &bench.court, 3);
+    verdict = only(&bench, 1, &rank);
+    assert_true(says(verdict, "when all were equal last is not known"));
+    assert_false(says(verdict, "clean"));
+    bench_close(&bench);
+}
+
+#define TURNS 16 /* parts of a device's digests, which come some steps late */
+
+/* A step in which each rank tells what it was to tell so many steps before; LATE_NEVER: it does not. */
+#define LATE_NEVER UINT32_MAX
+static void judge_late(struct bench *bench, uint64_t since, const uint32_t *late)
+{
+    CLEAN(whole_fini) struct whole whole = { 0 };
+
+    lab_step(bench->lab);
+    lab_whole(bench->lab, &bench->court, &whole);
+    for (uint32_t rank = 0; rank < bench->lab->world; rank++) {
+        struct fact_step *step = &whole.step_of[rank];
+        uint64_t turn = whole.step - late[rank];
+
+        if (late[rank] == LATE_NEVER || whole.step < late[rank]) {
+            step->digest_parts = 0;
+            continue;
+        }
+        step->digest_part = (uint32_t)(turn % TURNS);
+        step->digest[0] = turn;
+        step->digest[1] = bench->lab->fault.flipped[rank] && turn >= since;
+    }
+    assert_int_equal(court_step(&bench->court, &whole), 0);
+}
+
+static struct bench late_open(void)
+{
+    struct lab_config config = config_of(1, 1, 3);
+
+    config.digest_parts = TURNS;
+    return bench_open(&config);
+}
+
+static void digests_that_come_apart_are_compared_when_all_have_come(void **state)
+{
+    static const uint32_t late[][3] = { { 1, 2, 1 }, { 8, 0, 3 }, { 0, 0, 8 }, { 5, 1, 1 } };
+    const uint32_t rank = 2;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(late); i++) {
+        struct bench bench = late_open();
+        const struct verdict *verdict;
+
+        bench.lab->fault.flipped[rank] = 1;
+        for (int step = 0; step < 80; step++)
+            judge_late(&bench, 40, late[i]);
+        verdict = only(&bench, 1, &rank);
+        assert_true(says(verdict, "1 of 3 replicas differ from the other 2's in step 40"));
+        assert_true(says(verdict, "the last clean step is 24: then all 3 were equal"));
+        bench_close(&bench);
+    }
+}
+
+static void two_of_three_do_not_decide_while_the_third_is_silent(void **state)
+{
+    static const uint32_t all[] = { 0, 0, 0 }, two[] = { LATE_NEVER, 0, 0 };
+    struct bench bench = late_open();
+    const uint32_t rank = 2;
+
+    (void)state;
+    bench.lab->fault.flipped[rank] = 1;
+    for (int step = 0; step < 40; step++)
+        judge_late(&bench, 40, all);
+    for (int step = 0; step < 30; step++)
+        judge_late(&bench, 40, two);
+    nothing(&bench);
+    judge_late(&bench, 40, all);
+    assert_true(says(only(&bench, 1, &rank), "then all 3 were equal"));
+    bench_close(&bench);
+}
+
+static void where_no_device_tells_it_is_said_less_surely(void **state)
+{
+    struct lab_config config = config_of(1, 1, 3);
+    struct bench bench;
+    const uint32_t rank = 2;
+    const struct verdict *verdict;
+
+    (void)state;
+    config.host_view = true;
+    bench = bench_open(&config);
+    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    bench.lab->fault.flipped[rank] = 1;
+    lab_judge(bench.lab, &bench.court);
+    verdict = only(&bench, 1, &rank);
+    assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
+    assert_true(verdict->confidence <= 0.7);
+    assert_int_equal(verdict->ruled_out_count, 0);
+    assert_string_equal(verdict->device, "");
+    bench_close(&bench);
+}
+
 static void no_digests_are_no_evidence(void **state)
 {
     struct lab_config config = config_of(1, 1, 4);
@@ -450,6 +610,12 @@ int main(void)
         cmocka_unit_test(without_a_layout_tensor_shards_are_no_replicas),
         cmocka_unit_test(without_a_layout_replicas_that_were_equal_are_replicas),
         cmocka_unit_test(a_replica_that_differed_from_the_first_step_on_is_named_less_surely),
+        cmocka_unit_test(a_layout_that_comes_late_for_some_changes_nothing),
+        cmocka_unit_test(what_was_clean_stays_known_when_the_layout_comes),
+        cmocka_unit_test(replicas_that_are_known_late_have_no_clean_step_that_they_did_not_earn),
+        cmocka_unit_test(digests_that_come_apart_are_compared_when_all_have_come),
+        cmocka_unit_test(two_of_three_do_not_decide_while_the_third_is_silent),
+        cmocka_unit_test(where_no_device_tells_it_is_said_less_surely),
         cmocka_unit_test(no_digests_are_no_evidence),
         cmocka_unit_test(a_rank_that_stands_still_is_named_even_of_two),
         cmocka_unit_test(parameters_that_stand_still_everywhere_are_nobodys),
