@@ -177,7 +177,9 @@ void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, ui
 void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns);
 
 void lockstep_metric_put(struct lockstep_probe *probe, enum lockstep_metric metric, double value);
-/* Digest of one part of this rank's parameters, as they are in this step: equal on all its replicas. */
+/* Digest of one part of this rank's parameters, as they are in this step: equal on all its replicas.  Of 16 parts or
+ * more, part n mod parts is taken in step n, and may be told up to 8 steps later.
+ */
 void lockstep_digest_put(struct lockstep_probe *probe, uint32_t part, uint32_t parts, uint64_t low,
                          uint64_t high);
 void lockstep_note_put(struct lockstep_probe *probe, const char *text); /* first 320 bytes */
