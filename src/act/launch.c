@@ -180,6 +180,7 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
 
     if (launch->aides)
         until_ns = MIN(until_ns, aides_due_ns(launch->aides));
+    until_ns = MIN(until_ns, output_due_ns(launch->output));
     if (pause >= 0)
         until_ns = MIN(until_ns, now + pause);
     if (until_ns == INT64_MAX)
@@ -198,6 +199,7 @@ void launch_turn(struct launch *launch, int64_t until_ns)
     outputs = output_poll(launch->output, fd + 2);
     if (poll(fd, 2 + outputs, launch_timeout_ms(launch, until_ns)) > 0)
         output_serve(launch->output, fd + 2, outputs);
+    output_show_due(launch->output, time_mono_ns());
     while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         launch_on_signal(launch, (int)info.ssi_signo);
     launch_reports(launch);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "act/sink.h"
@@ -21,11 +22,14 @@
 #define OUTPUT_READ_BYTES 65536
 #define OUTPUT_WORDS 1024 /* kept of a rank's stderr */
 #define OUTPUT_PATIENCE_NS (2 * NS_PER_S)
+#define OUTPUT_PAUSE_NS (100 * NS_PER_MS) /* nothing more came: show what there is of a line */
+#define OUTPUT_HOLD_NS NS_PER_S /* something comes again and again: show it all the same */
 
 struct stream {
     int fd; /* reading end; -1: closed */
     size_t size;
-    char line[OUTPUT_LINE_MAX]; /* begun, not ended */
+    int64_t first_ns, last_ns;  /* when the first and the last of them came */
+    char line[OUTPUT_LINE_MAX]; /* not ended, not shown yet */
 };
 
 struct talker { /* a rank, or the command */
@@ -40,6 +44,7 @@ struct output {
     char directory[PATH_MAX];
     struct sink sink[2];
     bool quiet, full_said;
+    bool shared;     /* both sinks are one terminal, pipe or file */
     uint64_t unkept; /* bytes that the files could not take */
     uint32_t count;
     struct talker *talker;
@@ -82,6 +87,15 @@ static void output_clean(struct output **output)
     output_free(*output);
 }
 
+/* A line that one of them left unfinished is in the other's way. */
+static bool output_shares(void)
+{
+    struct stat out, error;
+
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &error) == 0 &&
+           out.st_dev == error.st_dev && out.st_ino == error.st_ino;
+}
+
 int output_create(const char *directory, uint32_t ranks, bool quiet, struct output **ret,
                   struct err *err)
 {
@@ -93,6 +107,7 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
         return err_set(err, -ENOMEM, "out of memory");
     output->sink[0].fd = output->sink[1].fd = -1;
     output->quiet = quiet;
+    output->shared = output_shares();
     snprintf(output->directory, sizeof(output->directory), "%s", directory);
     output->talker = calloc(count, sizeof(*output->talker));
     if (!output->talker || sink_open(&output->sink[0], STDOUT_FILENO, output->directory) < 0 ||
@@ -151,33 +166,71 @@ static void talker_keep(struct output *output, const struct talker *talker, cons
     }
 }
 
-static void stream_show_begun(struct output *output, struct talker *talker, int which)
+static void output_put(struct output *output, int which, const struct sink_piece *piece)
+{
+    struct sink *other = &output->sink[!which];
+
+    if (output->shared && other->begun) {
+        sink_break(other);
+        sink_write(other);
+    }
+    sink_put(&output->sink[which], piece);
+}
+
+/* Shows what there is of the line. */
+static void stream_show(struct output *output, struct talker *talker, int which, char end)
 {
     struct stream *stream = &talker->stream[which];
 
-    if (stream->size && !output->quiet)
-        sink_put(&output->sink[which], talker->prefix, stream->line, stream->size);
+    if (!output->quiet)
+        output_put(output, which,
+                   &(struct sink_piece){ .who = stream,
+                                         .prefix = talker->prefix,
+                                         .text = stream->line,
+                                         .length = stream->size,
+                                         .end = end });
     stream->size = 0;
 }
 
-/* Takes `data` up to its newline (or all of it) into the line; shows the line when it has ended. */
+/* Nothing more will come. */
+static void stream_show_last(struct output *output, struct talker *talker, int which)
+{
+    struct sink *sink = &output->sink[which];
+
+    if (talker->stream[which].size)
+        stream_show(output, talker, which, '\n');
+    else if (sink->begun == &talker->stream[which])
+        sink_break(sink);
+}
+
+/* Up to where a line, or a state of a progress bar, ends; NULL: not in there. */
+static const char *line_end(const char *data, size_t size)
+{
+    const char *newline = memchr(data, '\n', size);
+    const char *carriage = memchr(data, '\r', newline ? (size_t)(newline - data) : size);
+
+    return carriage ? carriage : newline;
+}
+
+/* Takes `data` up to its end of line (or all of it) into the line; shows the line when it has ended. */
 static size_t stream_take(struct output *output, struct talker *talker, int which, const char *data,
                           size_t size)
 {
     struct stream *stream = &talker->stream[which];
-    const char *newline = memchr(data, '\n', MIN(size, sizeof(stream->line) - stream->size));
-    size_t part =
-        newline ? (size_t)(newline - data) : MIN(size, sizeof(stream->line) - stream->size);
+    size_t room = MIN(size, sizeof(stream->line) - stream->size);
+    const char *end = line_end(data, room);
+    size_t part = end ? (size_t)(end - data) : room;
 
+    stream->last_ns = time_mono_ns();
+    if (!stream->size)
+        stream->first_ns = stream->last_ns;
     memcpy(stream->line + stream->size, data, part);
     stream->size += part;
-    if (newline && !output->quiet)
-        sink_put(&output->sink[which], talker->prefix, stream->line, stream->size);
-    if (newline)
-        stream->size = 0;
+    if (end)
+        stream_show(output, talker, which, *end);
     else if (stream->size == sizeof(stream->line))
-        stream_show_begun(output, talker, which);
-    return part + (newline != NULL);
+        stream_show(output, talker, which, '\0');
+    return part + (end != NULL);
 }
 
 static void talker_remember(struct talker *talker, const char *data, size_t size)
@@ -205,7 +258,7 @@ static bool stream_read(struct output *output, struct talker *talker, int which)
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return errno == EINTR;
     if (got <= 0) {
-        stream_show_begun(output, talker, which);
+        stream_show_last(output, talker, which);
         close(TAKE_FD(stream->fd));
         return false;
     }
@@ -264,7 +317,7 @@ void output_drain(struct output *output)
             /* What a pipe holds and no more: somebody beyond our power may go on writing. */
             for (int n = 0; n < 64 && stream_read(output, talker, which); n++)
                 ;
-            stream_show_begun(output, talker, which);
+            stream_show_last(output, talker, which);
             fd_clean(&talker->stream[which].fd);
             talker->stream[which].fd = -1;
         }
@@ -303,6 +356,36 @@ void output_serve(struct output *output, const struct pollfd *fd, size_t count)
     }
 }
 
+/* Whoever reads slowly gets whole lines: then none is counted as not shown of which half is there. */
+static int64_t stream_due_ns(const struct output *output, const struct talker *talker, int which)
+{
+    const struct stream *stream = &talker->stream[which];
+
+    if (!stream->size || output->quiet || sink_waits(&output->sink[which]))
+        return INT64_MAX;
+    return MIN(stream->last_ns + OUTPUT_PAUSE_NS, stream->first_ns + OUTPUT_HOLD_NS);
+}
+
+int64_t output_due_ns(const struct output *output)
+{
+    int64_t due = INT64_MAX;
+
+    for (uint32_t i = 0; i < output->count; i++)
+        for (int which = 0; which < 2; which++)
+            due = MIN(due, stream_due_ns(output, &output->talker[i], which));
+    return due;
+}
+
+void output_show_due(struct output *output, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < output->count; i++)
+        for (int which = 0; which < 2; which++)
+            if (stream_due_ns(output, &output->talker[i], which) <= now_ns) {
+                stream_show(output, &output->talker[i], which, '\0');
+                sink_write(&output->sink[which]);
+            }
+}
+
 void output_say(struct output *output, const char *format, ...)
 {
     char text[1024];
@@ -313,7 +396,11 @@ void output_say(struct output *output, const char *format, ...)
     length = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (length > 0)
-        sink_put(&output->sink[1], "lockstep run: ", text, MIN((size_t)length, sizeof(text) - 1));
+        output_put(output, 1,
+                   &(struct sink_piece){ .prefix = "lockstep run: ",
+                                         .text = text,
+                                         .length = MIN((size_t)length, sizeof(text) - 1),
+                                         .end = '\n' });
     sink_write(&output->sink[1]);
 }
 

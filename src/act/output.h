@@ -1,5 +1,8 @@
 /* output.h - what ranks print: each line with its rank to the terminal, every byte to a file.
  *
+ * A carriage return ends what is shown at once, as a newline does: progress bars have no other.  Of a line
+ * that has not ended, such as a prompt, what is there is shown when nothing more comes for a moment.
+ *
  * Nothing here ever makes a rank wait for a person's terminal or for a pipe that nobody reads
  * (sink.h); the files have everything.
  */
@@ -36,6 +39,9 @@ void output_drain(struct output *output);
 size_t output_poll(struct output *output, struct pollfd *ret); /* at most output_poll_max() */
 size_t output_poll_max(const struct output *output);
 void output_serve(struct output *output, const struct pollfd *fd, size_t count);
+/* When somebody's unfinished line wants to be shown; INT64_MAX: nobody's does. */
+int64_t output_due_ns(const struct output *output);
+void output_show_due(struct output *output, int64_t now_ns);
 
 /* A line of our own on stderr, without waiting. */
 void output_say(struct output *output, const char *format, ...)

@@ -137,6 +137,14 @@ static void sink_append(struct sink *sink, const char *text, size_t size)
     sink->size += size;
 }
 
+void sink_break(struct sink *sink)
+{
+    if (!sink->begun || sink->closed || !sink_room(sink, 1))
+        return;
+    sink_append(sink, "\n", 1);
+    sink->begun = NULL;
+}
+
 static bool sink_put_dropped(struct sink *sink)
 {
     char text[PATH_MAX + 128];
@@ -148,27 +156,67 @@ static bool sink_put_dropped(struct sink *sink)
     length = snprintf(text, sizeof(text),
                       "lockstep run: %llu lines are not shown here: slow reader; all are in %s\n",
                       (unsigned long long)sink->dropped, sink->hint);
-    if (length < 0 || !sink_room(sink, (size_t)length))
+    if (length < 0 || !sink_room(sink, (size_t)length + 1))
         return false;
+    sink_break(sink);
     sink_append(sink, text, MIN((size_t)length, sizeof(text) - 1));
     sink->dropped = 0;
     return true;
 }
 
-void sink_put(struct sink *sink, const char *prefix, const char *line, size_t length)
+/* What comes before the text: an end of another's line, the way back to the beginning of one's own, the
+ * prefix.  A return is held back until the line goes on: when it does not, a newline takes its place, and
+ * what stood there stays.
+ */
+static const char *sink_lead(const struct sink *sink, const struct sink_piece *piece,
+                             const char **ret_prefix)
 {
-    size_t prefix_length = strlen(prefix);
+    bool mine = sink->begun && sink->begun == piece->who;
 
-    if (sink->closed)
+    *ret_prefix = mine && (!sink->returned || !piece->length) ? "" : piece->prefix;
+    if (mine)
+        return sink->returned ? "\r" : "";
+    return sink->begun ? "\n" : "";
+}
+
+static void sink_append_end(struct sink *sink, const struct sink_piece *piece)
+{
+    bool hold = piece->end == '\r' && piece->prefix[0];
+
+    if (piece->end && !hold)
+        sink_append(sink, &piece->end, 1);
+    sink->begun = piece->end == '\n' ? NULL : piece->who;
+    sink->returned = hold;
+}
+
+/* Without a prefix there is nothing to put in front, and every byte is passed on as it is.  With one, a
+ * return where nothing stands would only show the prefix alone.
+ */
+static bool sink_piece_empty(const struct sink *sink, const struct sink_piece *piece)
+{
+    if (piece->length || piece->end == '\n')
+        return false;
+    return !piece->end || (piece->prefix[0] && (sink->begun != piece->who || sink->returned));
+}
+
+void sink_put(struct sink *sink, const struct sink_piece *piece)
+{
+    const char *prefix, *lead;
+
+    if (sink->closed || sink_piece_empty(sink, piece))
         return;
     if ((sink->dropped && !sink_put_dropped(sink)) ||
-        !sink_room(sink, prefix_length + length + 1)) {
+        !sink_room(sink, strlen(piece->prefix) + piece->length + 2)) {
         sink->dropped++;
+        if (sink->begun == piece->who)
+            sink->begun = sink->begun ? sink : NULL; /* a gap: nobody goes on with this line */
         return;
     }
-    sink_append(sink, prefix, prefix_length);
-    sink_append(sink, line, length);
-    sink_append(sink, "\n", 1);
+    lead = sink_lead(sink, piece, &prefix);
+    sink_append(sink, lead, strlen(lead));
+    sink_append(sink, prefix, strlen(prefix));
+    sink_append(sink, piece->text, piece->length);
+    sink_append_end(sink, piece);
 }
 
 static uint64_t sink_lines(const struct sink *sink)

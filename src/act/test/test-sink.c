@@ -14,11 +14,99 @@
 #include <cmocka.h>
 
 #include "act/sink.h"
+#include "core/clean.h"
 
 static void put(struct sink *sink, const char *text)
 {
-    sink_put(sink, "[rank 1] ", text, strlen(text));
+    sink_put(sink, &(struct sink_piece){
+                       .prefix = "[rank 1] ", .text = text, .length = strlen(text), .end = '\n' });
     sink_write(sink);
+}
+
+/* What is shown of these pieces: who (0: the command, without a prefix), text, and how it ends. */
+struct said {
+    int who;
+    const char *text;
+    char end;
+};
+
+static void expect_shown(const struct said *said, size_t count, const char *expected)
+{
+    static const char *const prefix[] = { "", "[rank 0] ", "[rank 1] " };
+    struct sink sink;
+    char got[256] = "";
+    int fd[2];
+
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(sink_open(&sink, fd[1], "out"), 0);
+    for (size_t i = 0; i < count; i++)
+        sink_put(&sink, &(struct sink_piece){ .who = &prefix[said[i].who],
+                                              .prefix = prefix[said[i].who],
+                                              .text = said[i].text,
+                                              .length = strlen(said[i].text),
+                                              .end = said[i].end });
+    sink_break(&sink);
+    sink_write(&sink);
+    assert_true(read(fd[0], got, sizeof(got) - 1) > 0);
+    assert_string_equal(got, expected);
+    sink_close(&sink);
+    close(fd[0]);
+    close(fd[1]);
+}
+
+static void a_line_in_pieces_has_one_prefix(void **state)
+{
+    static const struct said said[] = { { 1, "go", 0 }, { 1, " on", 0 }, { 1, "?", '\n' } };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "[rank 0] go on?\n");
+}
+
+static void a_line_is_broken_off_for_another_writer(void **state)
+{
+    static const struct said said[] = { { 1, "go", 0 }, { 2, "hello", '\n' }, { 1, " on", '\n' } };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "[rank 0] go\n[rank 1] hello\n[rank 0]  on\n");
+}
+
+/* As tqdm writes it: the return comes first. */
+static void a_progress_bar_stays_on_its_line(void **state)
+{
+    static const struct said said[] = {
+        { 1, "", '\r' }, { 1, "1/3", '\r' }, { 1, "2/3", 0 }, { 1, "", '\r' }, { 1, "3/3", '\n' }
+    };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "[rank 0] 1/3\r[rank 0] 2/3\r[rank 0] 3/3\n");
+}
+
+static void two_progress_bars_do_not_share_a_line(void **state)
+{
+    static const struct said said[] = {
+        { 1, "1/2", '\r' }, { 2, "1/2", '\r' }, { 1, "2/2", '\r' }, { 2, "2/2", '\r' }
+    };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "[rank 0] 1/2\n[rank 1] 1/2\n[rank 0] 2/2\n[rank 1] 2/2\n");
+}
+
+static void a_return_and_newline_end_one_line(void **state)
+{
+    static const struct said said[] = { { 1, "a", '\r' }, { 1, "", '\n' }, { 1, "b", '\n' } };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "[rank 0] a\r\n[rank 0] b\n");
+}
+
+static void without_a_prefix_every_byte_is_passed_on(void **state)
+{
+    static const struct said said[] = { { 0, "", '\r' }, { 0, "", '\r' },    { 0, "1/3", '\r' },
+                                        { 0, "2/3", 0 }, { 0, "!", '\r' },   { 0, "", '\n' },
+                                        { 0, "", '\n' }, { 0, "done", '\n' } };
+
+    (void)state;
+    expect_shown(said, COUNT(said), "\r\r1/3\r2/3!\r\n\ndone\n");
 }
 
 static void shows_whole_lines_with_their_rank(void **state)
@@ -149,6 +237,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shows_whole_lines_with_their_rank),
+        cmocka_unit_test(a_line_in_pieces_has_one_prefix),
+        cmocka_unit_test(a_line_is_broken_off_for_another_writer),
+        cmocka_unit_test(a_progress_bar_stays_on_its_line),
+        cmocka_unit_test(two_progress_bars_do_not_share_a_line),
+        cmocka_unit_test(a_return_and_newline_end_one_line),
+        cmocka_unit_test(without_a_prefix_every_byte_is_passed_on),
         cmocka_unit_test(leaves_the_flags_of_a_shared_pipe_alone),
         cmocka_unit_test(a_stuck_pipe_does_not_stop_us),
         cmocka_unit_test(a_stuck_socket_does_not_stop_us),
