@@ -202,16 +202,18 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
     return err_set(err, -EPIPE, "the keeper is gone");
 }
 
-void keeper_end(struct keeper *keeper, enum tree_level level, int64_t grace_ns)
+void keeper_end(struct keeper *keeper, const struct tree_ending *how)
 {
-    const struct keeper_request request = {
-        .ask = KEEPER_END, .token = ++keeper->end_token, .level = level, .grace_ns = grace_ns
-    };
+    const struct keeper_request request = { .ask = KEEPER_END,
+                                            .token = ++keeper->end_token,
+                                            .level = how->level,
+                                            .signal = how->signal,
+                                            .grace_ns = how->grace_ns };
 
     if (keeper->socket >= 0 && keeper_send(keeper, &request, NULL, NULL) == 0)
         return;
     /* Gone: keeper_next() will find out, if it has not yet, and goes on with our own tree. */
-    tree_end(keeper->tree, level, grace_ns, time_mono_ns());
+    tree_end(keeper->tree, how, time_mono_ns());
 }
 
 int64_t keeper_pause_ns(const struct keeper *keeper)

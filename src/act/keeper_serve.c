@@ -179,10 +179,15 @@ static void serve_last_words(struct serve *serve)
 
 static void serve_alone(struct serve *serve, enum tree_level level)
 {
+    const struct tree_ending how = {
+        .level = level,
+        .signal = SIGTERM,
+        .grace_ns = level == TREE_RANKS ? serve->plan->grace_ns : serve->plan->drain_ns,
+    };
+
     serve->alone = true;
     serve->level = level;
-    tree_end(serve->tree, level,
-             level == TREE_RANKS ? serve->plan->grace_ns : serve->plan->drain_ns, time_mono_ns());
+    tree_end(serve->tree, &how, time_mono_ns());
 }
 
 /* Takes the two descriptors out of a message; -1 where there are none. */
@@ -220,7 +225,11 @@ static void serve_request(struct serve *serve)
     if (request.ask == KEEPER_END) {
         serve->end_token = request.token;
         serve->asked = request.level;
-        tree_end(serve->tree, request.level, request.grace_ns, time_mono_ns());
+        tree_end(serve->tree,
+                 &(struct tree_ending){ .level = request.level,
+                                        .signal = request.signal,
+                                        .grace_ns = request.grace_ns },
+                 time_mono_ns());
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
                request.env_bytes == (size_t)got - sizeof(request)) {
         serve_spawn(serve, &request, fd);

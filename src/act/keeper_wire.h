@@ -15,7 +15,8 @@ enum keeper_ask {
 struct keeper_request { /* one packet: this, then `env_bytes` of environment; a spawn has two fds */
     uint32_t ask, command, token, level;
     uint32_t env_bytes;
-    int64_t grace_ns;
+    int32_t signal;   /* to end with */
+    int64_t grace_ns; /* between that and SIGKILL */
 };
 
 /* The keeper's life.  Never returns. */

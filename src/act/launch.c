@@ -84,7 +84,11 @@ static void launch_end(struct launch *launch, enum tree_level level, int64_t gra
     launch->ending_ns = time_mono_ns();
     launch->ended = false;
     launch->level = level;
-    keeper_end(launch->keeper, level, grace_ns);
+    /* Who asks for KeyboardInterrupt to save its work shall get it.  Agents and controller know SIGTERM. */
+    launch->end_signal = level == TREE_RANKS && launch->stop_signal ? launch->stop_signal : SIGTERM;
+    keeper_end(launch->keeper, &(struct tree_ending){ .level = level,
+                                                      .signal = launch->end_signal,
+                                                      .grace_ns = grace_ns });
 }
 
 static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
@@ -108,9 +112,10 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
         return;
     }
     launch->running--;
-    if (launch->end && !(told && WIFSIGNALED(report->status) &&
-                         (WTERMSIG(report->status) == SIGTERM ||
-                          WTERMSIG(report->status) == SIGKILL))) /* as we end them */
+    if (launch->end &&
+        !(told && WIFSIGNALED(report->status) &&
+          (WTERMSIG(report->status) == launch->end_signal || WTERMSIG(report->status) == SIGTERM ||
+           WTERMSIG(report->status) == SIGKILL))) /* as we end them */
         launch->end[report->token] = report->status;
     if (report->status != 0 && !told && !launch->failed) {
         launch->failed = true;
@@ -130,7 +135,8 @@ static void launch_on_signal(struct launch *launch, int number)
     launch->signalled = true;
     if (again) {
         if (number == SIGINT && launch->ending && !launch->ended)
-            keeper_end(launch->keeper, launch->level, 0);
+            keeper_end(launch->keeper, &(struct tree_ending){ .level = launch->level,
+                                                              .signal = launch->end_signal });
     } else if (launch->level == TREE_RANKS) {
         launch->stop_signal = number;
         output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",

@@ -18,7 +18,7 @@ struct launch_plan {
     uint32_t ranks;        /* 0: one command that is no rank */
     uint32_t nodes;        /* pretended; 1: this host */
     uint32_t max_restarts;
-    int64_t grace_ns;   /* between SIGTERM and SIGKILL */
+    int64_t grace_ns;   /* between SIGTERM, or the signal that came, and SIGKILL */
     bool restart_hangs; /* a verdict that ranks hang ends the attempt, where a restart is left */
     int64_t backoff_ns; /* before the first restart; doubled each time, to a minute */
     bool quiet, watch;

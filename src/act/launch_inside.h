@@ -34,6 +34,7 @@ struct launch {
     bool ending, ended; /* a level of the tree is being ended; it has ended */
     int64_t ending_ns;  /* since then */
     enum tree_level level;
+    int end_signal;  /* what those are told that are being ended */
     bool signalled;  /* somebody wants us to end */
     int stop_signal; /* the signal that stopped the ranks; 0: none */
     bool lost_said, tell_failed;

@@ -28,10 +28,10 @@ struct tree {
     struct tree_child *child;
     size_t count, room;
     struct procs procs; /* kept between walks for its memory */
-    struct map told;    /* pid → start + 1 of those that got SIGTERM in this ending */
+    struct map told;    /* pid → start + 1 of those that were told in this ending */
     bool ending;
-    enum tree_level level;
-    int64_t begun_ns, grace_ns;
+    struct tree_ending how;
+    int64_t begun_ns;
     uint32_t spared;
 };
 
@@ -104,13 +104,12 @@ int tree_reap(struct tree *tree, struct tree_exit *ret)
     return 0;
 }
 
-void tree_end(struct tree *tree, enum tree_level level, int64_t grace_ns, int64_t now_ns)
+void tree_end(struct tree *tree, const struct tree_ending *how, int64_t now_ns)
 {
     map_fini(&tree->told);
     tree->ending = true;
-    tree->level = level;
+    tree->how = *how;
     tree->begun_ns = now_ns;
-    tree->grace_ns = grace_ns;
     tree->spared = 0;
 }
 
@@ -142,7 +141,10 @@ static int tree_tell(struct tree *tree, const struct proc *proc)
         return 0;
     if (told)
         *told = proc->start + 1; /* a new process with an old pid is told, too */
-    r = proc_signal(proc, SIGTERM);
+    /* A shell lets what it starts in the background ignore SIGINT, and nohup SIGHUP: they would hear nothing
+     * until they are killed.
+     */
+    r = proc_signal(proc, proc_ignores(proc, tree->how.signal) ? SIGTERM : tree->how.signal);
     return r < 0 ? r : proc_signal(proc, SIGCONT);
 }
 
@@ -150,9 +152,9 @@ static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_n
 {
     int64_t passed = now_ns - tree->begun_ns;
 
-    if (passed >= tree->grace_ns)
+    if (passed >= tree->how.grace_ns)
         return proc_signal(proc, SIGKILL);
-    if (proc->parent == getpid() || passed >= tree->grace_ns / 2)
+    if (proc->parent == getpid() || passed >= tree->how.grace_ns / 2)
         return tree_tell(tree, proc);
     return 0;
 }
@@ -173,7 +175,7 @@ static size_t tree_walk(struct tree *tree, int64_t now_ns)
         if (!proc->root)
             continue;
         root = tree_find(tree, proc->root);
-        if (root && root->level > tree->level)
+        if (root && root->level > tree->how.level)
             continue;
         if (tree_signal(tree, proc, now_ns) == -EPERM)
             tree->spared++;

@@ -35,12 +35,18 @@ void tree_forget(struct tree *tree, pid_t pid); /* another process reaped it */
 /* 1 and *ret: a known child has ended.  0: none for now.  Orphans are reaped without a word. */
 int tree_reap(struct tree *tree, struct tree_exit *ret);
 
-/* Begins to end everything up to `level`.  Our own children are told first (SIGTERM); what they
+struct tree_ending {
+    enum tree_level level;
+    int signal;       /* what they are told; those that ignore it get SIGTERM */
+    int64_t grace_ns; /* from then on until SIGKILL */
+};
+
+/* Begins to end everything up to a level.  Our own children are told first; what they
  * leave is told when it comes to us; after half the grace all descendants are told, and after all
  * of it everybody is killed, again and again, until nobody is left.  Calling it again
  * starts over with the new level and grace; a grace of 0 kills at once.
  */
-void tree_end(struct tree *tree, enum tree_level level, int64_t grace_ns, int64_t now_ns);
+void tree_end(struct tree *tree, const struct tree_ending *how, int64_t now_ns);
 bool tree_ending(const struct tree *tree);
 /* Goes on with it; call it every tree_pause_ns().  True, once: everybody has ended, or is beyond our
  * power (another user's; tree_spared() counts them).

@@ -85,6 +85,22 @@ int proc_signal(const struct proc *proc, int number)
     return 0;
 }
 
+bool proc_ignores(const struct proc *proc, int number)
+{
+    char path[40], line[256];
+    unsigned long long ignored = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)proc->pid);
+    file = fopen(path, "re");
+    if (!file)
+        return false;
+    while (fgets(line, sizeof(line), file) && sscanf(line, "SigIgn: %llx", &ignored) != 1)
+        ;
+    fclose(file);
+    return ignored >> (number - 1) & 1;
+}
+
 static int procs_add(struct procs *procs, const struct proc *proc)
 {
     if (procs->count == procs->room) {

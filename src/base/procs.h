@@ -24,6 +24,8 @@ struct procs {
 int proc_parse(const char *stat, struct proc *ret);
 /* Signals the process that was read, never another that has got its pid since.  -ESRCH: it is gone. */
 int proc_signal(const struct proc *proc, int number);
+/* False also when it cannot be seen. */
+bool proc_ignores(const struct proc *proc, int number);
 /* Reads all of /proc, sorted by pid.  The list is kept for the next call.  -errno. */
 int procs_read(struct procs *procs);
 void procs_fini(struct procs *procs);

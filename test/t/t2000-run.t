@@ -204,12 +204,35 @@ kill -TERM "$launcher"
 wait "$launcher"
 is "SIGTERM ends it with 143" $? 143
 has "the ranks were told" '^\[rank 1\] told$' "$TAP/out"
+for name in INT HUP; do
+    number=2
+    [ $name = INT ] || number=1
+    start "passed-$name" sh -c "trap 'echo told INT; exit 0' INT; trap 'echo told HUP; exit 0' HUP
+        trap 'echo told TERM; exit 0' TERM; : >'$TAP/littered.'\$RANK; while :; do sleep 0.05; done"
+    kill -$name "$launcher"
+    wait "$launcher"
+    is "SIG$name ends it with 128 and its number" $? $((128 + number))
+    has "and is passed on as it is" "^\[rank 1\] told $name$" "$TAP/out"
+    lacks "and as nothing else" 'told TERM' "$TAP/out"
+done
+# What a shell starts in the background ignores SIGINT.
+start background sh -c "(trap '' INT; exec sh -c 'trap \"echo told TERM; exit 0\" TERM
+    : >\"$TAP/littered.\$RANK\"; while :; do sleep 0.05; done') & wait"
+kill -INT "$launcher"
+wait "$launcher"
+is "a process that ignores SIGINT" $? 130
+has "gets SIGTERM" '^\[rank 0\] told TERM$' "$TAP/out"
+start outlives "$TAP/litter" "trap : INT TERM; while :; do sleep $MARK; done"
+kill -INT "$launcher"
+wait "$launcher"
+is "one that goes on regardless is killed after the grace" $? 130
+ok "and leaves nobody" nobody_sleeps
 
 rm -f "$TAP"/littered.*
 env --default-signal=INT "$LOCKSTEP" run --grace 30s --no-watch --name twice -n 2 -- \
-    sh -c "trap '' TERM; : >'$TAP/littered.'\$RANK; sleep $MARK; :" >"$TAP/out" 2>"$TAP/err" </dev/null &
+    sh -c "trap '' INT TERM; : >'$TAP/littered.'\$RANK; sleep $MARK; :" >"$TAP/out" 2>"$TAP/err" </dev/null &
 launcher=$!
-check "ranks that heed no SIGTERM" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
+check "ranks that heed no signal" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
 kill -INT "$launcher"
 check "are told" grep -q 'SIGINT: the ranks are told' "$TAP/err"
 kill -INT "$launcher"
