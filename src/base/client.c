@@ -202,21 +202,37 @@ static void client_clean(struct client **client)
     client_close(*client);
 }
 
+static size_t url_size(const char *url)
+{
+    size_t size = strlen(url);
+
+    while (size && url[size - 1] == '/')
+        size--;
+    return size;
+}
+
+int client_check_url(const char *url, struct err *err)
+{
+    size_t size = url_size(url);
+
+    if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) || size < 8 ||
+        size >= sizeof(((struct client *)NULL)->url))
+        return err_set(err, -EINVAL, "'%s': expected http://HOST:PORT or https://HOST:PORT", url);
+    return 0;
+}
+
 int client_open(struct loop *loop, const struct client_settings *settings, struct client **ret,
                 struct err *err)
 {
     CLEAN(client_clean) struct client *client = calloc(1, sizeof(*client));
-    size_t size = strlen(settings->url);
+    size_t size = url_size(settings->url);
+    int r = client_check_url(settings->url, err);
 
+    if (r < 0)
+        return r;
     if (!client)
         return err_set(err, -ENOMEM, "out of memory");
     client->loop = loop;
-    while (size && settings->url[size - 1] == '/')
-        size--;
-    if ((strncmp(settings->url, "http://", 7) != 0 && strncmp(settings->url, "https://", 8) != 0) ||
-        size < 8 || size >= sizeof(client->url))
-        return err_set(err, -EINVAL, "'%s': expected http://HOST:PORT or https://HOST:PORT",
-                       settings->url);
     memcpy(client->url, settings->url, size);
     snprintf(client->ca_file, sizeof(client->ca_file), "%s",
              settings->ca_file ? settings->ca_file : "");

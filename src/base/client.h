@@ -32,6 +32,7 @@ struct client_answer {
 };
 typedef void client_fn(void *arg, const struct client_answer *answer);
 
+int client_check_url(const char *url, struct err *err); /* -EINVAL: it is none of ours */
 int client_open(struct loop *loop, const struct client_settings *settings, struct client **ret,
                 struct err *err);         /* -EINVAL: the url is none */
 void client_close(struct client *client); /* open calls end without a callback; NULL is fine */

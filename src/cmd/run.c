@@ -6,12 +6,17 @@
 #include <string.h>
 
 #include "act/launch.h"
+#include "base/client.h"
 #include "base/log.h"
 #include "cmd/lockstep.h"
+#include "core/clean.h"
 #include "core/time.h"
 
+#define RUN_UNRANKED UINT64_MAX /* no -n: one command that is no rank */
+
 struct run_settings {
-    uint32_t ranks, nodes, max_restarts;
+    uint64_t ranks; /* wide enough for one number that nobody gives */
+    uint32_t nodes, max_restarts;
     const char *directory, *name, *on_hang;
     int64_t grace_ns, backoff_ns;
     bool quiet, watch, dry_run;
@@ -19,7 +24,7 @@ struct run_settings {
 };
 
 static const struct opt run_opts[] = {
-    { "ranks", 'n', OPT_U32, offsetof(struct run_settings, ranks), "N",
+    { "ranks", 'n', OPT_U64, offsetof(struct run_settings, ranks), "N",
       "start N ranks; without it the command is started once and no rank is assigned", NULL,
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
@@ -55,9 +60,29 @@ static int run_failed(int r, const struct err *err)
     return r == -EINVAL || r == -EBUSY || r == -EEXIST ? 2 : 3;
 }
 
+/* What agents and sender would only find out when the ranks run already. */
+static int run_check(const struct run_settings *settings, struct err *err)
+{
+    if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
+        return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
+    if (!settings->ranks)
+        return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
+    if (settings->control && client_check_url(settings->control, err) < 0)
+        return err_wrap(err, -EINVAL, "--control");
+    return 0;
+}
+
+static uint32_t run_ranks(const struct run_settings *settings)
+{
+    if (settings->ranks == RUN_UNRANKED)
+        return 0;
+    return (uint32_t)MIN(settings->ranks, (uint64_t)UINT32_MAX); /* far too many all the same */
+}
+
 static int run_run(int argc, char **argv)
 {
-    struct run_settings settings = { .nodes = 1,
+    struct run_settings settings = { .ranks = RUN_UNRANKED,
+                                     .nodes = 1,
                                      .grace_ns = 10 * NS_PER_S,
                                      .backoff_ns = NS_PER_S,
                                      .watch = true,
@@ -68,15 +93,14 @@ static int run_run(int argc, char **argv)
 
     if (first < 0)
         return OPT_EXIT(first);
+    r = run_check(&settings, &err);
+    if (r < 0)
+        return run_failed(r, &err);
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
-    if (strcmp(settings.on_hang, "alert") != 0 && strcmp(settings.on_hang, "restart") != 0) {
-        log_error("--on-hang %s: expected alert or restart", settings.on_hang);
-        return 2;
-    }
     plan = (struct launch_plan){ .name = settings.name,
                                  .directory = settings.directory,
-                                 .ranks = settings.ranks,
+                                 .ranks = run_ranks(&settings),
                                  .nodes = settings.nodes,
                                  .max_restarts = settings.max_restarts,
                                  .restart_hangs = strcmp(settings.on_hang, "restart") == 0,

@@ -139,6 +139,14 @@ has "is woken to hear that it shall end" '^\[rank 0\] woke$' "$TAP/out"
 ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK'
 exits 2 "no command is bad usage" run -n 2
 exits 2 "more nodes than ranks is bad usage" run -n 2 --nodes 3 -- true
+exits 2 "no ranks at all is bad usage" run -n 0 -- touch "$TAP/begun"
+has "which is said" '-n 0: expected 1 rank or more' "$TAP/err"
+exits 2 "so are too many" run -n 4294967295 -- touch "$TAP/begun"
+exits 2 "a controller that is no URL is bad usage" "$LOCKSTEP" run --control foo -- touch "$TAP/begun"
+is "which is said in one line" "$(cat "$TAP/err")" \
+    "lockstep run: --control: 'foo': expected http://HOST:PORT or https://HOST:PORT"
+LOCKSTEP_CONTROL=foo exits 2 "also when the environment says it" run -- touch "$TAP/begun"
+ok "and nothing was started" test ! -e "$TAP/begun"
 exits 2 "a name that is none is bad usage" run --name a/b -- true
 
 # ---- restarts ----
