@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "act/rings.h"
+#include "act/tell.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/ring.h"
@@ -120,6 +121,60 @@ static int place_lock(struct place *place, struct err *err)
     }
 }
 
+static bool command_equal(char *const *a, char *const *b)
+{
+    for (; *a && *b; a++, b++)
+        if (strcmp(*a, *b) != 0)
+            return false;
+    return !*a && !*b;
+}
+
+/* Slurm says so to a job that it starts again.  Its script is the same, but may count ranks or find its checkpoint
+ * anew.
+ */
+static bool place_requeued(void)
+{
+    const char *count = getenv("SLURM_RESTART_COUNT");
+
+    return count && strtoul(count, NULL, 10) > 0;
+}
+
+/* A name that was taken by mistake would mix the facts and the output of two jobs. */
+static int place_same(const struct place *place, const struct runfile *old, struct err *err)
+{
+    char command[160];
+
+    if (place_requeued())
+        return 0;
+    if (old->layout.ranks != place->file.layout.ranks)
+        return err_set(err, -EINVAL,
+                       "run %s has %u ranks, not %u, and goes on only as it was; another run needs "
+                       "another --name or --dir",
+                       old->id, old->layout.ranks, place->file.layout.ranks);
+    if (command_equal(old->command, place->file.command))
+        return 0;
+    tell_command_text(old->command, command, sizeof(command));
+    return err_set(err, -EINVAL,
+                   "run %s has another command, and goes on only as it was; another run needs "
+                   "another --name or --dir; its command: %s",
+                   old->id, command);
+}
+
+static int place_may_go_on(const struct place *place, const struct runfile *old, bool named,
+                           struct err *err)
+{
+    int r;
+
+    if (named && strcmp(old->id, place->file.id) != 0)
+        return err_set(err, -EINVAL, "%s: is the directory of run %s, not %s",
+                       place->directory.text, old->id, place->file.id);
+    if (old->ended && old->exit == 0)
+        return err_set(err, -EEXIST, "%s: run %s has ended well; a new run needs a new name",
+                       place->directory.text, old->id);
+    r = paths_check_run(old->id, err);
+    return r < 0 ? r : place_same(place, old, err);
+}
+
 /* What a former start left: its name, rings and attempts are ours, too. */
 static int place_former(struct place *place, bool named, struct err *err)
 {
@@ -130,14 +185,8 @@ static int place_former(struct place *place, bool named, struct err *err)
         return 0;
     if (r < 0)
         return r;
+    r = place_may_go_on(place, &old, named, err);
     runfile_fini(&old);
-    if (named && strcmp(old.id, place->file.id) != 0)
-        return err_set(err, -EINVAL, "%s: is the directory of run %s, not %s",
-                       place->directory.text, old.id, place->file.id);
-    if (old.ended && old.exit == 0)
-        return err_set(err, -EEXIST, "%s: run %s has ended well; a new run needs a new name",
-                       place->directory.text, old.id);
-    r = paths_check_run(old.id, err);
     if (r < 0)
         return r;
     snprintf(place->file.id, sizeof(place->file.id), "%s", old.id);

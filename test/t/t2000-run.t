@@ -176,7 +176,8 @@ start() # NAME COMMAND...: in the background; its pid is $launcher
     keeper=$(member "$start_name" keeper)
 }
 
-start launcher-killed "$TAP/litter" "exec sleep $MARK"
+first_sleeps='[ "$LOCKSTEP_RESTART" = 0 ] || { echo "attempt $LOCKSTEP_RESTART"; exit 0; }'
+start launcher-killed "$TAP/litter" "$first_sleeps; exec sleep $MARK"
 "$LOCKSTEP" ps >"$TAP/out"
 has "ps shows a run that runs" '^launcher-killed +running +2 ' "$TAP/out"
 exits 2 "a run that runs is not started twice" run --name launcher-killed -n 1 -- true
@@ -186,9 +187,23 @@ check "not even the keeper" gone "$keeper"
 ok "nor rings" test ! -e "$(rings_of launcher-killed)"
 "$LOCKSTEP" ps >"$TAP/out"
 has "ps shows that it crashed" '^launcher-killed +crashed +2 ' "$TAP/out"
-ok "it goes on where it was" run --name launcher-killed -n 1 -- sh -c 'echo "attempt $LOCKSTEP_RESTART"'
+ok "it goes on where it was" run --name launcher-killed -n 2 -- "$TAP/litter" "$first_sleeps; exec sleep $MARK"
 has "with the next attempt" 'attempt 1' "$TAP/out"
-exits 2 "a run that has ended well does not go on" run --name launcher-killed -n 1 -- true
+exits 2 "a run that has ended well does not go on" run --name launcher-killed -n 2 -- "$TAP/litter" \
+    "$first_sleeps; exec sleep $MARK"
+has "which is said" 'run launcher-killed has ended well' "$TAP/err"
+
+unset SLURM_RESTART_COUNT
+exits 1 "a run that failed" run --name other -n 2 -- sh -c 'exit 1'
+exits 2 "does not go on with another command" run --name other -n 2 -- touch "$TAP/mixed"
+has "which is said" "run other has another command, .* its command: sh -c 'exit 1'\$" "$TAP/err"
+exits 2 "nor with other ranks" run --name other -n 1 -- sh -c 'exit 1'
+has "which is said" 'run other has 2 ranks, not 1' "$TAP/err"
+ok "nothing was started" test ! -e "$TAP/mixed"
+exits 1 "but as it was" run --name other -n 2 -- sh -c 'exit 1'
+has "with the next attempt" 'run other goes on with attempt 1' "$TAP/err"
+SLURM_RESTART_COUNT=1 ok "and as it likes when Slurm has requeued it" run --name other -n 1 -- true
+has "with the attempt after that" 'run other goes on with attempt 2' "$TAP/err"
 
 start keeper-killed "$TAP/litter" "exec sleep $MARK"
 kill -9 "$keeper"
