@@ -169,6 +169,19 @@ def c_and_python_leave_the_same_records(place):
 
 
 @test
+def what_lockstep_gloo_says_is_heard(place):
+    said = {"c": "", "off": "", "C": "LOCKSTEP_GLOO=C: expected c, python or off; c it is",
+            "python": "buckets of a group are marked by Python: LOCKSTEP_GLOO=python wants it so"}
+    for wish, words in said.items():
+        at = os.path.join(place, wish + "-")
+        os.mkdir(at)
+        seen, found = attached(at, HEAD + "loop(DDP(make()), 2)\n" + TAIL, ranks=2,
+                               env={"LOCKSTEP_GLOO": wish, "LOCKSTEP_DEBUG": "1"})
+        equal((seen.status, seen.err), ([0, 0], ["lockstep: python: %s\n" % words if words else ""] * 2))
+        equal([any(op.stream for op in ring.ops()) for ring in found], [wish != "off"] * 2)
+
+
+@test
 def groups_come_and_go_and_a_debugged_one_is_left_to_python(place):
     seen, found = attached(place, """
 import os, sys, torch, torch.distributed as dist

@@ -40,6 +40,10 @@ class Unlike(Exception):
     """This torch is not what we know."""
 
 
+def _words(error):
+    return str(error) if isinstance(error, Unlike) else repr(error)
+
+
 class _Dtype(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_uint8), ("dtype", ctypes.c_uint8)]
 
@@ -159,15 +163,18 @@ class Gloo:
             self._put(group)
             return True
         except Exception as error:
-            complain("buckets of a group are marked by Python: %r" % (error,))
+            complain("buckets of a group are marked by Python: %s" % _words(error))
             self.groups.pop(group, None)
             return False
 
     def _ready(self):
         if self.learnt is None:
             self.learnt = False
-            if os.environ.get("LOCKSTEP_GLOO") == "python":
-                raise Unlike("LOCKSTEP_GLOO")
+            wish = os.environ.get("LOCKSTEP_GLOO")
+            if wish == "python":
+                raise Unlike("LOCKSTEP_GLOO=python wants it so")
+            if wish not in (None, "", "c"):  # off: nobody asks us
+                complain("LOCKSTEP_GLOO=%s: expected c, python or off; c it is" % wish)
             if not fast.use() or not hasattr(probe.library, "gloo_use"):
                 raise Unlike("no C half")
             learnt = _learn(sys.modules["torch"])
@@ -190,7 +197,7 @@ class Gloo:
             try:
                 self._put(group)
             except Exception as error:
-                complain("buckets of a group are no longer recorded: %r" % (error,))
+                complain("buckets of a group are no longer recorded: %s" % _words(error))
 
     def take_off(self):
         """Groups are as torch made them."""
