@@ -29,6 +29,7 @@ struct stream {
     int fd; /* reading end; -1: closed */
     size_t size;
     int64_t first_ns, last_ns;  /* when the first and the last of them came */
+    bool partly;                /* the beginning of this line was shown */
     char line[OUTPUT_LINE_MAX]; /* not ended, not shown yet */
 };
 
@@ -181,14 +182,18 @@ static void output_put(struct output *output, int which, const struct sink_piece
 static void stream_show(struct output *output, struct talker *talker, int which, char end)
 {
     struct stream *stream = &talker->stream[which];
+    const struct sink *sink = &output->sink[which];
+    /* It was broken off for another writer: its end was shown then. */
+    bool ended = end == '\n' && !stream->size && stream->partly && sink->begun != stream;
 
-    if (!output->quiet)
+    if (!output->quiet && !ended)
         output_put(output, which,
                    &(struct sink_piece){ .who = stream,
                                          .prefix = talker->prefix,
                                          .text = stream->line,
                                          .length = stream->size,
                                          .end = end });
+    stream->partly = end != '\n' && (stream->partly || sink->begun == stream);
     stream->size = 0;
 }
 
@@ -201,6 +206,7 @@ static void stream_show_last(struct output *output, struct talker *talker, int w
         stream_show(output, talker, which, '\n');
     else if (sink->begun == &talker->stream[which])
         sink_break(sink);
+    talker->stream[which].partly = false; /* the next attempt begins anew */
 }
 
 /* Up to where a line, or a state of a progress bar, ends; NULL: not in there. */

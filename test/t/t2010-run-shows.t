@@ -37,6 +37,15 @@ wait "$launcher"
 shown "and goes on with its rank" '[rank 0] continue? N[rank 1] helloN[rank 0] yesN'
 is "what is kept is as it was printed" "$(cat "$LOCKSTEP_STATE/broken/out/rank-0.log")" 'continue? yes'
 
+launch ended -n 2 -- sh -c "$wait_for"' if [ $RANK = 0 ]; then printf "2/2" >&2; wait_for "$1"; printf "\n\nend\n" >&2
+    else wait_for "$2"; echo hello; wait_for "$1"; fi' sh "$TAP/go" "$TAP/other"
+shown "a line" '[rank 0] 2/2'
+: >"$TAP/other"
+shown "that was broken off" '[rank 0] 2/2N[rank 1] helloN'
+: >"$TAP/go"
+wait "$launcher"
+shown "does not end a second time" '[rank 0] 2/2N[rank 1] helloN[rank 0] N[rank 0] endN'
+
 launch bar -n 1 -- sh -c "$wait_for"' printf "\r1/3\r2/3" >&2; wait_for "$1"; printf "\r3/3" >&2' sh "$TAP/go"
 shown "a progress bar moves before its line has ended" '[rank 0] 1/3R[rank 0] 2/3'
 : >"$TAP/go"
