@@ -112,7 +112,7 @@ int attempt_exit_status(const struct launch *launch)
 void attempt_why(const struct launch *launch, char *ret, size_t room)
 {
     if (launch->stop_signal)
-        snprintf(ret, room, "stopped by SIG%s", sigabbrev_np(launch->stop_signal));
+        snprintf(ret, room, RUN_STOPPED "%s", sigabbrev_np(launch->stop_signal));
     else if (launch->lost_said)
         snprintf(ret, room, "the keeper was lost");
     else if (launch->hang[0])

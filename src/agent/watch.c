@@ -442,7 +442,7 @@ static int tell_exit(struct watch *watch, int64_t now_ns)
                               .status = watch->info.closed ? 0 : -1 };
 
     snprintf(fact.text, sizeof(fact.text), "%s",
-             watch->info.closed ? "closed" : "gone, exit status unknown");
+             watch->info.closed ? EXIT_CLOSED : "gone, exit status unknown");
     return outbox_exit(watch->place->outbox, &fact);
 }
 

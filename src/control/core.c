@@ -150,6 +150,7 @@ static void begin_anew(struct core *core, const struct fact_ring *fact)
     uint32_t world = MAX(fact->world, fact->rank + 1);
 
     judge_pending(core, fact->open_ns);
+    crash_judge(&core->court, fact->open_ns, true);
     core->counts.steps_partial += core->pendings;
     pending_clear(core);
     core->done_step = 0;
@@ -388,6 +389,9 @@ static int feed_run(struct core *core, struct cut in)
         if (fact.attempt == core->court.model.attempt)
             core->attempt_end_ns = fact.mono_ns;
         ledger_attempt_end(core->court.book, fact.attempt, fact.mono_ns, fact.status == 0);
+        if (fact.attempt == core->court.model.attempt && fact.status != 0 &&
+            strncmp(fact.text, RUN_STOPPED, strlen(RUN_STOPPED)) != 0)
+            crash_failed(&core->court);
         break;
     default:
         core->end_ns = fact.mono_ns;

@@ -10,6 +10,7 @@
 #include "judge/clock.h"
 #include "judge/corrupt.h"
 #include "judge/crash.h"
+#include "judge/crash_parts.h"
 #include "judge/hang.h"
 #include "judge/learn.h"
 #include "judge/ledger.h"
@@ -86,6 +87,7 @@ void court_anew(struct court *court, uint32_t world, int64_t mono_ns)
         at->from_ring = at->ring + 1;
     }
     court->notes = 0;
+    crash_anew(court);
     forget_steps(court);
     ledger_anew(court->book, world, mono_ns);
 }
@@ -95,8 +97,8 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
     if (attempt > court->model.attempt) {
         crash_restarted(court, attempt);
         court->exits = court->tolds = court->notes = 0;
-        court->raised.text[0] = court->raised_thread.text[0] = '\0';
-        court->crash_told = false;
+        crash_left_clear(court);
+        court->crash_told = court->failed = false;
         forget_steps(court);
     }
     court->model.attempt = MAX(attempt, court->model.attempt);

@@ -27,6 +27,7 @@ struct entry { /* one verdict over its life */
     double cost_seconds; /* ... summed over all its steps */
     uint32_t attempt;    /* of a crash or hang: the one that ended with it */
     int status;          /* of a crash: how its culprit ended */
+    bool anew;           /* of a crash: workers were begun again since, within the attempt */
     uint32_t reopened;   /* how often it came back: the oftener, the longer it is waited for */
 };
 
@@ -102,9 +103,14 @@ struct court {
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
     struct fact_note raised, raised_thread; /* crash_parts.h; text "": none */
-    bool crash_told;                        /* of this attempt */
-    bool stepped;                           /* a whole step has been seen, in any attempt */
-    uint64_t last_step;                     /* newest whole step of all attempts */
+    struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
+    uint32_t uncaughts;
+    struct fact_exit left[64]; /* crash_left.c: faults, should the attempt have failed */
+    uint32_t lefts;
+    bool failed;        /* the attempt has ended, and not well */
+    bool crash_told;    /* of this attempt */
+    bool stepped;       /* a whole step has been seen, in any attempt */
+    uint64_t last_step; /* newest whole step of all attempts */
 };
 
 int court_init(struct court *court, const char *run);

@@ -21,7 +21,7 @@ static bool died_itself(int status)
 
 static bool is_bad(const struct fact_exit *fact)
 {
-    return fact->status != 0 && fact->status != -1 && (!fact->told || died_itself(fact->status));
+    return fact->status != 0 && (!fact->told || died_itself(fact->status));
 }
 
 void crash_note(struct court *court, const struct fact_note *fact)
@@ -30,6 +30,7 @@ void crash_note(struct court *court, const struct fact_note *fact)
         return;
     court->note[court->notes++ % COUNT(court->note)] = *fact;
     crash_raised_note(court, fact);
+    crash_left_note(court, fact);
 }
 
 static bool all_blame_others(const struct court *court)
@@ -41,23 +42,41 @@ static bool all_blame_others(const struct court *court)
     return true;
 }
 
-/* Keeps those that may be the culprit or an echo; of more than there is room for, the earliest. */
+/* Soon those who waited are gone, and who they waited for, too. */
+static void look_for_hang(struct court *court, const struct fact_exit *fact)
+{
+    if (crash_gave_up(fact) && all_blame_others(court))
+        hang_gave_up(court, fact);
+}
+
 void crash_exit(struct court *court, const struct fact_exit *fact)
 {
-    uint32_t latest = 0;
+    struct fact_exit left;
 
     if (fact->attempt != court->model.attempt)
         return;
-    if (crash_gave_up(fact) && all_blame_others(court))
-        hang_gave_up(court,
-                     fact); /* soon those who waited are gone, and who they waited for, too */
-    if (!is_bad(fact)) {
-        if (fact->status > 0)
-            crash_told_exit(court, fact);
-        if (fact->told)
-            hang_told_exit(court, fact);
+    if (crash_is_unknown(fact)) {
+        crash_left_as(court, fact, &left);
+        look_for_hang(court, &left);
+        crash_left_exit(court, &left);
         return;
     }
+    look_for_hang(court, fact);
+    if (is_bad(fact)) {
+        crash_add(court, fact);
+        return;
+    }
+    if (fact->status > 0)
+        crash_told_exit(court, fact);
+    if (fact->told)
+        hang_told_exit(court, fact);
+}
+
+/* Of more than there is room for, the earliest are kept. */
+void crash_add(struct court *court, const struct fact_exit *fact)
+{
+    uint32_t latest = 0;
+
     if (court->exits < COUNT(court->exit)) {
         court->exit[court->exits++] = *fact;
         return;
@@ -87,6 +106,9 @@ static int culprit_order(const struct court *court, const struct fact_exit *a,
         return died_itself(a->status) ? -1 : 1;
     if (near && crash_blames_others(a) != crash_blames_others(b))
         return crash_blames_others(b) ? -1 : 1;
+    /* One that is gone without a word may have been ended for the sake of one that said why. */
+    if (near && (a->status == -1) != (b->status == -1))
+        return b->status == -1 ? -1 : 1;
     /* Who gave up waiting ends, and others lose it: they may be told of in any order. */
     if (near && crash_gave_up(a) != crash_gave_up(b))
         return crash_gave_up(a) ? -1 : 1;
@@ -114,6 +136,8 @@ static unsigned layer_of(int status)
 {
     if (WIFEXITED(status))
         return LAYER_USER_CODE;
+    if (status == -1)
+        return LAYER_UNKNOWN;
     switch (WTERMSIG(status)) {
     case SIGSEGV:
     case SIGBUS:
@@ -124,6 +148,11 @@ static unsigned layer_of(int status)
     default:
         return LAYER_UNKNOWN; /* sent from outside: the ring cannot say by whom */
     }
+}
+
+static const char *source_of(const struct fact_exit *fact)
+{
+    return crash_is_left(fact) ? "ring" : "launcher";
 }
 
 static void say_echoes(const struct court *court, struct verdict *draft,
@@ -138,15 +167,20 @@ static void say_echoes(const struct court *court, struct verdict *draft,
         snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
                  (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
                  fact->mono_ns < culprit->mono_ns ? "before" : "later");
-        snprintf(line->source, sizeof(line->source), "launcher");
+        snprintf(line->source, sizeof(line->source), "%s", source_of(fact));
         draft->echo_count++;
     }
 }
 
+/* As the kernel kills for memory, as far as anybody knows. */
+static bool may_be_killed(int status)
+{
+    return status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 static bool was_oom_killed(const struct court *court, const struct fact_exit *fact)
 {
-    return WIFSIGNALED(fact->status) && WTERMSIG(fact->status) == SIGKILL &&
-           hang_oom_kills(court, fact->rank) > 0;
+    return may_be_killed(fact->status) && hang_oom_kills(court, fact->rank) > 0;
 }
 
 static void say_oom(struct verdict *verdict, uint32_t kills)
@@ -205,9 +239,14 @@ static void say_words(const struct court *court, struct verdict *draft,
 {
     size_t size;
     const char *line = telling_line(culprit->words, &size);
+    bool noted = strcmp(culprit->text, CRASH_NOTED) == 0;
 
     if (size) {
-        verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
+        if (noted)
+            verdict_because(draft, "note", "it had noted: " CRASH_UNCAUGHT "%.*s",
+                            (int)MIN(size, 160u), line);
+        else
+            verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
         if (draft->kind == VERDICT_CRASH && WIFEXITED(culprit->status))
             snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
                      (int)MIN(size, 70u), line);
@@ -215,7 +254,7 @@ static void say_words(const struct court *court, struct verdict *draft,
     for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
         const struct fact_note *note = &court->note[i];
 
-        if (note->rank == culprit->rank &&
+        if (note->rank == culprit->rank && !(noted && strstr(note->text, CRASH_UNCAUGHT)) &&
             culprit->mono_ns - court_run_ns(court, note->rank, note->mono_ns) < near_ns(court))
             verdict_because(draft, "note", "it had noted: %.160s", note->text);
     }
@@ -230,7 +269,7 @@ static void echo_hang(struct court *court, struct entry *entry, const struct fac
 
     if (entry->verdict.echo_count < VERDICT_LINES) {
         snprintf(line->what, sizeof(line->what), "rank %u %s", first->rank, first->text);
-        snprintf(line->source, sizeof(line->source), "launcher");
+        snprintf(line->source, sizeof(line->source), "%s", source_of(first));
         entry->verdict.echo_count++;
     }
     say_echoes(court, &entry->verdict, first);
@@ -242,11 +281,13 @@ static void say_first(const struct court *court, struct verdict *draft,
                       const struct fact_exit *culprit)
 {
     if (court->stepped)
-        verdict_because(draft, "launcher", "rank %u was the first to end: %s, after step %llu",
-                        culprit->rank, culprit->text, (unsigned long long)court->last_step);
+        verdict_because(draft, source_of(culprit),
+                        "rank %u was the first to end: %s, after step %llu", culprit->rank,
+                        culprit->text, (unsigned long long)court->last_step);
     else
-        verdict_because(draft, "launcher", "rank %u was the first to end: %s, before any step",
-                        culprit->rank, culprit->text);
+        verdict_because(draft, source_of(culprit),
+                        "rank %u was the first to end: %s, before any step", culprit->rank,
+                        culprit->text);
 }
 
 /* A library that notices that ranks disagree ends its process: what they disagree about is the fault. */
@@ -265,6 +306,19 @@ static bool draft_desync(const struct court *court, const struct fact_exit *firs
     return true;
 }
 
+/* Somebody else was gone so soon that nobody can tell who was first. */
+static bool one_of_many(const struct court *court, const struct fact_exit *culprit)
+{
+    for (uint32_t i = 0; i < court->exits; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+
+        if (fact->rank != culprit->rank && fact->status == -1 &&
+            (double)llabs(fact->mono_ns - culprit->mono_ns) <= court->limits.crash_same * 1e6)
+            return true;
+    }
+    return false;
+}
+
 static void draft_crash(struct court *court, const struct fact_exit *culprit,
                         const struct fact_exit *first, struct verdict *draft)
 {
@@ -273,6 +327,12 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
     court_add_rank(court, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
+    if (culprit->status == -1) /* who was gone at the same time may have been it as well */
+        draft->confidence = one_of_many(court, culprit) ? 0.3 : 0.6;
+    if (culprit->status == 0) { /* left in order, with what is not known; was it missed? */
+        draft->layer = LAYER_UNKNOWN;
+        draft->confidence = crash_blames_others(first) ? 0.5 : 0.4;
+    }
     if (crash_blames_others(culprit)) { /* the best there is: whom it blames left no word */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = 0.4;
@@ -281,6 +341,13 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
     draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
     if (culprit->rank == first->rank)
         say_first(court, draft, culprit);
+    else if (culprit->status == 0)
+        verdict_because(draft, "ring",
+                        crash_blames_others(first)
+                            ? "rank %u left about when rank %u, the first to fail, noticed that "
+                              "somebody was gone"
+                            : "rank %u left before rank %u, the first that is gone without a word",
+                        culprit->rank, first->rank);
     else
         verdict_because(draft, "note",
                         "rank %u had an exception that nobody caught before rank %u, the first to "
@@ -317,7 +384,9 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
 
     if (!first || (!over && now_ns - first->mono_ns < settle_ns))
         return;
-    if (crash_blames_others(first) && crash_raised(court, first, &raised))
+    if ((crash_blames_others(first) && crash_raised(court, first, &raised)) ||
+        ((crash_blames_others(first) || first->status == -1) &&
+         crash_left_first(court, first, &raised)))
         culprit = &raised;
     entry = hang_open(court);
     if (!entry && culprit == first && somebody_gave_up(court, first))
@@ -345,7 +414,7 @@ void crash_beat(struct court *court, const struct fact_beat *fact)
 
         if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
             entry->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
-            !WIFSIGNALED(entry->status) || WTERMSIG(entry->status) != SIGKILL)
+            !may_be_killed(entry->status))
             continue;
         say_oom(verdict, fact->oom_kills);
         entry->changed = true;
@@ -373,6 +442,22 @@ void crash_restarted(struct court *court, uint32_t attempt)
     }
 }
 
+/* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
+ * has no cost.
+ */
+static void recovered_anew(const struct court *court, struct entry *entry,
+                           const struct past_step *past)
+{
+    struct verdict *verdict = &entry->verdict;
+
+    verdict->until_real_ns = past->begin_ns + court->mono_to_real_ns;
+    snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
+             (unsigned long long)past->step);
+    snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
+    entry->open = entry->anew = false;
+    entry->changed = true;
+}
+
 void crash_recovered(struct court *court, const struct past_step *past)
 {
     double cost = ledger_crash_seconds(court->book);
@@ -380,9 +465,14 @@ void crash_recovered(struct court *court, const struct past_step *past)
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
 
+        if (!is_ending(entry->verdict.kind) || !entry->open)
+            continue;
+        if (entry->anew) {
+            recovered_anew(court, entry, past);
+            continue;
+        }
         /* Late steps of the attempt that crashed are no recovery. */
-        if (!is_ending(entry->verdict.kind) || !entry->open || cost <= 0 ||
-            entry->attempt >= court->model.attempt)
+        if (cost <= 0 || entry->attempt >= court->model.attempt)
             continue;
         entry->cost_seconds += cost / court->model.world; /* of all its crashes */
         entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;

@@ -11,6 +11,10 @@
 
 void crash_exit(struct court *court, const struct fact_exit *fact);
 void crash_note(struct court *court, const struct fact_note *fact); /* a rank's own words */
+/* The attempt is over, and not well: ranks that are gone, nobody knows how, may be why. */
+void crash_failed(struct court *court);
+/* Workers were begun again within the attempt: how those before them left is over. */
+void crash_anew(struct court *court);
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
 void crash_judge(struct court *court, int64_t now_ns, bool over);
 /* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy

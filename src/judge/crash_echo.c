@@ -12,9 +12,6 @@
 #include "core/clean.h"
 #include "judge/crash_parts.h"
 
-#define UNCAUGHT                                                                                   \
-    "uncaught " /* as the Python package begins its note; "in thread NAME: " may be before it */
-
 static bool words_blame(const char *words)
 {
     static const char *const blames[] = {
@@ -76,13 +73,14 @@ void crash_told_exit(struct court *court, const struct fact_exit *fact)
  */
 void crash_raised_note(struct court *court, const struct fact_note *fact)
 {
-    bool thread = strncmp(fact->text, "in thread ", 10) == 0 && strstr(fact->text, ": " UNCAUGHT);
+    bool thread =
+        strncmp(fact->text, "in thread ", 10) == 0 && strstr(fact->text, ": " CRASH_UNCAUGHT);
 
     if (words_blame(fact->text))
         return;
     if (thread)
         court->raised_thread = *fact;
-    else if (strncmp(fact->text, UNCAUGHT, strlen(UNCAUGHT)) == 0 &&
+    else if (strncmp(fact->text, CRASH_UNCAUGHT, strlen(CRASH_UNCAUGHT)) == 0 &&
              (!court->raised.text[0] || note_ns(court, fact) < note_ns(court, &court->raised)))
         court->raised = *fact;
 }
@@ -104,7 +102,7 @@ static const struct fact_exit *exit_of(const struct court *court, uint32_t rank)
 static void exit_fill(const struct court *court, const struct fact_note *note,
                       const struct fact_exit *known, struct fact_exit *ret)
 {
-    const char *words = strstr(note->text, UNCAUGHT) + strlen(UNCAUGHT);
+    const char *words = strstr(note->text, CRASH_UNCAUGHT) + strlen(CRASH_UNCAUGHT);
 
     if (known && WIFEXITED(known->status) && !crash_blames_others(known)) {
         *ret = *known;
@@ -112,13 +110,7 @@ static void exit_fill(const struct court *court, const struct fact_note *note,
             snprintf(ret->words, sizeof(ret->words), "%s", words);
         return;
     }
-    *ret = (struct fact_exit){ .rank = note->rank,
-                               .attempt = note->attempt,
-                               .mono_ns = note_ns(court, note),
-                               .status = 1 << 8, /* what an interpreter ends with */
-                               .told = true };
-    snprintf(ret->text, sizeof(ret->text), "ended by an exception");
-    snprintf(ret->words, sizeof(ret->words), "%s", words);
+    crash_fill_noted(court, note, ret);
 }
 
 bool crash_raised(const struct court *court, const struct fact_exit *first, struct fact_exit *ret)

@@ -178,6 +178,12 @@ bool hang_is_gone(const struct court *court, uint32_t rank)
     return rank < court->hang->world && court->hang->rank[rank].gone;
 }
 
+bool hang_is_alive(const struct court *court, uint32_t rank)
+{
+    return rank < court->hang->world && court->hang->kept[rank].any &&
+           !court->hang->rank[rank].gone;
+}
+
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank)
 {
     return rank < court->hang->world ? court->hang->kept[rank].oom_kills : 0;

@@ -36,7 +36,8 @@ struct entry *hang_given_up(struct court *court, int64_t now_ns);
  */
 bool hang_disagreed(const struct court *court, const struct fact_exit *fact, struct verdict *draft);
 /* Memory groups of a rank's process have seen so many kills since it was watched. */
-bool hang_is_gone(const struct court *court, uint32_t rank); /* its process was seen to end */
+bool hang_is_gone(const struct court *court, uint32_t rank);  /* its process was seen to end */
+bool hang_is_alive(const struct court *court, uint32_t rank); /* its newest beat was not its last */
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank);
 const struct fact_stack *hang_stack_of(const struct court *court, uint32_t rank); /* NULL: none */
 

@@ -186,6 +186,11 @@ struct fact_beat {
     struct beat_storage storage[BEAT_STORAGE_COUNT];
 };
 
+/* Text of the agent's word about a rank that nobody else tells of, with status 0: its ring was closed in order.  Who
+ * ends for an exception may do so, too; what it ended with is not known.
+ */
+#define EXIT_CLOSED "closed"
+
 struct fact_exit {
     uint32_t rank, attempt;
     int64_t mono_ns;
@@ -227,6 +232,8 @@ enum run_event {
     RUN_ATTEMPT_END = 3,
     RUN_END = 4,
 };
+
+#define RUN_STOPPED "stopped by SIG" /* so begins the text of an end that somebody asked for */
 
 struct fact_run {
     uint8_t event;
