@@ -17,7 +17,24 @@ int account_exit(const struct account *account)
 {
     if (account->verdicts)
         return 1;
-    return account->steps ? 0 : 3;
+    return account->steps && !account_unexplained(account) ? 0 : 3;
+}
+
+/* Verdicts about why ranks end; one that is over, since training went on, does not say why it ended later. */
+static bool explains_end(const struct verdict *verdict)
+{
+    return verdict->until_real_ns == 0 &&
+           (verdict->kind == VERDICT_CRASH || verdict->kind == VERDICT_HANG ||
+            verdict->kind == VERDICT_DESYNC);
+}
+
+bool account_unexplained(const struct account *account)
+{
+    bool explained = !account->ended || account->status == 0 || account->stopped;
+
+    for (size_t i = 0; i < account->verdicts && !explained; i++)
+        explained = explains_end(&account->verdict[i]);
+    return !explained;
 }
 
 static struct json_object *verdicts_json(const struct account *account)
@@ -101,6 +118,8 @@ struct json_object *account_json(const struct account *account)
     json_object_object_add(root, "state", json_object_new_string(account_state(account)));
     json_object_object_add(root, "status",
                            account->ended ? json_object_new_int64(account->status) : NULL);
+    json_object_object_add(root, "unexplained",
+                           json_object_new_boolean(account_unexplained(account)));
     json_object_object_add(root, "verdicts", verdicts_json(account));
     json_object_object_add(root, "ledger",
                            account->has_ledger ? ledger_json(&account->ledger) : NULL);
@@ -193,8 +212,34 @@ static void print_unseen(const struct account *account, FILE *out)
     }
 }
 
+static void print_unexplained(const struct account *account, const struct show_style *style,
+                              FILE *out)
+{
+    if (!account_unexplained(account))
+        return;
+    if (account->verdicts)
+        fputc('\n', out);
+    fprintf(out,
+            "%scannot tell why it ended with status %" PRId32
+            ": nothing that was seen of its ranks says so; see what they printed%s\n",
+            show_begin(style, SHOW_OVER), account->status, show_end(style));
+}
+
+static void print_nothing(const struct account *account, const struct show_style *style, FILE *out)
+{
+    const char *words = "nothing is wrong";
+
+    if (!account->steps)
+        words = "cannot tell: no step was seen";
+    else if (account->ended && account->stopped)
+        words = "nothing is wrong; it was stopped by a signal to its launcher";
+    fprintf(out, "%s%s%s\n", show_begin(style, account->steps ? SHOW_GOOD : SHOW_OVER), words,
+            show_end(style));
+}
+
 void account_end_text(const struct account *account, const struct show_style *style, FILE *out)
 {
+    print_unexplained(account, style, out);
     if (account->restarts)
         fputc('\n', out);
     print_restarts(account, out);
@@ -212,9 +257,7 @@ void account_text(const struct account *account, const struct show_style *style,
         fputc('\n', out);
         verdict_text(&account->verdict[i], style, out);
     }
-    if (account->verdicts == 0)
-        fprintf(out, "%s%s%s\n", show_begin(style, account->steps ? SHOW_GOOD : SHOW_OVER),
-                account->steps ? "nothing is wrong" : "cannot tell: no step was seen",
-                show_end(style));
+    if (account->verdicts == 0 && (!account->steps || !account_unexplained(account)))
+        print_nothing(account, style, out);
     account_end_text(account, style, out);
 }

@@ -37,6 +37,7 @@ struct account {
     bool alive;     /* somebody still writes */
     bool ended;     /* the launcher said so */
     bool closed;    /* the books are; without that word: all of its ranks are gone */
+    bool stopped;   /* ... because somebody asked for it, by a signal to the launcher */
     int32_t status;
     struct verdict *verdict; /* open ones first */
     size_t verdicts;
@@ -57,13 +58,17 @@ struct account {
 
 /* "running", "ended", ACCOUNT_LEFT or "ended without a word" */
 const char *account_state(const struct account *account);
-/* {run, source, alive, state, status, verdicts, ledger, restarts, counts} */
+/* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
+bool account_unexplained(const struct account *account);
+/* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, counts} */
 struct json_object *account_json(const struct account *account);
 void account_text(const struct account *account, const struct show_style *style, FILE *out);
-/* Its last part, for whoever has told the verdicts as they came: restarts, ledger, what was not seen. */
+/* Its last part, for whoever has told the verdicts as they came: an end that they do not explain, restarts, ledger, what
+ * was not seen.
+ */
 void account_end_text(const struct account *account, const struct show_style *style, FILE *out);
 
-/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen. */
+/* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen, or an end that nothing explains. */
 int account_exit(const struct account *account);
 
 #endif

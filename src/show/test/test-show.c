@@ -300,7 +300,39 @@ static void the_exit_status_follows_from_the_account(void **state)
     account.steps = 0;
     assert_int_equal(account_exit(&account), 3);
     account.verdicts = 1;
+    account.verdict = &(struct verdict){ .kind = VERDICT_CRASH };
     assert_int_equal(account_exit(&account), 1);
+}
+
+static void an_end_that_no_verdict_explains_is_never_told_as_well(void **state)
+{
+    struct verdict verdict = { .kind = VERDICT_STRAGGLER };
+    struct account account = { .run = "r1", .ranks = 2, .steps = 8, .ended = true, .status = 1 };
+    struct json_object *root = account_json(&account);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    account_text(&account, &plain, out);
+    fclose(out);
+    assert_null(strstr(text, "nothing is wrong"));
+    assert_non_null(strstr(text, "\ncannot tell why it ended with status 1: "));
+    free(text);
+    expect_json(at(root, "unexplained"), "true");
+    json_object_put(root);
+    assert_int_equal(account_exit(&account), 3);
+    account.stopped = true; /* as somebody wished */
+    assert_int_equal(account_exit(&account), 0);
+    account.stopped = false;
+    account.verdict = &verdict;
+    account.verdicts = 1;
+    assert_true(account_unexplained(&account)); /* slow ranks do not end a run */
+    assert_int_equal(account_exit(&account), 1);
+    verdict.kind = VERDICT_CRASH;
+    assert_false(account_unexplained(&account));
+    verdict.until_real_ns = 1; /* it went on after that one */
+    assert_true(account_unexplained(&account));
 }
 
 int main(void)
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(a_ledger_adds_up_in_json_and_text),
         cmocka_unit_test(an_account_says_what_could_not_be_seen),
         cmocka_unit_test(the_exit_status_follows_from_the_account),
+        cmocka_unit_test(an_end_that_no_verdict_explains_is_never_told_as_well),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
