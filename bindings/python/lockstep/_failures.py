@@ -4,12 +4,17 @@ An audit hook hears of them before sys.excepthook runs.  So sys.excepthook stays
 it, whenever it does, and interactive use, where a replaced excepthook changes how errors are shown,
 is as it was.
 
+A process of multiprocessing catches what its target raises and prints it, torch's spawn() even sends it to its parent
+and leaves by sys.exit(); neither asks sys.excepthook.  There it is heard of by the finalizers that multiprocessing runs
+on its way.
+
 Before the traceback is printed, our own frames are taken out of it: it reads as it would without us.
 """
 import os
 import sys
 import threading
 
+from ._imports import imports
 from ._probe import complain, probe
 from . import _where
 
@@ -94,6 +99,44 @@ def _chain_threads():
     threading.excepthook = excepthook
 
 
+def _tell_child(error):
+    """Of a rank that multiprocessing started; helpers have no ring."""
+    if isinstance(error, SystemExit):
+        if error.code in (None, 0):
+            return
+        # As torch's spawn() leaves, having caught what its target raised.
+        error = error.__context__ if error.__context__ is not None else error
+    if probe.handle and not isinstance(error, KeyboardInterrupt):
+        _tell(type(error), error, error.__traceback__)
+
+
+def _in_flight():
+    try:
+        error = sys.exc_info()[1]
+        if error is not None:
+            _tell_child(error)
+    except Exception as trouble:
+        complain("exception not noted: %r" % (trouble,))
+
+
+class _Child:
+    """What multiprocessing calls in each process that it begins."""
+
+    def begun(self):
+        util = sys.modules["multiprocessing.util"]
+        util.Finalize(None, _in_flight, exitpriority=1 << 20)  # before all others: some may hang
+
+
+_child = _Child()
+
+
+def hook_util(module):
+    """multiprocessing.util: its finalizers run while the exception is on its way, and leave no frame in its traceback."""
+    _child.begun()  # this process may have been spawned
+    module.register_after_fork(_child, _Child.begun)  # a fork forgets the finalizers of its parent
+
+
 def install():
     sys.addaudithook(_audit)
     _chain_threads()
+    imports.when("multiprocessing.util", hook_util)
