@@ -5,6 +5,7 @@ Without torch: a parent in Python is the launcher, and its children say their st
 import json
 import os
 import subprocess
+import sys
 
 from tap import LOCKSTEP, PACKAGE, PYTHON, equal, main, test
 
@@ -139,7 +140,10 @@ def where_all_ranks_end_well_nothing_is_said(place):
 
 @test
 def what_a_child_of_multiprocessing_raises_is_noted(place):
-    for number, (mode, method) in enumerate((("raise", "spawn"), ("printed", "spawn"), ("printed", "fork"))):
+    cases = [("raise", "spawn"), ("printed", "spawn"), ("printed", "fork")]
+    if sys.version_info >= (3, 13):  # not heard there without a word; torch writes it down
+        del cases[0]
+    for number, (mode, method) in enumerate(cases):
         directory = os.path.join(place, str(number))
         os.mkdir(directory)
         status, why, told, _, printed = run(directory, CHILDREN, mode, method)

@@ -130,8 +130,34 @@ class _Child:
 _child = _Child()
 
 
+# Who writes down what ends a process, and ends it.
+_LAST_WORDS = {("multiprocessing.process", "_bootstrap"), ("torch.multiprocessing.spawn", "_wrap")}
+
+
+def _hook_words(name):
+    import functools
+    import traceback
+    original = getattr(traceback, name)
+
+    @functools.wraps(original)
+    def words(*args, **kwargs):
+        caller = sys._getframe(1)
+        if (caller.f_globals.get("__name__"), caller.f_code.co_name) in _LAST_WORDS:
+            _in_flight()
+        return original(*args, **kwargs)
+
+    setattr(traceback, name, words)
+
+
 def hook_util(module):
-    """multiprocessing.util: its finalizers run while the exception is on its way, and leave no frame in its traceback."""
+    """multiprocessing.util: its finalizers run while the exception is on its way, and leave no frame in its traceback.
+
+    From 3.13 on they run later, and the words are all that there is to hear of it.
+    """
+    if sys.version_info >= (3, 13):
+        _hook_words("print_exc")
+        _hook_words("format_exc")
+        return
     _child.begun()  # this process may have been spawned
     module.register_after_fork(_child, _Child.begun)  # a fork forgets the finalizers of its parent
 
