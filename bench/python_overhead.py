@@ -5,8 +5,8 @@ usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--nccl] [--qui
 
 The ranks of one job (DistributedDataParallel on gloo) have models alike: one made while lockstep's hooks are on
 torch, two made while torch is as it came, and one whose reducer is given a group that passes buckets on and does
-nothing else: torch's own way from its reducer into Python and back, the least that it would cost to watch there.  They train in
-turns of 10 steps, in random order; between turns all hooks are put on or taken off again, on all ranks.  So all have
+nothing else: torch's own way from its reducer into Python and back, the least that it would cost to watch there.  They
+train in turns of 10 steps, in random order; between turns all hooks are put on or taken off again, on all ranks.  So all have
 the same processes, sockets and processors, which two jobs have not.  For each round they are made anew, in another
 order and elsewhere in memory: where a model happens to lie makes as much of a difference as what is measured.
 

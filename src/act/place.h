@@ -16,8 +16,8 @@ struct place {
 /* Layout, name and directory by the plan, nothing made yet. */
 int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err);
 /* Makes and locks the directory and makes the ring directory.  A run whose launcher was killed, or that
- * failed, goes on where it was, with the same command and as many ranks: its attempts count on, so that no two have one number.  Waits while the keeper
- * of a killed launcher is still ending its ranks.  -EBUSY: it is running; -EEXIST: it has ended well;
+ * failed, goes on where it was, with the same command and as many ranks: its attempts count on, so that no two have
+ * one number.  Waits while the keeper of a killed launcher is still ending its ranks.  -EBUSY: it is running; -EEXIST: it has ended well;
  * -EINVAL: it is another run, and nothing says that this is a job that was requeued.
  */
 int place_take(struct place *place, bool named,

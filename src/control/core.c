@@ -390,7 +390,7 @@ static int feed_run(struct core *core, struct cut in)
             core->attempt_end_ns = fact.mono_ns;
         ledger_attempt_end(core->court.book, fact.attempt, fact.mono_ns, fact.status == 0);
         if (fact.attempt == core->court.model.attempt && fact.status != 0 &&
-            strncmp(fact.text, RUN_STOPPED, strlen(RUN_STOPPED)) != 0)
+            !fact_run_stopped(&fact))
             crash_failed(&core->court);
         break;
     default:

@@ -102,7 +102,7 @@ static void gather_run(struct gather *gather, const struct fact_run *run)
     case RUN_END:
         account->ended = true;
         account->status = run->status;
-        account->stopped = strncmp(run->text, RUN_STOPPED, strlen(RUN_STOPPED)) == 0;
+        account->stopped = fact_run_stopped(run);
         break;
     default:
         break;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/buf.h"
 #include "lockstep/probe.h"
@@ -243,6 +244,12 @@ struct fact_run {
     int64_t mono_ns, real_ns;
     char text[160]; /* the command, or why */
 };
+
+/* Of an end that somebody asked for: no rank is to blame. */
+static inline bool fact_run_stopped(const struct fact_run *run)
+{
+    return strncmp(run->text, RUN_STOPPED, strlen(RUN_STOPPED)) == 0;
+}
 
 enum tick_flag {
     TICK_LAST = 1, /* no fact comes after it: the core was told to close the books */

@@ -1,13 +1,5 @@
 /* test-crash.c - who died first. */
-#include "judge/test/bench.h"
-
-#include <signal.h>
-#include <stdio.h>
-
-#include "judge/crash.h"
-#include "judge/hang.h"
-
-#define MS INT64_C(1000000)
+#include "judge/test/crash_scene.h"
 
 static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, bool told)
 {
@@ -20,23 +12,6 @@ static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, boo
     snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal %d" : "exited with %d",
              status & 127 ? status & 127 : status >> 8);
     crash_exit(&bench->court, &fact);
-}
-
-static struct bench four(void)
-{
-    struct lab_config config = layout(1, 1, 4);
-    struct bench bench = bench_open(&config);
-
-    lab_judge_many(bench.lab, &bench.court, 10);
-    return bench;
-}
-
-static const struct verdict *crash_of(const struct bench *bench)
-{
-    const struct entry *entry = lab_open(&bench->court, VERDICT_CRASH, 0);
-
-    assert_int_equal(lab_open_count(&bench->court, VERDICT_CRASH), 1);
-    return &entry->verdict;
 }
 
 static void the_first_to_die_is_named_and_the_others_are_echoes(void **state)
@@ -217,17 +192,6 @@ static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
     assert_non_null(strstr(verdict->because[1].what, "KeyError"));
     bench_close(&bench);
 }
-
-/* On a busy machine: rank 2 raises, its interpreter is taken down, rank 0 notices and is the first to be gone. */
-static void raises(struct bench *bench, uint32_t rank, int64_t ms, const char *text)
-{
-    struct fact_note note = { .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS };
-
-    snprintf(note.text, sizeof(note.text), "%s", text);
-    crash_note(&bench->court, &note);
-}
-
-#define CLOSED "RuntimeError: [gloo] Connection closed by peer [127.0.0.1]:4711"
 
 static void echoes(struct bench *bench)
 {
@@ -477,207 +441,6 @@ static void late_steps_of_the_attempt_that_crashed_do_not_close_it(void **state)
     bench_close(&bench);
 }
 
-/* ---- ranks of another launcher: only their rings tell of their ends ---- */
-
-static void leaves(struct bench *bench, uint32_t rank, int64_t ms, bool closed)
-{
-    struct fact_exit fact = {
-        .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS, .status = closed ? 0 : -1
-    };
-
-    snprintf(fact.text, sizeof(fact.text), "%s",
-             closed ? EXIT_CLOSED : "gone, exit status unknown");
-    crash_exit(&bench->court, &fact);
-}
-
-static void one_that_noted_an_exception_and_closed_its_ring_has_crashed(void **state)
-{
-    struct bench bench = four();
-    const struct verdict *verdict;
-
-    (void)state;
-    raises(&bench, 1, 4800, "uncaught ValueError: bad batch at train.py:48");
-    leaves(&bench, 1, 5000, true);
-    leaves(&bench, 0, 5100, false); /* ended for its sake */
-    crash_judge(&bench.court, 6200 * MS, false);
-    verdict = crash_of(&bench);
-    assert_int_equal(verdict->rank[0], 1);
-    assert_int_equal(verdict->layer, LAYER_USER_CODE);
-    assert_string_equal(verdict->cause,
-                        "ended by an exception: ValueError: bad batch at train.py:48");
-    assert_int_equal(verdict->since_real_ns, 4800 * MS);
-    assert_string_equal(verdict->because[0].source, "ring"); /* no launcher has said so */
-    assert_int_equal(verdict->because_count, 2);
-    bench_close(&bench);
-}
-
-static void workers_that_a_launcher_ended_are_echoes_of_the_one_that_raised(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 0, 4900, false); /* seen first: the other one's interpreter takes its time */
-    leaves(&bench, 2, 4900, false);
-    raises(&bench, 1, 4800, "uncaught ValueError: bad batch at train.py:48");
-    raises(&bench, 3, 4850, "uncaught " CLOSED " at train.py:7");
-    leaves(&bench, 3, 5000, true);
-    leaves(&bench, 1, 5000, true);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 5100 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 1);
-    assert_int_equal(crash_of(&bench)->echo_count, 3);
-    bench_close(&bench);
-}
-
-static void ends_in_order_or_gone_are_nothing_where_the_command_ended_well(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 0, 5000, true);
-    leaves(&bench, 1, 5000, false);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(bench.court.docket.count, 0);
-    bench_close(&bench);
-}
-
-static void the_first_that_is_gone_is_named_where_the_command_failed(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 2, 5000, false);
-    raises(&bench, 0, 4990, "uncaught " CLOSED " at train.py:7"); /* lost it before we saw it go */
-    leaves(&bench, 0, 5100, true);
-    leaves(&bench, 3, 5400, false);
-    crash_judge(&bench.court, 9000 * MS, false);
-    assert_int_equal(bench.court.docket.count, 0); /* it may be planned */
-    crash_failed(&bench.court);
-    leaves(&bench, 1, 5500, false); /* told after the end of the attempt */
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 2);
-    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
-    assert_string_equal(crash_of(&bench)->cause, "gone, exit status unknown");
-    assert_true(crash_of(&bench)->confidence <= 0.6);
-    assert_int_equal(crash_of(&bench)->ruled_out_count, 0);
-    assert_int_equal(crash_of(&bench)->echo_count, 3);
-    bench_close(&bench);
-}
-
-static void of_two_that_are_gone_at_once_nobody_can_tell(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 2, 5000, false);
-    leaves(&bench, 3, 5010, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_true(crash_of(&bench)->confidence <= 0.3);
-    bench_close(&bench);
-}
-
-/* sys.exit(3): nothing is noted, the ring is closed in order, and the others lose it. */
-static void one_that_left_in_order_while_others_lost_it_is_named(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    raises(&bench, 0, 5000, "uncaught " CLOSED " at train.py:7");
-    leaves(&bench, 0, 5200, true);
-    leaves(&bench, 1, 5300, true);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 1);
-    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
-    assert_true(crash_of(&bench)->confidence <= 0.5);
-    assert_int_equal(crash_of(&bench)->echo_count, 1);
-    bench_close(&bench);
-}
-
-static void one_that_left_in_order_before_others_were_ended_is_named(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 1, 5000, true);
-    leaves(&bench, 0, 5300, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 1);
-    assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
-    assert_true(crash_of(&bench)->confidence <= 0.4);
-    bench_close(&bench);
-}
-
-static void one_that_is_gone_before_others_left_in_order_or_long_after_is_named(void **state)
-{
-    static const int64_t gone_ms[] = { 4900, 15000 };
-
-    (void)state;
-    for (size_t i = 0; i < 2; i++) {
-        struct bench bench = four();
-
-        leaves(&bench, 1, 5000, true);
-        leaves(&bench, 0, gone_ms[i], false);
-        crash_failed(&bench.court);
-        crash_judge(&bench.court, 19000 * MS, true);
-        assert_int_equal(crash_of(&bench)->rank[0], 0);
-        bench_close(&bench);
-    }
-}
-
-static void an_interrupt_is_no_exception_of_its_rank(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    raises(&bench, 0, 4900, "uncaught KeyboardInterrupt at train.py:7");
-    leaves(&bench, 0, 5000, true);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(bench.court.docket.count, 0);
-    bench_close(&bench);
-}
-
-static void workers_that_were_begun_again_are_not_why_a_later_end_is_bad(void **state)
-{
-    struct bench bench = four();
-
-    (void)state;
-    leaves(&bench, 0, 5000, false);
-    raises(&bench, 1, 5010, "uncaught " CLOSED " at train.py:7");
-    leaves(&bench, 1, 5100, true);
-    court_anew(&bench.court, 4, 6000 * MS);
-    leaves(&bench, 3, 9000, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9900 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 3);
-    assert_int_equal(crash_of(&bench)->echo_count, 0);
-    bench_close(&bench);
-}
-
-static void a_crash_that_its_launcher_recovered_from_is_over_and_the_next_is_told(void **state)
-{
-    struct bench bench = four();
-    const struct verdict *verdict;
-
-    (void)state;
-    raises(&bench, 1, 4800, "uncaught ValueError: bad batch at train.py:48");
-    leaves(&bench, 1, 5000, true);
-    crash_judge(&bench.court, 6200 * MS, false);
-    verdict = crash_of(&bench);
-    court_anew(&bench.court, 4, 7000 * MS);
-    assert_string_equal(verdict->plan_state, "acting");
-    lab_judge_many(bench.lab, &bench.court, 1);
-    assert_string_equal(verdict->plan_state, "done");
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_CRASH), 0);
-    raises(&bench, 2, 8800, "uncaught KeyError: 'x' at train.py:50");
-    leaves(&bench, 2, 9000, true);
-    crash_judge(&bench.court, 9900 * MS, true);
-    assert_int_equal(crash_of(&bench)->rank[0], 2);
-    bench_close(&bench);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,17 +467,6 @@ int main(void)
         cmocka_unit_test(a_restart_closes_it_with_its_cost),
         cmocka_unit_test(old_verdicts_make_room_for_new_ones),
         cmocka_unit_test(late_steps_of_the_attempt_that_crashed_do_not_close_it),
-        cmocka_unit_test(one_that_noted_an_exception_and_closed_its_ring_has_crashed),
-        cmocka_unit_test(workers_that_a_launcher_ended_are_echoes_of_the_one_that_raised),
-        cmocka_unit_test(ends_in_order_or_gone_are_nothing_where_the_command_ended_well),
-        cmocka_unit_test(the_first_that_is_gone_is_named_where_the_command_failed),
-        cmocka_unit_test(of_two_that_are_gone_at_once_nobody_can_tell),
-        cmocka_unit_test(one_that_left_in_order_while_others_lost_it_is_named),
-        cmocka_unit_test(one_that_left_in_order_before_others_were_ended_is_named),
-        cmocka_unit_test(one_that_is_gone_before_others_left_in_order_or_long_after_is_named),
-        cmocka_unit_test(an_interrupt_is_no_exception_of_its_rank),
-        cmocka_unit_test(workers_that_were_begun_again_are_not_why_a_later_end_is_bad),
-        cmocka_unit_test(a_crash_that_its_launcher_recovered_from_is_over_and_the_next_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
