@@ -3,6 +3,7 @@
 #   make          build build/lockstep and build/liblockstep.so
 #   make demo     install what is missing, build, and run the demonstration
 #   make test     install what is missing, build, and run every test
+#   make test-guard    tests with several users, one of them hostile (needs root)
 #   make install  into PREFIX (/usr/local), below DESTDIR when given
 #   make deb      Debian packages of controller, agent and program, in build-deb/packages
 #   make deb-test the packages in a bare Debian 12: they install, start and go (needs root)
@@ -30,7 +31,12 @@ demo:
 test:
 	@tools/deps run build test
 	@$(MAKE) --no-print-directory all
-	@tools/test $(BUILD)
+	@tools/test $(BUILD) --no-suite guard
+
+test-guard:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@tools/test $(BUILD) --suite guard
 
 install: all
 	meson install -C $(BUILD) --no-rebuild
@@ -60,4 +66,4 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all deb deb-test demo test install format format-check ci chroot-test torch-newer clean
+.PHONY: all deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
