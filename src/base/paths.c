@@ -19,6 +19,7 @@
 #include "core/time.h"
 
 #define PATHS_SHM "/dev/shm"
+#define PATHS_RUNS "runs"
 
 int path_join(struct path *ret, const char *directory, const char *name, struct err *err)
 {
@@ -98,14 +99,35 @@ int paths_check_run(const char *run, struct err *err)
     return 0;
 }
 
-int paths_run(const char *run, struct path *ret, struct err *err)
+int paths_run_of(const char *state, const char *run, struct path *ret, struct err *err)
 {
-    struct path state;
+    struct path runs;
     int r = paths_check_run(run, err);
 
     if (r == 0)
-        r = paths_state(&state, err);
-    return r < 0 ? r : path_join(ret, state.text, run, err);
+        r = path_join(&runs, state, PATHS_RUNS, err);
+    return r < 0 ? r : path_join(ret, runs.text, run, err);
+}
+
+int paths_run(const char *run, struct path *ret, struct err *err)
+{
+    struct path state;
+    int r = paths_state(&state, err);
+
+    return r < 0 ? r : paths_run_of(state.text, run, ret, err);
+}
+
+int paths_runs_open(const char *state, DIR **ret, struct err *err)
+{
+    struct path runs;
+    int r = path_join(&runs, state, PATHS_RUNS, err);
+
+    if (r < 0)
+        return r;
+    *ret = opendir(runs.text);
+    if (*ret || (errno == ENOENT && access(state, F_OK) == 0))
+        return 0;
+    return err_set(err, -errno, "%s: %m", errno == ENOENT ? state : runs.text);
 }
 
 void paths_name_run(int64_t real_ns, uint64_t random, char ret[static 64])
@@ -120,18 +142,18 @@ void paths_name_run(int64_t real_ns, uint64_t random, char ret[static 64])
 }
 
 /* Birth where the file system keeps it (ext4, xfs, btrfs, newer tmpfs); else the last change. */
-static int64_t run_born(int state_fd, const char *name)
+static int64_t run_born(int runs_fd, const char *name)
 {
     struct statx st;
 
-    if (statx(state_fd, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &st) < 0)
+    if (statx(runs_fd, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &st) < 0)
         return 0;
     if (st.stx_mask & STATX_BTIME)
         return st.stx_btime.tv_sec * NS_PER_S + st.stx_btime.tv_nsec;
     return st.stx_mtime.tv_sec * NS_PER_S + st.stx_mtime.tv_nsec;
 }
 
-static bool run_is(int state_fd, const char *name)
+static bool run_is(int runs_fd, const char *name)
 {
     char file[80];
 
@@ -139,10 +161,10 @@ static bool run_is(int state_fd, const char *name)
         return false;
     snprintf(file, sizeof(file), "%s/run.json", name);
     /* One that we may not look into is listed: whoever reads it says why not. */
-    if (faccessat(state_fd, file, F_OK, 0) == 0 || errno == EACCES)
+    if (faccessat(runs_fd, file, F_OK, 0) == 0 || errno == EACCES)
         return true;
     snprintf(file, sizeof(file), "%s/log.lsf", name);
-    return faccessat(state_fd, file, F_OK, 0) == 0; /* a site's: its launcher is elsewhere */
+    return faccessat(runs_fd, file, F_OK, 0) == 0; /* a site's: its launcher is elsewhere */
 }
 
 static int run_newer_first(const void *a, const void *b)
@@ -185,33 +207,37 @@ int64_t paths_list(struct run_entry **ret, struct err *err)
     struct path state;
     int r = paths_state(&state, err);
 
-    if (r < 0)
-        return r;
-    dir = opendir(state.text);
-    if (!dir && errno == ENOENT) {
+    if (r == 0)
+        r = paths_runs_open(state.text, &dir, err);
+    if (r == -ENOENT || (r == 0 && !dir)) {
         *ret = NULL;
         return 0;
     }
-    if (!dir)
-        return err_set(err, -errno, "%s: %m", state.text);
-    return run_collect(dir, ret, err);
+    return r < 0 ? r : run_collect(dir, ret, err);
 }
 
-/* A directory that was named outright: must be a run. */
+/* A directory that was named outright, of any layout: must be a run. */
 static int paths_find_directory(const char *what, struct path *ret, struct err *err)
 {
-    struct path file;
-    int r = path_join(&file, what, "run.json", err);
+    static const char *const files[] = { "run.json", "log.lsf" };
+    struct path file, directory;
 
-    if (r < 0)
-        return r;
-    if (access(file.text, F_OK) < 0 && errno == ENOENT)
-        return err_set(err, -ENOENT, "%s: not a run's directory: no run.json in it", what);
-    if (access(file.text, F_OK) < 0)
-        return err_set(err, -errno, "%s: cannot look into it: %m", what);
-    file.text[strlen(file.text) - strlen("/run.json")] = '\0';
-    *ret = file;
-    return 0;
+    if (snprintf(directory.text, sizeof(directory.text), "%s", what) >= (int)sizeof(directory.text))
+        return err_set(err, -ENAMETOOLONG, "%.40s...: path is too long", what);
+    for (size_t i = 0; i < COUNT(files); i++) {
+        int r = path_join(&file, what, files[i], err);
+
+        if (r < 0)
+            return r;
+        if (access(file.text, F_OK) == 0) {
+            *ret = directory;
+            return 0;
+        }
+        if (errno != ENOENT)
+            return err_set(err, -errno, "%s: cannot look into it: %m", what);
+    }
+    return err_set(err, -ENOENT, "%s: not a run's directory: neither run.json nor log.lsf in it",
+                   what);
 }
 
 int paths_find(const char *what, struct path *ret, struct err *err)
@@ -251,7 +277,7 @@ int paths_find(const char *what, struct path *ret, struct err *err)
     if (!found)
         return err_set(err, -ENOENT, "run %s: not in %s; 'lockstep ps' lists what is", what,
                        state.text);
-    return path_join(ret, state.text, found, err);
+    return paths_run_of(state.text, found, ret, err);
 }
 
 int paths_rings(const char *run, uint64_t need_bytes, struct path *ret, struct err *err)

@@ -1,13 +1,15 @@
 /* paths.h - where runs live on this machine.
  *
  * The state directory is $LOCKSTEP_STATE, else $XDG_STATE_HOME/lockstep, else
- * ~/.local/state/lockstep.  A run is a directory in it that has a run.json, or a log.lsf where a
- * site's controller keeps it.
- * ARCHITECTURE.md says what else is in there.
+ * ~/.local/state/lockstep.  A run is a directory STATE/runs/RUN that has a run.json, or a log.lsf
+ * where a site's controller keeps it.  Runs have a folder of their own because users choose their
+ * names: beside them, a run called "tokens" would be the controller's own folder.
+ * ARCHITECTURE.md lists what else the state directory holds.
  */
 #ifndef LOCKSTEP_BASE_PATHS_H
 #define LOCKSTEP_BASE_PATHS_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +31,12 @@ int paths_state(struct path *ret, struct err *err); /* not created here */
  * name is a directory, a label and a word on a command line.
  */
 int paths_check_run(const char *run, struct err *err); /* -EINVAL */
-int paths_run(const char *run, struct path *ret, struct err *err);
+/* STATE/runs/RUN; -EINVAL for a name that is not valid.  Not created here. */
+int paths_run_of(const char *state, const char *run, struct path *ret, struct err *err);
+int paths_run(const char *run, struct path *ret,
+              struct err *err); /* in the user's state directory */
+/* STATE/runs for readdir(); NULL with 0 where nothing made it yet, -ENOENT without a STATE. */
+int paths_runs_open(const char *state, DIR **ret, struct err *err);
 /* A fresh name, "20260301-104207-3f9a": names sort by time. */
 void paths_name_run(int64_t real_ns, uint64_t random, char ret[static 64]);
 

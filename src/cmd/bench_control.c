@@ -125,7 +125,7 @@ static int control_port(struct bench *bench, struct err *err)
 static int run_prepare(struct bench *bench, struct err *err)
 {
     struct path directory, file;
-    int result = path_join(&directory, bench->state.text, RUN, err);
+    int result = paths_run_of(bench->state.text, RUN, &directory, err);
 
     if (result == 0)
         result = path_make(directory.text, err);
@@ -215,10 +215,11 @@ static double peak_bytes(pid_t pid)
 
 static double log_bytes(const struct bench *bench)
 {
-    struct path path;
+    struct path directory, path;
     struct stat st;
 
-    if (path_join(&path, bench->state.text, RUN "/log.lsf", NULL) < 0 || stat(path.text, &st) < 0)
+    if (paths_run_of(bench->state.text, RUN, &directory, NULL) < 0 ||
+        path_join(&path, directory.text, "log.lsf", NULL) < 0 || stat(path.text, &st) < 0)
         return 0;
     return (double)st.st_size;
 }

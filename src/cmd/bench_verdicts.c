@@ -413,7 +413,7 @@ static int state_open(struct bench *bench, struct err *err)
     if (settings->keep)
         snprintf(bench->state, sizeof(bench->state), "%s", settings->keep);
     else if (settings->results)
-        snprintf(bench->state, sizeof(bench->state), "%s/runs", bench->store.dir);
+        snprintf(bench->state, sizeof(bench->state), "%s", bench->store.dir);
     else
         snprintf(bench->state, sizeof(bench->state), "/tmp/lockstep-verdicts-XXXXXX");
     if (!settings->keep && !settings->results && !mkdtemp(bench->state))

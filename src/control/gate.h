@@ -3,7 +3,7 @@
  *     STATE/tokens/admin.token     everything
  *     STATE/tokens/launch.token    begin runs (and launch-NAME.token: for a user of that name)
  *     STATE/tokens/reader.token    look at everything (and reader-NAME.token)
- *     STATE/RUN/agent.token        bring facts of that run, and only of that
+ *     STATE/runs/RUN/agent.token   bring facts of that run, and only of that
  *
  * The first of each kind is made when it is not there.  Nothing can be written without a token;
  * without one, reading is for loopback only.

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,26 +63,23 @@ static int one_run(struct index *index, const char *run_dir, struct reindex_coun
 int reindex_state(const char *state, struct reindex_counts *ret, struct err *err)
 {
     CLEAN(index_clean) struct index *index = NULL;
-    CLEAN(dir_clean) DIR *dir = opendir(state);
+    CLEAN(dir_clean) DIR *dir = NULL;
     struct reindex_counts counts = { 0 };
     struct path file, run_dir;
     struct dirent *entry;
-    int result;
+    int result = paths_runs_open(state, &dir, err);
 
-    if (!dir)
-        return err_set(err, -errno, "%s: %m", state);
-    result = path_join(&file, state, INDEX_FILE, err);
+    if (result == 0)
+        result = path_join(&file, state, INDEX_FILE, err);
     if (result == 0)
         result = index_open(file.text, &index, err);
-    while (result == 0 && (entry = readdir(dir))) {
+    while (result == 0 && dir && (entry = readdir(dir))) {
         struct path log;
         struct stat st;
 
-        if (paths_check_run(entry->d_name, NULL) < 0)
+        if (paths_run_of(state, entry->d_name, &run_dir, NULL) < 0)
             continue;
-        result = path_join(&run_dir, state, entry->d_name, err);
-        if (result == 0)
-            result = path_join(&log, run_dir.text, "log.lsf", err);
+        result = path_join(&log, run_dir.text, "log.lsf", err);
         if (result == 0 && stat(log.text, &st) == 0)
             result = one_run(index, run_dir.text, &counts, err);
     }
@@ -92,17 +88,31 @@ int reindex_state(const char *state, struct reindex_counts *ret, struct err *err
     return result;
 }
 
+/* Of STATE/runs/RUN it is STATE/index.sqlite; of a run that lies elsewhere it is beside the run. */
+static int index_of(const char *run_dir, struct path *ret, struct err *err)
+{
+    struct path whole = { "" };
+    char *slash = NULL;
+
+    snprintf(whole.text, sizeof(whole.text), "%s", run_dir);
+    slash = strrchr(whole.text, '/');
+    *slash = '\0';
+    slash = strrchr(whole.text, '/');
+    if (slash && strcmp(slash, "/runs") == 0)
+        *slash = '\0';
+    return path_join(ret, whole.text, INDEX_FILE, err);
+}
+
 int reindex_run(const char *run_dir, struct reindex_counts *ret, struct err *err)
 {
     CLEAN(index_clean) struct index *index = NULL;
     struct reindex_counts counts = { 0 };
-    struct path whole, parent, file;
+    struct path whole, file;
     int result;
 
     if (!realpath(run_dir, whole.text))
         return err_set(err, -errno, "%s: %m", run_dir);
-    parent = whole;
-    result = path_join(&file, dirname(parent.text), INDEX_FILE, err);
+    result = index_of(whole.text, &file, err);
     if (result == 0)
         result = index_open(file.text, &index, err);
     if (result == 0)

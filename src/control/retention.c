@@ -67,7 +67,7 @@ static int runs_add(struct old_runs *runs, const char *state, const char *name)
     struct path log;
     struct stat st;
 
-    if (path_join(&run.dir, state, name, NULL) < 0 ||
+    if (paths_run_of(state, name, &run.dir, NULL) < 0 ||
         path_join(&log, run.dir.text, "log.lsf", NULL) < 0 || stat(log.text, &st) < 0)
         return 0;
     run.written_ns = (int64_t)st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
@@ -94,16 +94,12 @@ static int older_first(const void *a, const void *b)
 
 static int runs_find(const char *state, struct old_runs *runs, struct err *err)
 {
-    CLEAN(dir_clean) DIR *dir = opendir(state);
+    CLEAN(dir_clean) DIR *dir = NULL;
     struct dirent *entry;
-    int result = 0;
+    int result = paths_runs_open(state, &dir, err);
 
-    if (!dir)
-        return err_set(err, -errno, "%s: %m", state);
-    while (result == 0 && (entry = readdir(dir))) {
-        if (paths_check_run(entry->d_name, NULL) == 0)
-            result = runs_add(runs, state, entry->d_name);
-    }
+    while (result == 0 && dir && (entry = readdir(dir)))
+        result = runs_add(runs, state, entry->d_name);
     if (runs->count)
         qsort(runs->run, runs->count, sizeof(*runs->run), older_first);
     return result;

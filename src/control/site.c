@@ -84,8 +84,8 @@ static int site_announce(struct site *site, struct err *err)
     if (!file || fprintf(file, "%s\n", url) < 0 || fclose(file) != 0)
         return err_set(err, -errno, "%s: %m", path.text);
     http_counts(site->http, &http);
-    log_info("listening on %s, for at most %u connections; runs in %s", url, http.connections_max,
-             site->state.text);
+    log_info("listening on %s, for at most %u connections; runs in %s/runs", url,
+             http.connections_max, site->state.text);
     if (http.address_max)
         log_info("at most %u connections come from one address", http.address_max);
     if (site->tls.cert_pem)

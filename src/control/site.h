@@ -1,7 +1,7 @@
 /* site.h - the controller of a site: many runs of many users, fed over HTTP.
  *
  * One process, one thread, one core per run.  Facts come in by POST and are acknowledged when they are
- * on disk; each run has its log in STATE/RUN/log.lsf, as the embedded controller writes it.
+ * on disk; each run has its log in STATE/runs/RUN/log.lsf, as the embedded controller writes it.
  * It may be killed at any moment and started again.
  */
 #ifndef LOCKSTEP_CONTROL_SITE_H

@@ -189,9 +189,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     *ret = site_find(site, name);
     if (*ret)
         return 0;
-    result = paths_check_run(name, err);
-    if (result == 0)
-        result = path_join(&path, site->state.text, name, err);
+    result = paths_run_of(site->state.text, name, &path, err);
     if (result == 0)
         result = path_join(&token, path.text, "agent.token", err);
     if (result == 0 && make)
@@ -493,8 +491,11 @@ void run_turn(struct site_run *run, int64_t now_ns)
 
 void site_scan(struct site *site)
 {
-    CLEAN(dir_clean) DIR *dir = opendir(site->state.text);
+    CLEAN(dir_clean) DIR *dir = NULL;
+    struct err why = { "" };
 
+    if (paths_runs_open(site->state.text, &dir, &why) < 0)
+        log_error("%s", why.text);
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         struct site_run *run;
         struct err err = { "" };

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/paths.h"
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -45,11 +46,11 @@ struct crew {
 
 static void run_remove(const struct score_pool *pool, const struct score_result *result)
 {
-    char path[PATH_MAX];
+    struct path path;
 
     if (result->run[0] && !pool->keep_all &&
-        snprintf(path, sizeof(path), "%s/%s", pool->state, result->run) < (int)sizeof(path))
-        tree_remove(path);
+        paths_run_of(pool->state, result->run, &path, NULL) == 0)
+        tree_remove(path.text);
 }
 
 static void work(const struct score_pool *pool, uint32_t number, int out)

@@ -85,6 +85,6 @@ printf 'judge:\n  straggler.cost-share: 0.25\ncontrol:\n  tick: 20ms\n' >"$TAP/j
 ok "a run with settings" "$LOCKSTEP" run --config "$TAP/judge.yaml" -n 2 --name set -- \
     "$LOCKSTEP" trainer --steps 20 --step-ms 5 --host-work-ms 0
 has "the judges are told, and who said so" \
-    'run set: straggler.cost-share is 0.25 now, by settings file' "$LOCKSTEP_STATE/set/control.log"
+    'run set: straggler.cost-share is 0.25 now, by settings file' "$LOCKSTEP_STATE/runs/set/control.log"
 ok "and the log says it, too" "$LOCKSTEP" why --replay set
 done_testing

@@ -38,12 +38,12 @@ gone() # PID
 
 member() # RUN NAME: a number in its run.json
 {
-    sed -n "s/^ *\"$2\": *\([0-9]*\),*$/\1/p" "$LOCKSTEP_STATE/$1/run.json"
+    sed -n "s/^ *\"$2\": *\([0-9]*\),*$/\1/p" "$LOCKSTEP_STATE/runs/$1/run.json"
 }
 
 rings_of() # RUN
 {
-    sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$LOCKSTEP_STATE/$1/run.json"
+    sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$LOCKSTEP_STATE/runs/$1/run.json"
 }
 
 # A rank that leaves all kinds of processes behind and then does as it is told.
@@ -93,19 +93,19 @@ END
 ok "a rank is told its place" diff "$TAP/expected" "$TAP/seen.2"
 is "only its user can enter the ring directory" "$(cat "$TAP/seen.mode.0")" 700
 ok "the ring directory is gone at the end" test ! -e "$(rings_of env)"
-ok "the run directory is the user's alone" test "$(stat -c %a "$LOCKSTEP_STATE/env")" = 700
-ok "the launcher left its facts" test -s "$LOCKSTEP_STATE/env/spool/launcher.lsf"
+ok "the run directory is the user's alone" test "$(stat -c %a "$LOCKSTEP_STATE/runs/env")" = 700
+ok "the launcher left its facts" test -s "$LOCKSTEP_STATE/runs/env/spool/launcher.lsf"
 
 # ---- what is shown ----
 ok "prints" run --name show -n 2 -- sh -c 'echo "out of $RANK"; echo "err of $RANK" >&2; printf "no newline"'
 has "a line of stdout has its rank" '^\[rank 1\] out of 1$' "$TAP/out"
 has "a line of stderr has its rank" '^\[rank 0\] err of 0$' "$TAP/err"
 has "an unfinished line is shown" '^\[rank 0\] no newline$' "$TAP/out"
-has "a rank's output is kept" '^out of 1$' "$LOCKSTEP_STATE/show/out/rank-1.log"
-lacks "and only its own" 'out of 0' "$LOCKSTEP_STATE/show/out/rank-1.log"
+has "a rank's output is kept" '^out of 1$' "$LOCKSTEP_STATE/runs/show/out/rank-1.log"
+lacks "and only its own" 'out of 0' "$LOCKSTEP_STATE/runs/show/out/rank-1.log"
 ok "quiet" run --name hush -q -n 1 -- echo hello
 ok "shows nothing" test ! -s "$TAP/out"
-has "but keeps it" '^hello$' "$LOCKSTEP_STATE/hush/out/rank-0.log"
+has "but keeps it" '^hello$' "$LOCKSTEP_STATE/runs/hush/out/rank-0.log"
 ok "a very long line" run --name long -n 1 -- sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo'
 is "is shown whole, in pieces" "$(sed 's/^\[rank 0\] //' "$TAP/out" | tr -d '\n' | wc -c)" 100000
 
@@ -153,7 +153,7 @@ exits 2 "a name that is none is bad usage" run --name a/b -- true
 ok "is started again until it ends well" run --name again -n 2 --max-restarts 3 -- \
     sh -c 'echo "try $LOCKSTEP_RESTART"; [ $LOCKSTEP_RESTART = 2 ] && exit; [ $RANK = 0 ] && exit 5; exec sleep 30'
 is "three attempts, each told its number" "$(grep -c '^\[rank 0\] try [012]$' "$TAP/out")" 3
-has "the file tells attempts apart" '^---- lockstep run: attempt 2 ----$' "$LOCKSTEP_STATE/again/out/rank-1.log"
+has "the file tells attempts apart" '^---- lockstep run: attempt 2 ----$' "$LOCKSTEP_STATE/runs/again/out/rank-1.log"
 is "run.json knows the restarts" "$(member again restarts)" 2
 exits 6 "gives up after the last restart" run -n 1 --max-restarts 2 -- sh -c 'echo x >>"$1"; exit 6' sh "$TAP/tries"
 is "having tried three times" "$(wc -l <"$TAP/tries")" 3
@@ -272,7 +272,7 @@ is "ranks have stdin, stdout and stderr, and no file of ours or of our parents" 
     "$(run --name files -n 1 -- sh -c 'ls -x /proc/$$/fd' 7</dev/null 2>/dev/null | tr -s ' ')" '[rank 0] 0 1 2'
 is "also when we have none" \
     "$( (run --name nofiles -n 1 -- sh -c 'ls -x /proc/$$/fd' 0<&- 1>&- 2>&-)
-        tr -s ' ' <"$LOCKSTEP_STATE/nofiles/out/rank-0.log")" '0 1 2'
+        tr -s ' ' <"$LOCKSTEP_STATE/runs/nofiles/out/rank-0.log")" '0 1 2'
 
 run --name guest -n 1 -- sh -c 'echo mine >"$LOCKSTEP_DIR/mine"; echo "$LOCKSTEP_DIR"' 2>"$TAP/err" >"$TAP/out"
 rings=$(sed -n 's/^\[rank 0\] //p' "$TAP/out")
@@ -281,10 +281,10 @@ rm -r "$rings"
 
 # ---- readers of our output ----
 ok "stdout is closed" sh -c '"$@" >&-' sh "$LOCKSTEP" run --no-watch --name closed -n 1 -- seq 1000
-is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/closed/out/rank-0.log")" 1000
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/runs/closed/out/rank-0.log")" 1000
 run --name deaf -n 1 -- sh -c 'seq 300000; echo done >"$1"' sh "$TAP/deaf-done" 2>"$TAP/err" | true
 check "a reader that goes away stops nobody" test -s "$TAP/deaf-done"
-is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/deaf/out/rank-0.log")" 300000
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/runs/deaf/out/rank-0.log")" 300000
 
 mkfifo "$TAP/stuck"
 run --name stuck -n 1 -- sh -c 'seq 2000000; echo done >"$1"' sh "$TAP/stuck-done" >"$TAP/stuck" 2>"$TAP/err" &
@@ -294,18 +294,18 @@ check "a reader that does not read stops nobody" test -s "$TAP/stuck-done"
 wait "$launcher"
 is "the run ends without it" $? 0
 exec 9<&-
-is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/stuck/out/rank-0.log")" 2000000
+is "and all is kept" "$(wc -l <"$LOCKSTEP_STATE/runs/stuck/out/rank-0.log")" 2000000
 
 run --name flood -n 1 -- sh -c 'yes "$(printf %099d 0)" | head -n 500000' 2>"$TAP/err" | cat >"$TAP/flood"
-is "50 MB are kept" "$(wc -c <"$LOCKSTEP_STATE/flood/out/rank-0.log")" 50000000
+is "50 MB are kept" "$(wc -c <"$LOCKSTEP_STATE/runs/flood/out/rank-0.log")" 50000000
 is "and every line is shown or counted" \
     "$(awk '/^\[rank 0\] 0*$/ { n++ } /^lockstep run: [0-9]+ lines/ { n += $3 } END { print n }' "$TAP/flood")" 500000
-rm -f "$TAP/flood" "$LOCKSTEP_STATE"/*/out/rank-0.log
+rm -f "$TAP/flood" "$LOCKSTEP_STATE"/runs/*/out/rank-0.log
 
 # ---- a command that is no rank ----
 RANK=17 ok "without -n" run --name one -- sh -c 'echo "RANK $RANK WORLD ${WORLD_SIZE-unset} RUN $LOCKSTEP_RUN"; exit 0'
 has "nothing is ranked and nothing prefixed" '^RANK 17 WORLD unset RUN one$' "$TAP/out"
-has "its output is kept" '^RANK 17' "$LOCKSTEP_STATE/one/out/command.log"
+has "its output is kept" '^RANK 17' "$LOCKSTEP_STATE/runs/one/out/command.log"
 exits 9 "its exit status is ours" run -- sh -c 'exit 9'
 
 # ---- others ----
@@ -313,14 +313,14 @@ exits 9 "its exit status is ours" run -- sh -c 'exit 9'
 has "ps knows how a run ended" '"state": *"ended"' "$TAP/out"
 ok "a dry run" "$LOCKSTEP" run --dry-run --name dry -n 2 -- echo 'a b'
 has "says what it would start" "^rank 1: .*RANK=1 .* echo 'a b'$" "$TAP/out"
-ok "and starts nothing" test ! -e "$LOCKSTEP_STATE/dry"
+ok "and starts nothing" test ! -e "$LOCKSTEP_STATE/runs/dry"
 ok "a directory of one's own" run --dir "$TAP/own" -n 1 -- true
 ok "is the run's" test -s "$TAP/own/run.json"
 
 # ---- agent and controller ----
 agent_pid() # RUN
 {
-    for agent_dir in $(grep -lsxz "$LOCKSTEP_STATE/$1" /proc/[0-9]*/cmdline); do
+    for agent_dir in $(grep -lsxz "$LOCKSTEP_STATE/runs/$1" /proc/[0-9]*/cmdline); do
         grep -qsxz agent "$agent_dir" && echo "$agent_dir" | tr -dc '0-9\n'
     done | head -n 1
 }

@@ -39,7 +39,7 @@ victim_pid() # NAME: sets $pid, empty when it is not there yet
 {
     case $1 in
     launcher) pid=$launcher ;;
-    keeper) pid=$(sed -n 's/^ *"keeper": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/fire/run.json" 2>/dev/null) ;;
+    keeper) pid=$(sed -n 's/^ *"keeper": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/runs/fire/run.json" 2>/dev/null) ;;
     rank) pid=$(cat "$TAP/pid.1" 2>/dev/null) ;;
     esac
 }
@@ -80,8 +80,8 @@ while [ $i -lt 24 ]; do
     nobody_sleeps || break
     i=$((i + 1))
 done
-attempts=$(sed -n 's/^ *"attempt": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/fire/run.json")
+attempts=$(sed -n 's/^ *"attempt": *\([0-9]*\),$/\1/p' "$LOCKSTEP_STATE/runs/fire/run.json")
 ok "the attempts went on counting ($attempts)" test "$attempts" -gt 3
-rings=$(sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$LOCKSTEP_STATE/fire/run.json")
+rings=$(sed -n 's/^ *"rings": *"\(.*\)",$/\1/p' "$LOCKSTEP_STATE/runs/fire/run.json")
 ok "no rings stay" test ! -e "$rings"
 done_testing

@@ -35,7 +35,7 @@ shown "is broken off when another rank prints, also elsewhere on the same termin
 : >"$TAP/go"
 wait "$launcher"
 shown "and goes on with its rank" '[rank 0] continue? N[rank 1] helloN[rank 0] yesN'
-is "what is kept is as it was printed" "$(cat "$LOCKSTEP_STATE/broken/out/rank-0.log")" 'continue? yes'
+is "what is kept is as it was printed" "$(cat "$LOCKSTEP_STATE/runs/broken/out/rank-0.log")" 'continue? yes'
 
 launch ended -n 2 -- sh -c "$wait_for"' if [ $RANK = 0 ]; then printf "2/2" >&2; wait_for "$1"; printf "\n\nend\n" >&2
     else wait_for "$2"; echo hello; wait_for "$1"; fi' sh "$TAP/go" "$TAP/other"

@@ -9,7 +9,7 @@
 KILLS=${LOCKSTEP_CHAOS:-12}
 SEED=${SEED:-$(date +%s)}
 echo "# SEED=$SEED LOCKSTEP_CHAOS=$KILLS"
-dir=$LOCKSTEP_STATE/fire stop=$TAP/stop
+dir=$LOCKSTEP_STATE/runs/fire stop=$TAP/stop
 
 random() # LIMIT: sets $r
 {
@@ -166,5 +166,5 @@ run --no-watch --name peace -- "$LOCKSTEP" trainer --steps "$steps" --step-ms 2 
 fire=$(grep -h -o 'done after.*' "$dir/out/rank-0.log" | tail -n 1)
 echo "# $fire"
 ok "the training learnt what it learns in peace" test "$fire" = \
-    "$(grep -h -o 'done after.*' "$LOCKSTEP_STATE/peace/out/rank-0.log")"
+    "$(grep -h -o 'done after.*' "$LOCKSTEP_STATE/runs/peace/out/rank-0.log")"
 done_testing

@@ -9,7 +9,7 @@ mount -t tmpfs -o size=4m,mode=700 lockstep-t "$LOCKSTEP_STATE" 2>/dev/null ||
     skip_all "a small disk cannot be mounted here"
 
 STEPS=1200
-dir=$LOCKSTEP_STATE/full run=
+dir=$LOCKSTEP_STATE/runs/full run=
 
 # The run's directory is in use until its last process is gone.
 leave()

@@ -68,7 +68,7 @@ begin
 bearer "$site/tokens/launch.token"
 [ "$(status -d '{"run":"cut"}' "$url/api/v1/runs")" -lt 300 ]
 tap_result $? "a run is registered"
-cp "$site/cut/agent.token" "$TAP/agent.token"
+cp "$site/runs/cut/agent.token" "$TAP/agent.token"
 bearer "$TAP/agent.token"
 sync -f "$site" # who was registered is told so by hand; its token must be there, too
 
@@ -86,7 +86,7 @@ kill -9 $control
 wait $control 2>/dev/null
 umount "$site"
 ok "the disk comes back" mount -o loop "$disk" "$site"
-"$BUILD/test/frames" numbers "$site/cut/log.lsf" >"$TAP/numbers"
+"$BUILD/test/frames" numbers "$site/runs/cut/log.lsf" >"$TAP/numbers"
 grep -v damaged "$TAP/numbers" >"$TAP/there"
 seq 0 $((last - 1)) >"$TAP/wanted"
 head -n "$last" "$TAP/there" | cmp -s - "$TAP/wanted"
@@ -97,7 +97,7 @@ bearer "$TAP/agent.token"
 tap_result $? "what was not acknowledged is brought again"
 kill -TERM $control
 wait $control
-"$BUILD/test/frames" numbers "$site/cut/log.lsf" >"$TAP/out"
+"$BUILD/test/frames" numbers "$site/runs/cut/log.lsf" >"$TAP/out"
 { seq 0 $((last + 39)); echo "damaged 0"; } | cmp -s - "$TAP/out"
 tap_result $? "and then every frame is there once, and nothing else"
 
@@ -130,7 +130,7 @@ tap_result $? "and is ready"
 kill -TERM $control
 wait $control
 control=
-"$BUILD/test/frames" numbers "$site/cut/log.lsf" >"$TAP/out"
+"$BUILD/test/frames" numbers "$site/runs/cut/log.lsf" >"$TAP/out"
 { seq 0 $((at + 199)); echo "damaged 0"; } | cmp -s - "$TAP/out"
 tap_result $? "every acknowledged frame is there once"
 

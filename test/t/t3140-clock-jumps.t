@@ -10,7 +10,7 @@ done
 [ -n "$library" ] || skip_all "no libfaketime here"
 
 STEPS=300
-dir=$LOCKSTEP_STATE/jump
+dir=$LOCKSTEP_STATE/runs/jump
 clock=$TAP/clock
 grows_beyond() { [ "$(stat -c %s "$dir/log.lsf" 2>/dev/null || echo 0)" -gt "$1" ]; }
 

@@ -2,7 +2,7 @@
 # Logs of runs that are over become short; what was said about them stays.
 . "$SOURCE/test/t/tap.sh"
 
-dir=$LOCKSTEP_STATE/old
+dir=$LOCKSTEP_STATE/runs/old
 size() { stat -c %s "$dir/log.lsf"; }
 number() { sed -n "s/^ *\"$1\": *\([0-9]*\),\{0,1\}$/\1/p" "$2" | tail -n 1; }
 
@@ -46,11 +46,11 @@ has "has the merged steps" '^1 runs, [0-9]+ frames, [45] steps$' "$TAP/out"
 "$LOCKSTEP" run -n 2 --name live -- sleep 60 >/dev/null 2>&1 </dev/null &
 run=$!
 left=200
-until [ -s "$LOCKSTEP_STATE/live/log.lsf" ] || [ $left = 0 ]; do
+until [ -s "$LOCKSTEP_STATE/runs/live/log.lsf" ] || [ $left = 0 ]; do
     left=$((left - 1))
     sleep 0.05
 done
-touch -d '40 days ago' "$LOCKSTEP_STATE/live/log.lsf"
+touch -d '40 days ago' "$LOCKSTEP_STATE/runs/live/log.lsf"
 ok "a run that goes on" "$LOCKSTEP" control --tidy --keep-age 1s
 has "is left alone" '^2 runs, 0 compacted' "$TAP/out"
 kill $run

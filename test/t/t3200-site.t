@@ -62,13 +62,13 @@ has "the books are closed" '"source": "log",' "$TAP/out"
 has "the run has ended well" '"status": 0,' "$TAP/out"
 why r1 --replay
 has "the log gives the same verdicts again" 'byte-equal$' "$TAP/out"
-cmp -s "$user/r1/agent.token" "$site/r1/agent.token"
+cmp -s "$user/runs/r1/agent.token" "$site/runs/r1/agent.token"
 tap_result $? "the run has a token of its own"
 
 # A controller that is killed in the middle of a run.
 train r2 --nodes 2 &
 train=$!
-await test -s "$site/r2/log.lsf"
+await test -s "$site/runs/r2/log.lsf"
 kill -9 $control
 wait $control 2>/dev/null
 sleep 0.5
@@ -99,34 +99,34 @@ is "no frame lost" "$(number lost_frames)" 0
 
 # Strangers and nonsense.
 frames=$url/api/v1/frames
-launcher=$user/r1/spool/launcher.lsf
+launcher=$user/runs/r1/spool/launcher.lsf
 is "nothing is written without a token" "$(status --data-binary @"$launcher" "$frames?run=r1")" 401
 is "nor with a wrong one" "$(status -H 'Authorization: Bearer lst_wrong' --data-binary @"$launcher" \
     "$frames?run=r1")" 401
 is "a run's token opens no other run" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$launcher" "$frames?run=r2")" 401
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$launcher" "$frames?run=r2")" 401
 is "the launch token brings no facts" \
     "$(status -K "$(bearer "$site/tokens/launch.token")" --data-binary @"$launcher" "$frames?run=r1")" 403
 is "a reader begins no run" \
     "$(status -K "$(bearer "$site/tokens/reader.token")" -d '{"run":"mine"}' "$url/api/v1/runs")" 403
 is "frames of another run are refused" \
-    "$(status -K "$(bearer "$user/r2/agent.token")" --data-binary @"$launcher" "$frames?run=r2")" 403
+    "$(status -K "$(bearer "$user/runs/r2/agent.token")" --data-binary @"$launcher" "$frames?run=r2")" 403
 has "and it says so" "hello of run 'r1', but the token is for run 'r2'" "$TAP/out"
 is "so are frames in the controller's name" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$site/r1/log.lsf" "$frames?run=r1")" 403
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$site/runs/r1/log.lsf" "$frames?run=r1")" 403
 is "what came before is not taken twice" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$launcher" "$frames?run=r1")" 200
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$launcher" "$frames?run=r1")" 200
 has "but acknowledged" '"taken":0,"doubled":[1-9].*"durable":\[\{"sender":"[0-9a-f]{16}","boot":"[0-9a-f]{16}","next":[1-9]' "$TAP/out"
 head -c 100 "$launcher" >"$TAP/torn"
 is "half a frame is malformed" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$TAP/torn" "$frames?run=r1")" 400
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$TAP/torn" "$frames?run=r1")" 400
 has "with the reason" 'frame at byte [0-9]+: the body ends in the middle' "$TAP/out"
 printf 'lockstep' >"$TAP/bad"
 is "so is what is no frame" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$TAP/bad" "$frames?run=r1")" 400
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$TAP/bad" "$frames?run=r1")" 400
 head -c 9000000 /dev/zero >"$TAP/large"
 is "a body has a limit" \
-    "$(status -K "$(bearer "$user/r1/agent.token")" --data-binary @"$TAP/large" "$frames?run=r1")" 413
+    "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$TAP/large" "$frames?run=r1")" 413
 is "a name that is no run's is refused" \
     "$(status -K "$(bearer "$site/tokens/launch.token")" -d '{"run":"../../etc"}' "$url/api/v1/runs")" 400
 is "nothing is where nothing is" "$(status "$url/api/v1/nothing")" 404
@@ -144,7 +144,7 @@ exits 2 "a second controller is told about the first" env LOCKSTEP_STATE="$site"
     --listen 127.0.0.1:0
 has "with its address" "another controller is at work on .*: pid $control, $url$" "$TAP/err"
 exits 2 "an address must be one" "$LOCKSTEP" control --listen here
-grep -rl "$(cat "$site/tokens/launch.token")" "$TAP/control.err" "$user"/r?/*.log >"$TAP/out"
+grep -rl "$(cat "$site/tokens/launch.token")" "$TAP/control.err" "$user"/runs/r?/*.log >"$TAP/out"
 [ ! -s "$TAP/out" ]
 tap_result $? "no token is in any log"
 end

@@ -7,7 +7,7 @@
 KILLS=${LOCKSTEP_TEST_KILLS:-12} SEED=${LOCKSTEP_TEST_SEED:-1}
 RANKS=4 STEPS=$((30 + KILLS * 4))
 site=$TAP/site user=$TAP/user
-dir=$user/r1
+dir=$user/runs/r1
 trap 'kill -9 $control $send $agent0 $agent1 $run 2>/dev/null; rm -rf "$TAP"' EXIT
 control='' send='' agent0='' agent1='' run=''
 
@@ -81,7 +81,7 @@ has "the run has ended well" '"status": 0,' "$TAP/out"
 has "and its books are closed" '"source": "log",' "$TAP/out"
 ok "the log gives the same verdicts again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r1
 has "byte for byte" 'byte-equal$' "$TAP/out"
-cp "$site/r1/log.lsf" "$dir/"
+cp "$site/runs/r1/log.lsf" "$dir/"
 ok "every frame of every spool is in it once, in order" "$BUILD/test/log-check" "$dir" $STEPS
 kill -TERM $control
 wait $control

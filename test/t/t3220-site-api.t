@@ -129,10 +129,10 @@ printf '{"run":"r2"}' >"$TAP/body"
 is "another run" "$(status -K "$(bearer "$site/tokens/launch.token")" -d @"$TAP/body" "$api/runs")" 200
 good='{"name":"straggler.cost-share","value":0.05}'
 is "nobody changes a threshold without a token" "$(status -d "$good" "$api/runs/r2/thresholds")" 401
-is "a run's own token does" "$(set_one "$site/r2/agent.token" "$good")" 200
+is "a run's own token does" "$(set_one "$site/runs/r2/agent.token" "$good")" 200
 has "and it holds" '"name":"straggler.cost-share","value":0.05' "$TAP/out"
 is "so does the administrator" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":0.04}')" 200
-await grep -aq 'straggler.cost-share.*admin' "$site/r2/log.lsf"
+await grep -aq 'straggler.cost-share.*admin' "$site/runs/r2/log.lsf"
 tap_result $? "the run's log says what was changed, and by whom"
 has "so does the controller" 'run r2: straggler.cost-share is 0.05 from now on, by its own token' "$TAP/control.err"
 has "whoever it was" 'run r2: straggler.cost-share is 0.04 from now on, by admin' "$TAP/control.err"

@@ -59,14 +59,14 @@ else
 fi
 
 # Tokens are in files: whoever lists processes does not see them.
-cat "$site/tokens/launch.token" "$site/r1/agent.token" >"$TAP/secrets"
+cat "$site/tokens/launch.token" "$site/runs/r1/agent.token" >"$TAP/secrets"
 ! grep -aqFf "$TAP/secrets" /proc/[0-9]*/cmdline 2>/dev/null
 tap_result $? "no token is in any command line"
 
 # A controller that is away: what waits is told when it is back, and what did not arrive is counted.
 kill -9 $control
 wait $control 2>/dev/null
-waits() { [ "$(grep -l 'facts wait in' "$user"/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
+waits() { [ "$(grep -l 'facts wait in' "$user"/runs/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
 await waits
 begin
 await ask 'all(row["traffic"] and row["traffic"]["failures"] > 0 for row in rows)'
@@ -75,11 +75,11 @@ await test -e "$TAP/done"
 is "the run ends well" "$(cat "$TAP/done")" 0
 run=''
 has "and each agent says at its end what it brought" \
-    'the controller took [1-9][0-9]* bytes in [1-9][0-9]* bodies, [1-9][0-9]* bytes by TCP' "$user/r1/agent-n0.log"
+    'the controller took [1-9][0-9]* bytes in [1-9][0-9]* bodies, [1-9][0-9]* bytes by TCP' "$user/runs/r1/agent-n0.log"
 
 # Its own count against the controller's: the frames of a log of its own are the frames that were taken.
-taken=$(($(sed -n 's/.*the controller took \([0-9]*\) bytes.*/\1/p' "$user"/r1/agent-*.log | paste -sd+)))
-spooled=$(cat "$user"/r1/spool/agent-*.lsf | wc -c)
+taken=$(($(sed -n 's/.*the controller took \([0-9]*\) bytes.*/\1/p' "$user"/runs/r1/agent-*.log | paste -sd+)))
+spooled=$(cat "$user"/runs/r1/spool/agent-*.lsf | wc -c)
 is "what they count is what was in their spools" "$taken" "$spooled"
 rm -f "$site/index.sqlite"*
 kill -TERM $control

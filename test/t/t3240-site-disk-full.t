@@ -34,7 +34,7 @@ LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/laun
     timeout -k 5 90 "$LOCKSTEP" run -q --name r1 -n $RANKS -- "$LOCKSTEP" trainer --steps $STEPS --step-ms 10 \
     --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!
-await test -s "$site/r1/log.lsf"
+await test -s "$site/runs/r1/log.lsf"
 dd if=/dev/zero of="$site/ballast" bs=64k 2>/dev/null
 await is_full
 await unready

@@ -19,7 +19,7 @@ ready() { curl -sf "$url/readyz"; }
 unready() { [ "$(curl -s -o "$TAP/out" -w '%{http_code}' "$url/readyz")" = 503 ]; }
 fails() { : >"$IO_FAULT.log"; echo "$*" >"$IO_FAULT"; }
 heals() { : >"$IO_FAULT"; }
-log_size() { stat -c %s "$site/r1/log.lsf"; }
+log_size() { stat -c %s "$site/runs/r1/log.lsf"; }
 grows() { [ "$(log_size)" -gt "$1" ]; }
 
 IO_FAULT=$TAP/fault IO_FAULT_NAME=log.lsf
@@ -35,7 +35,7 @@ LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/laun
     timeout -k 5 90 "$LOCKSTEP" run -q --name r1 -n $RANKS -- "$LOCKSTEP" trainer --steps $STEPS --step-ms 10 \
     --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!
-await test -s "$site/r1/log.lsf"
+await test -s "$site/runs/r1/log.lsf"
 
 for what in fdatasync pwrite "pwrite ftruncate" "fdatasync ftruncate"; do
     await grows $(($(log_size) + 20000)) # it works between two faults
@@ -61,7 +61,7 @@ is "every step is in the log once" "$(number steps)" $((STEPS * RANKS))
 is "no frame is lost" "$(number lost_frames)" 0
 ok "and gives the same verdicts again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r1
 mkdir "$TAP/both"
-cp -r "$user/r1/spool" "$site/r1/log.lsf" "$TAP/both/"
+cp -r "$user/runs/r1/spool" "$site/runs/r1/log.lsf" "$TAP/both/"
 ok "no frame of the spools is missing, twice or out of order" "$BUILD/test/log-check" "$TAP/both" $STEPS
 kill -TERM $control
 wait $control

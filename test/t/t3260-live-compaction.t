@@ -26,7 +26,7 @@ begin()
 }
 compacted() { [ "$(grep -c 'its log was compacted' "$TAP/control.err")" -ge "$1" ]; }
 is_over() { [ -e "$TAP/done" ]; }
-making() { [ -e "$site/r1/log.lsf.anew" ] || is_over; }
+making() { [ -e "$site/runs/r1/log.lsf.anew" ] || is_over; }
 pages() # all rows of /steps, a few at a time
 {
     after=0
@@ -87,28 +87,28 @@ LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r1 >"$TAP/out" 2>"$TAP/err"
 is "every step is counted once" "$(number steps)" $((STEPS * RANKS))
 is "no frame is lost" "$(number lost_frames)" 0
 is "nor could any not be understood" "$(number malformed)" 0
-size=$(stat -c %s "$site/r1/log.lsf")
-whole=$(cat "$user"/r1/spool/*.lsf | wc -c)
+size=$(stat -c %s "$site/runs/r1/log.lsf")
+whole=$(cat "$user"/runs/r1/spool/*.lsf | wc -c)
 [ "$size" -lt $((2 * MAX)) ] && [ "$whole" -gt $((2 * size)) ]
 tap_result $? "its log has $size bytes, its spools $whole"
 told() { cat "$@" | grep -ao DOUBLING/SOCKET | wc -l; } # how collectives are moved
-hows=$(told "$user"/r1/spool/*.lsf)
+hows=$(told "$user"/runs/r1/spool/*.lsf)
 [ "$hows" -gt 0 ]
 tap_result $? "ranks said $hows times how they move collectives"
-is "that is all kept" "$(told "$site/r1/log.lsf")" "$hows"
+is "that is all kept" "$(told "$site/runs/r1/log.lsf")" "$hows"
 ok "it is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r1
 has "with all that was said since then" 'byte-equal' "$TAP/out"
 kill -TERM $control
 wait $control
 control=''
-[ ! -e "$site/r1/log.lsf.anew" ]
+[ ! -e "$site/runs/r1/log.lsf.anew" ]
 tap_result $? "nothing lies about"
 rm -f "$site/index.sqlite"*
 ok "an index can be made of it" env LOCKSTEP_STATE="$site" "$LOCKSTEP" control --reindex
-touch -d '40 days ago' "$site/r1/log.lsf"
+touch -d '40 days ago' "$site/runs/r1/log.lsf"
 ok "and when it is old" env LOCKSTEP_STATE="$site" "$LOCKSTEP" control --tidy
 has "it is compacted as any other" ' 1 compacted' "$TAP/out"
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r1 >"$TAP/out" 2>"$TAP/err"
 is "still with every step" "$(number steps)" $((STEPS * RANKS))
-is "and how collectives were moved" "$(told "$site/r1/log.lsf")" "$hows"
+is "and how collectives were moved" "$(told "$site/runs/r1/log.lsf")" "$hows"
 done_testing

@@ -6,7 +6,7 @@
 STEPS=900 RANKS=2 MAX=60000
 run=''
 trap '[ -z "$run" ] || kill $run 2>/dev/null; wait; rm -rf "$TAP"' EXIT
-here=$LOCKSTEP_STATE/r1
+here=$LOCKSTEP_STATE/runs/r1
 
 compacted() { [ "$(grep -c 'the log was compacted' "$here/control.log")" -ge "$1" ]; }
 controller() # its process: it alone holds the lock of the log's writer

@@ -115,7 +115,7 @@ has "and counted" '^lockstep_http_slow_total [1-9]' "$TAP/metrics"
 head -c 40000 /dev/zero | tr '\0' x | sed 's/^/X-Large: /' >"$TAP/large"
 is "headers have a limit" "$(status -H "@$TAP/large" "$url/healthz")" 431
 dd if=/dev/zero bs=1000000 count=9 2>/dev/null | curl -s -m 60 -o "$TAP/out" -T - -X POST \
-    -K "$(bearer "$site/r2/agent.token")" "$url/api/v1/frames?run=r2"
+    -K "$(bearer "$site/runs/r2/agent.token")" "$url/api/v1/frames?run=r2"
 [ $? -ne 0 ] || ! grep -q taken "$TAP/out"
 tap_result $? "so has a body whose length was not told"
 is "and it goes on" "$(status "$url/healthz")" 200

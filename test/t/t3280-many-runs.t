@@ -42,7 +42,7 @@ for run in a1 a2 a3; do
 done
 LOCKSTEP_STATE=$TAP/bob LOCKSTEP_TOKEN_FILE=$site/tokens/launch-bob.token
 export LOCKSTEP_STATE LOCKSTEP_TOKEN_FILE
-bob=$TAP/bob/b1
+bob=$TAP/bob/runs/b1
 (timeout -k 5 100 "$LOCKSTEP" run -q --no-watch --name b1 -n $RANKS --nodes 2 -- "$LOCKSTEP" trainer --steps $STEPS \
     --step-ms 50 --host-work-ms 0 >"$TAP/b1.out" 2>&1
 echo $? >"$TAP/b1.done") &
@@ -78,7 +78,7 @@ for run in a1 a2 a3 b1; do
     is "and lost no frame" "$(number lost_frames)" 0
     ok "and is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay $run
 done
-is "ada's runs are hers" "$(cat "$site/a1/owner")" launch-ada
+is "ada's runs are hers" "$(cat "$site/runs/a1/owner")" launch-ada
 is "bob cannot take the name of one" \
     "$(status -K "$(bearer "$site/tokens/launch-bob.token")" -d '{"run":"a1"}' "$LOCKSTEP_CONTROL/api/v1/runs")" 403
 is "nor bring facts to it" "$(status -K "$(bearer "$bob/agent.token")" --data-binary @"$bob/spool/launcher.lsf" \

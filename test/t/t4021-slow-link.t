@@ -33,7 +33,7 @@ MASTER_ADDR=169.254.77.1
 export MASTER_ADDR
 if [ "$RANK" = 0 ]; then
     (
-        until grep -q '^step [2-9][0-9]' "$LOCKSTEP_STATE/slow/out/rank-0.log"; do
+        until grep -q '^step [2-9][0-9]' "$LOCKSTEP_STATE/runs/slow/out/rank-0.log"; do
             sleep 0.1
         done
         for end in "a x" "b y"; do

@@ -13,11 +13,11 @@ ok "a training that is started anew twice" "$LOCKSTEP" demo --json --name=elasti
     --checkpoint-every=5 --fault=elastic:step=8,steps=8,count=1,ms=800
 is "nothing is said of that" "$(kinds)" ""
 has "it goes on from where it was, twice" "restored from checkpoint of step 1[0-9]$" \
-    "$LOCKSTEP_STATE/elastic/out/rank-0.log"
-has "and comes to its end" "^done after 30 steps" "$LOCKSTEP_STATE/elastic/out/rank-0.log"
-ok "its log, judged again" "$LOCKSTEP" why --replay "$LOCKSTEP_STATE/elastic"
+    "$LOCKSTEP_STATE/runs/elastic/out/rank-0.log"
+has "and comes to its end" "^done after 30 steps" "$LOCKSTEP_STATE/runs/elastic/out/rank-0.log"
+ok "its log, judged again" "$LOCKSTEP" why --replay "$LOCKSTEP_STATE/runs/elastic"
 has "says the same" "byte-equal" "$TAP/out"
-"$LOCKSTEP" why --json "$LOCKSTEP_STATE/elastic" >"$TAP/out" 2>"$TAP/err"
+"$LOCKSTEP" why --json "$LOCKSTEP_STATE/runs/elastic" >"$TAP/out" 2>"$TAP/err"
 has "one attempt" '"restarts": \[$' "$TAP/out"
 python3 -c '
 import json, sys

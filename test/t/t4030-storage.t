@@ -21,7 +21,7 @@ said hang storage ranks "[2]"
 TMPDIR=$TAP "$LOCKSTEP" demo --json --name killed --ranks 2 --steps 1000 --fault stuck-storage:rank=1,step=15 \
     >"$TAP/out" 2>"$TAP/err" &
 demo_pid=$!
-until [ -s "$LOCKSTEP_STATE/killed/out/rank-0.log" ] || ! kill -0 $demo_pid; do
+until [ -s "$LOCKSTEP_STATE/runs/killed/out/rank-0.log" ] || ! kill -0 $demo_pid; do
     sleep 0.1
 done
 grep -q fuse.lockstep /proc/$demo_pid/mounts

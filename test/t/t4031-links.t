@@ -22,7 +22,7 @@ said hang fabric ranks "[]"
 "$LOCKSTEP" demo --json --name killed --ranks 2 --nodes 2 --steps 1000 --fault link-down:node=1,step=900 \
     >"$TAP/out" 2>"$TAP/err" &
 demo_pid=$!
-until [ -s "$LOCKSTEP_STATE/killed/out/rank-0.log" ] || ! kill -0 $demo_pid; do
+until [ -s "$LOCKSTEP_STATE/runs/killed/out/rank-0.log" ] || ! kill -0 $demo_pid; do
     sleep 0.1
 done
 own=$(readlink /proc/self/ns/net)

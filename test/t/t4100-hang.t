@@ -26,7 +26,7 @@ END
 tap_result $? "is named alone, with what it does, and the run is started again"
 ok "the log gives the same verdicts when it is judged again" "$LOCKSTEP" why --replay stuck
 has "byte for byte" "byte-equal" "$TAP/out"
-cp -r "$LOCKSTEP_STATE/stuck" "$TAP/logless" && rm "$TAP/logless/log.lsf"
+cp -r "$LOCKSTEP_STATE/runs/stuck" "$TAP/logless" && rm "$TAP/logless/log.lsf"
 exits 1 "without its log" "$LOCKSTEP" why "$TAP/logless"
 has "the spools alone tell the hang" "^hang: rank 2 .* keeps all others waiting since step 20" "$TAP/out"
 has "and that there is no log" "judged now from the spools" "$TAP/out"

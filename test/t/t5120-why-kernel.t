@@ -19,7 +19,7 @@ syslog() # SECONDS TEXT: so long before the fault
 
 "$LOCKSTEP" demo --json --name=died --ranks=4 --steps=24 --step-ms=40 --checkpoint-every=5 \
     --fault=kill:rank=2,step=12 >"$TAP/demo" 2>"$TAP/err"
-dir=$LOCKSTEP_STATE/died
+dir=$LOCKSTEP_STATE/runs/died
 pid=$(sed -n 's/^ *"pid": *\([0-9]*\),.*/\1/p' "$TAP/demo" | head -n 1)
 host=$(hostname)
 mono=$(sed -n 's/^ *"mono_ns": *\([0-9]*\)[0-9]\{6\}.*/\1/p' "$TAP/demo" | head -n 1) # milliseconds
@@ -59,7 +59,7 @@ is "are read, too" "$(field layer)" '"gpu-memory"'
 is "with the device" "$(field device)" '"0000:3b:00"'
 
 "$LOCKSTEP" demo --json --name=well --ranks=2 --steps=12 --step-ms=40 --fault=none >"$TAP/demo" 2>"$TAP/err"
-dir=$LOCKSTEP_STATE/well
+dir=$LOCKSTEP_STATE/runs/well
 then=$(date +%s)
 {
     syslog 1 "NVRM: Xid (PCI:0000:3b:00): 79, pid=$$, name=sh, GPU has fallen off the bus."

@@ -51,7 +51,7 @@ static void run_make(const struct home *home, const char *name, bool with_json)
 {
     struct path directory, file;
 
-    assert_int_equal(path_join(&directory, home->path.text, name, NULL), 0);
+    assert_int_equal(paths_run_of(home->path.text, name, &directory, NULL), 0);
     assert_int_equal(path_make(directory.text, NULL), 0);
     if (!with_json)
         return;
@@ -100,7 +100,7 @@ static void a_directory_is_made_with_its_parents_for_the_owner_only(void **state
     assert_int_equal(stat(path.text, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
     run_make(home, "file", true);
-    assert_int_equal(path_join(&path, home->path.text, "file/run.json/below", NULL), 0);
+    assert_int_equal(path_join(&path, home->path.text, "runs/file/run.json/below", NULL), 0);
     assert_int_equal(path_make(path.text, &err), -ENOTDIR);
 }
 
@@ -157,7 +157,7 @@ static void a_run_is_found_by_name_beginning_or_directory(void **state)
     run_make(home, "apple-1", true);
     run_make(home, "apple-2", true);
     run_make(home, "berry", true);
-    assert_int_equal(path_join(&want, home->path.text, "berry", NULL), 0);
+    assert_int_equal(path_join(&want, home->path.text, "runs/berry", NULL), 0);
     assert_int_equal(paths_find("berry", &found, NULL), 0);
     assert_string_equal(found.text, want.text);
     assert_int_equal(paths_find("b", &found, NULL), 0);
@@ -169,6 +169,41 @@ static void a_run_is_found_by_name_beginning_or_directory(void **state)
     assert_int_equal(paths_find("cherry", &found, &err), -ENOENT);
     assert_int_equal(paths_find("/tmp/no/such", &found, &err), -ENOENT);
     assert_int_equal(paths_find("", &found, NULL), 0);
+}
+
+static void a_run_lies_in_a_folder_where_no_file_of_ours_is(void **state)
+{
+    const struct home *home = *state;
+    struct path path, want;
+    DIR *dir = NULL;
+
+    assert_int_equal(paths_run("tokens", &path, NULL), 0);
+    assert_int_equal(path_join(&want, home->path.text, "runs/tokens", NULL), 0);
+    assert_string_equal(path.text, want.text);
+    assert_int_equal(paths_run_of("/s", "../up", &path, NULL), -EINVAL);
+    assert_int_equal(paths_runs_open(home->path.text, &dir, NULL), 0);
+    assert_null(dir); /* nothing made it yet */
+    assert_int_equal(paths_runs_open("/nowhere/at/all", &dir, NULL), -ENOENT);
+    run_make(home, "a", true);
+    assert_int_equal(paths_runs_open(home->path.text, &dir, NULL), 0);
+    assert_non_null(dir);
+    closedir(dir);
+}
+
+static void a_named_directory_is_a_run_by_its_run_json_or_its_log(void **state)
+{
+    const struct home *home = *state;
+    struct path directory, found, log;
+    struct err err;
+
+    run_make(home, "site", false);
+    assert_int_equal(paths_run_of(home->path.text, "site", &directory, NULL), 0);
+    assert_int_equal(paths_find(directory.text, &found, &err), -ENOENT);
+    assert_int_equal(path_join(&log, directory.text, "log.lsf", NULL), 0);
+    CLEAN(fd_clean) int fd = open(log.text, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(paths_find(directory.text, &found, &err), 0);
+    assert_string_equal(found.text, directory.text);
 }
 
 static void rings_go_where_they_fit(void **state)
@@ -195,6 +230,10 @@ int main(void)
                                         home_make, home_remove),
         cmocka_unit_test_setup_teardown(a_run_is_found_by_name_beginning_or_directory, home_make,
                                         home_remove),
+        cmocka_unit_test_setup_teardown(a_run_lies_in_a_folder_where_no_file_of_ours_is, home_make,
+                                        home_remove),
+        cmocka_unit_test_setup_teardown(a_named_directory_is_a_run_by_its_run_json_or_its_log,
+                                        home_make, home_remove),
         cmocka_unit_test_setup_teardown(rings_go_where_they_fit, home_make, home_remove),
     };
 
