@@ -189,9 +189,7 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
     until_ns = MIN(until_ns, output_due_ns(launch->output));
     if (pause >= 0)
         until_ns = MIN(until_ns, now + pause);
-    if (until_ns == INT64_MAX)
-        return -1;
-    return (int)MIN(MAX(until_ns - now, 0) / NS_PER_MS + 1, INT64_C(3600000));
+    return time_poll_ms(until_ns, now);
 }
 
 void launch_turn(struct launch *launch, int64_t until_ns)

@@ -193,20 +193,11 @@ static void timers_serve(struct loop *loop)
     }
 }
 
-static int wait_ms(int64_t until_ns)
-{
-    int64_t left_ns;
-
-    if (until_ns == INT64_MAX)
-        return -1;
-    left_ns = MAX(until_ns - time_mono_ns(), 0);
-    return (int)MIN((left_ns + NS_PER_MS - 1) / NS_PER_MS, INT64_C(3600000));
-}
-
 int loop_turn(struct loop *loop, int64_t until_ns, struct err *err)
 {
+    int64_t wake_ns = MIN(until_ns, timers_due(loop));
     struct epoll_event event[EVENTS];
-    int count = epoll_wait(loop->epoll_fd, event, EVENTS, wait_ms(MIN(until_ns, timers_due(loop))));
+    int count = epoll_wait(loop->epoll_fd, event, EVENTS, time_poll_ms(wake_ns, time_mono_ns()));
 
     if (count < 0 && errno != EINTR)
         return err_set(err, -errno, "epoll: %m");

@@ -15,18 +15,33 @@
 #define CLEAN(fn) __attribute__((cleanup(fn)))
 #define TAKE(pointer)                                                                              \
     __extension__({                                                                                \
-        __typeof__(pointer) taken_ = (pointer);                                                    \
-        (pointer) = NULL;                                                                          \
+        __typeof__(pointer) *from_ = &(pointer), taken_ = *from_;                                  \
+        *from_ = NULL;                                                                             \
         taken_;                                                                                    \
     })
 #define TAKE_FD(fd)                                                                                \
     __extension__({                                                                                \
-        int taken_ = (fd);                                                                         \
-        (fd) = -1;                                                                                 \
+        int *from_ = &(fd), taken_ = *from_;                                                       \
+        *from_ = -1;                                                                               \
         taken_;                                                                                    \
     })
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/* Each argument is evaluated once: one may read a clock, draw a number or call what must not be called twice.  The
+ * result has the type of `1 ? a : b`, so a constant needs no suffix; not __auto_type, with which MIN(size, 8) compares
+ * signed with unsigned.  The comparison that is never made lets the compiler warn of mixed signs as it does elsewhere.
+ * Not for constant expressions.
+ */
+#define MIN(a, b) PICK_(a, <, b, __COUNTER__)
+#define MAX(a, b) PICK_(a, >, b, __COUNTER__)
+#define PICK_(a, order, b, number) PICK_AS_(a, order, b, number)
+#define PICK_AS_(a, order, b, number)                                                              \
+    __extension__({                                                                                \
+        __typeof__(1 ? (a) : (b)) pick_a_##number = (a);                                           \
+        __typeof__(1 ? (a) : (b)) pick_b_##number = (b);                                           \
+        if (0)                                                                                     \
+            (void)((a)order(b));                                                                   \
+        pick_a_##number order pick_b_##number ? pick_a_##number : pick_b_##number;                 \
+    })
 
 static inline void free_clean(void *pointer)
 {

@@ -36,6 +36,22 @@ static inline struct timespec time_spec(int64_t ns)
     return (struct timespec){ .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
 }
 
+/* What poll() and epoll_wait() take to wait from now until then: rounded up, at most an hour.  0 when it has come;
+ * -1, for ever, only for INT64_MAX.  For them any other negative number is for ever, too.
+ */
+static inline int time_poll_ms(int64_t until_ns, int64_t now_ns)
+{
+    const uint64_t most_ms = 3600 * 1000, ns_per_ms = NS_PER_MS;
+    uint64_t left_ms;
+
+    if (until_ns == INT64_MAX)
+        return -1;
+    if (until_ns <= now_ns)
+        return 0;
+    left_ms = ((uint64_t)until_ns - (uint64_t)now_ns - 1) / ns_per_ms + 1;
+    return (int)(left_ms < most_ms ? left_ms : most_ms);
+}
+
 /* "2026-03-01T10:42:07.123Z" */
 void time_format_utc(int64_t real_ns, char out[static 32]);
 

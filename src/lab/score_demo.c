@@ -97,13 +97,13 @@ static bool read_until(int fd, struct buf *out, int64_t limit_ns)
     char chunk[65536];
 
     while (out->size < ANSWER_BYTES) {
-        int64_t left_ns = limit_ns - time_mono_ns();
+        int left_ms = time_poll_ms(limit_ns, time_mono_ns());
         struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
         ssize_t got;
 
-        if (left_ns <= 0)
+        if (!left_ms)
             return false;
-        if (poll(&poll_fd, 1, (int)(left_ns / NS_PER_MS) + 1) <= 0)
+        if (poll(&poll_fd, 1, left_ms) <= 0)
             continue;
         got = read(fd, chunk, sizeof(chunk));
         if (got < 0 && errno == EINTR)

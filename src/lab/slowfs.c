@@ -152,9 +152,9 @@ static void late_serve(struct slowfs_server *server, struct late **list, int64_t
 
 static int wait_ms(const struct late *list, int64_t now_ns)
 {
-    int64_t wait = list ? MIN(MAX(list->due_ns - now_ns, 0), LOOK_NS) : 10 * LOOK_NS;
+    int64_t look_ns = now_ns + (list ? 1 : 10) * LOOK_NS;
 
-    return (int)((wait + NS_PER_MS - 1) / NS_PER_MS);
+    return time_poll_ms(list ? MIN(list->due_ns, look_ns) : look_ns, now_ns);
 }
 
 /* Reads one request.  False: unmounted, or the mount is broken. */

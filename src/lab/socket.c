@@ -29,12 +29,11 @@ int socket_poll(int fd, short events, const struct socket_wait *wait)
     int64_t deadline = time_mono_ns() + wait->timeout_ms * NS_PER_MS;
 
     for (;;) {
-        int64_t left = deadline - time_mono_ns();
-        int ready;
+        int left_ms = time_poll_ms(deadline, time_mono_ns()), ready;
 
-        if (left <= 0)
+        if (!left_ms)
             return -ETIMEDOUT;
-        ready = poll(poll_fd, wait->cancel_fd < 0 ? 1 : 2, (int)(left / NS_PER_MS) + 1);
+        ready = poll(poll_fd, wait->cancel_fd < 0 ? 1 : 2, left_ms);
         if (ready < 0 && errno != EINTR)
             return -errno;
         if (ready > 0)

@@ -172,12 +172,12 @@ int trainer_stall(struct trainer *trainer, const char *what, struct err *err)
     int64_t deadline = time_mono_ns() + trainer->config->timeout_ms * NS_PER_MS;
 
     for (;;) {
-        int64_t left = deadline - time_mono_ns();
+        int left_ms = time_poll_ms(deadline, time_mono_ns());
 
-        if (left <= 0)
+        if (!left_ms)
             return err_set(err, -ETIMEDOUT, "%s: nothing came for %d ms", what,
                            trainer->config->timeout_ms);
-        if (poll(&cancel, 1, (int)(left / NS_PER_MS) + 1) > 0)
+        if (poll(&cancel, 1, left_ms) > 0)
             return -ECANCELED;
     }
 }

@@ -6,11 +6,38 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "core/clean.h"
 #include "core/time.h"
+
+/* While it has a step, the clock is the test's: it goes on by that much between any two readings, as on a machine with
+ * too much to do.  What epoll_wait() is asked for is written down, and it returns at once.
+ */
+static struct {
+    int64_t now_ns, step_ns;
+    int asked_ms[64];
+    size_t asked;
+} machine;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+    if (!machine.step_ns)
+        return (int)syscall(SYS_clock_gettime, clock, ret);
+    machine.now_ns += machine.step_ns;
+    *ret = time_spec(machine.now_ns);
+    return 0;
+}
+
+int epoll_wait(int fd, struct epoll_event *event, int most, int timeout_ms)
+{
+    if (machine.step_ns && machine.asked < COUNT(machine.asked_ms))
+        machine.asked_ms[machine.asked++] = timeout_ms;
+    return epoll_pwait(fd, event, most, machine.step_ns ? 0 : timeout_ms, NULL);
+}
 
 struct scene {
     struct loop *loop;
@@ -126,6 +153,33 @@ static void a_signal_is_a_call_like_any_other(void **state)
     assert_int_equal(scene->signal, SIGUSR1);
 }
 
+static void count_only(void *arg, int64_t now_ns)
+{
+    struct scene *scene = arg;
+
+    (void)now_ns;
+    scene->calls++;
+}
+
+/* A timer that is still ahead at one reading of the clock, and has come at the next. */
+static void it_does_not_sleep_for_ever_when_the_clock_goes_on_between_two_readings(void **state)
+{
+    struct scene *scene = *state;
+
+    scene->timer = (struct loop_timer){ .fn = count_only, .arg = scene };
+    machine.now_ns = NS_PER_S;
+    for (int ms = 1; ms <= 50; ms++) {
+        machine.step_ns = 40 * NS_PER_MS;
+        loop_timer_set(scene->loop, &scene->timer, machine.now_ns + ms * 2 * NS_PER_MS);
+        assert_int_equal(loop_turn(scene->loop, INT64_MAX, NULL), 0);
+        machine.step_ns = 0;
+    }
+    assert_int_equal(machine.asked, 50);
+    for (size_t i = 0; i < machine.asked; i++)
+        assert_in_range(machine.asked_ms[i], 0, 100);
+    assert_true(scene->calls > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +187,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_timer_comes_as_often_as_it_is_set, setup, teardown),
         cmocka_unit_test_setup_teardown(a_timer_that_was_dropped_does_not_come, setup, teardown),
         cmocka_unit_test_setup_teardown(a_signal_is_a_call_like_any_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            it_does_not_sleep_for_ever_when_the_clock_goes_on_between_two_readings, setup,
+            teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
