@@ -408,7 +408,11 @@ void hang_draft(const struct court *court, const struct wait_rank *rank,
     default:
         draft_link(court, finding, draft);
     }
-    if (limit_ns)
-        verdict_because(draft, "ring", "longer than the limit of %.0f s (%s)", seconds(limit_ns),
-                        late ? "before three whole steps" : "10 s, or three times the p99 step");
+    if (limit_ns && late)
+        verdict_because(draft, "ring", "longer than the limit of %.0f s (before %.0f whole steps)",
+                        seconds(limit_ns), court->limits.hang_warm_steps);
+    else if (limit_ns)
+        verdict_because(
+            draft, "ring", "longer than the limit of %.0f s (%.0f s, or %.3g times the p99 step)",
+            seconds(limit_ns), court->limits.hang_least_limit, court->limits.hang_step_times);
 }
