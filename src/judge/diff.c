@@ -12,39 +12,18 @@
 #include "judge/profile.h"
 #include "wire/names.h"
 
-static const char *phase_text(unsigned phase)
-{
-    static const char *const names[LOCKSTEP_PHASE_COUNT] = {
-        "no phase", "init",      "comm-init",  "compile",    "data", "forward",
-        "backward", "optimizer", "checkpoint", "evaluation", "gc",   "other",
-    };
-
-    return phase < LOCKSTEP_PHASE_COUNT ? names[phase] : "unknown";
-}
-
-static const char *op_text(unsigned op)
-{
-    static const char *const names[LOCKSTEP_OP_COUNT] = {
-        "no op",    "all-reduce", "reduce-scatter", "all-gather", "broadcast",
-        "reduce",   "all-to-all", "barrier",        "gather",     "scatter",
-        "other op", "send",       "receive",
-    };
-
-    return op < LOCKSTEP_OP_COUNT ? names[op] : "unknown";
-}
-
 const char *profile_part_text(const struct profile_part *part, char *out, size_t room)
 {
     switch (part->source) {
     case PROFILE_DEVICE:
-        snprintf(out, room, "device work of %s", phase_text(part->what));
+        snprintf(out, room, "device work of %s", name_of_phase(part->what));
         break;
     case PROFILE_TRANSFER:
-        snprintf(out, room, "%s on %s", op_text(part->what),
+        snprintf(out, room, "%s on %s", name_of_op(part->what),
                  part->group[0] ? part->group : "its communicator");
         break;
     case PROFILE_HOST:
-        snprintf(out, room, "host in %s with an idle device", phase_text(part->what));
+        snprintf(out, room, "host in %s with an idle device", name_of_phase(part->what));
         break;
     default:
         snprintf(out, room, "launched work that does not run");
@@ -63,9 +42,9 @@ static void describe_op(const struct profile *profile, const struct profile_body
         snprintf(out, room, "nothing more");
     } else if (op->kind == ITEM_PHASE || op->kind == ITEM_SPAN) {
         snprintf(out, room, "%s %s", op->kind == ITEM_PHASE ? "host phase" : "device work of",
-                 phase_text(op->what));
+                 name_of_phase(op->what));
     } else {
-        snprintf(out, room, "%s of %llu bytes%s%s on %.31s (%u ranks)", op_text(op->what),
+        snprintf(out, room, "%s of %llu bytes%s%s on %.31s (%u ranks)", name_of_op(op->what),
                  (unsigned long long)op->bytes, op->dtype ? " of " : "",
                  op->dtype ? name_of_dtype(op->dtype) : "",
                  op->group < profile->groups ? profile->group[op->group].name : "?",

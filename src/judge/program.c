@@ -53,11 +53,6 @@ void program_destroy(struct program *program)
     free(program);
 }
 
-size_t program_ops(const struct program *program)
-{
-    return program->ops;
-}
-
 static uint64_t program_key(const struct model *model, const struct whole *whole, bool learnt)
 {
     uint64_t key = hash64_u64(1, hash64_u64(model->world, model->members_version));
@@ -126,7 +121,6 @@ int program_load(struct program *program, const struct model *model, const struc
     uint64_t key = program_key(model, whole, true);
     int result;
 
-    program->err.text[0] = 0;
     program->model = model;
     program->world = model->world;
     answers_forget(program);
@@ -137,14 +131,7 @@ int program_load(struct program *program, const struct model *model, const struc
     else
         result = program_renew(program, model, whole, splitter, key);
     answers_forget(program);
-    if (result < 0 && !program->err.text[0])
-        err_set(&program->err, result, "%s", strerror(-result));
     return result;
-}
-
-const char *program_trouble(const struct program *program)
-{
-    return program->err.text;
 }
 
 /* ---- questions ---- */

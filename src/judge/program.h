@@ -19,8 +19,6 @@ void program_destroy(struct program *program);
  */
 int program_load(struct program *program, const struct model *model, const struct whole *whole,
                  const struct splitter *splitter);
-const char *program_trouble(
-    const struct program *program); /* why the last load failed; "": it did not */
 
 /* The step's period: from the last rank's begin to the last rank's end. */
 int64_t program_measured_ns(const struct program *program); /* as it was */
@@ -46,6 +44,5 @@ int64_t program_transfers_ns(struct program *program, const struct whole *whole,
                              program_transfer *transfer, void *arg);
 /* First-order cost of each rank's local excess over its peers, by one backward pass. */
 void program_costs_ns(struct program *program, int64_t *cost_ns);
-size_t program_ops(const struct program *program);
 
 #endif

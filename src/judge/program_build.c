@@ -292,7 +292,7 @@ int program_build(struct program *program, const struct model *model, const stru
         if (program->place[rank].form)
             rank_write(program, rank, split_numbers(splitter, rank), op);
     }
-    result = replay_create(op, program->ops, &program->replay, &program->err);
+    result = replay_create(op, program->ops, &program->replay, NULL);
     if (result < 0)
         return result;
     program->scratch = malloc(replay_scratch_bytes(program->replay));

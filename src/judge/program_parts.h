@@ -58,7 +58,6 @@ struct program {
     int64_t measured, replayed, ideal;
     bool have_replayed, have_ideal, have_typical, have_trial;
     double fit_share; /* by which replayed and measured may differ */
-    struct err err;   /* why the newest step could not be loaded */
 };
 
 static inline size_t op_at(const struct program *program, uint32_t rank, size_t place)

@@ -16,6 +16,7 @@
 
 #include "core/clean.h"
 #include "judge/stall.h"
+#include "wire/names.h"
 
 /* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
 struct rule {
@@ -96,16 +97,6 @@ static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t step
 
     longest_phase(court, rank, steps, &own, &peers);
     return own - peers > court->limits.straggler_one_phase * excess;
-}
-
-static const char *phase_name(unsigned phase)
-{
-    static const char *const names[LOCKSTEP_PHASE_COUNT] = {
-        "no phase", "init",      "comm-init",  "compile",    "data", "forward",
-        "backward", "optimizer", "checkpoint", "evaluation", "gc",   "other",
-    };
-
-    return phase < LOCKSTEP_PHASE_COUNT ? names[phase] : "unknown";
 }
 
 /* ---- suspicion ---- */
@@ -236,7 +227,7 @@ static void say_why(struct court *court, struct verdict *draft, uint32_t rank, u
 
         verdict_because(draft, "ring", "%s in %s: %.1f ms, peers %.1f ms",
                         history->host_view ? "host at work" : "device idle while the host is",
-                        phase_name(phase), own, theirs);
+                        name_of_phase(phase), own, theirs);
     }
     verdict_because(draft, "replay",
                     "each step of %.1f ms would be %.1f ms shorter with it as its peers", period,

@@ -25,7 +25,7 @@ static bool is_held(const struct wait_rank *rank)
 }
 
 /* In it, and the beat before saw it in the same. */
-bool wait_op_waits(const struct beat_op *op)
+static bool op_waits(const struct beat_op *op)
 {
     return op->started && !op->advanced && op->comm &&
            (op->kind == ITEM_COLL || op->kind == ITEM_P2P);
@@ -34,7 +34,7 @@ bool wait_op_waits(const struct beat_op *op)
 static bool rank_waits(const struct wait_rank *rank)
 {
     for (uint32_t i = 0; rank->seen && !rank->gone && i < rank->ops; i++) {
-        if (wait_op_waits(&rank->op[i]))
+        if (op_waits(&rank->op[i]))
             return true;
     }
     return false;
@@ -140,8 +140,7 @@ static uint64_t instance_key(uint32_t rank, const struct beat_op *op)
 
 struct instance *look_instance(const struct look *look, uint32_t rank, const struct beat_op *op)
 {
-    const uint64_t *slot =
-        wait_op_waits(op) ? map_get(&look->by_key, instance_key(rank, op)) : NULL;
+    const uint64_t *slot = op_waits(op) ? map_get(&look->by_key, instance_key(rank, op)) : NULL;
 
     return slot ? &look->at[*slot] : NULL;
 }
@@ -192,7 +191,7 @@ static int look_collect(struct look *look)
         for (uint32_t i = 0; i < at->ops; i++) {
             int result;
 
-            if (!wait_op_waits(&at->op[i]))
+            if (!op_waits(&at->op[i]))
                 continue;
             result = instance_of(look, rank, &at->op[i]);
             if (result < 0)
@@ -240,7 +239,7 @@ static bool waits_before(const struct wait_rank *rank, int64_t queued_ns)
     for (uint32_t i = 0; i < rank->ops; i++) {
         const struct beat_op *op = &rank->op[i];
 
-        if (wait_op_waits(op) && (op->queued_ns == 0 || op->queued_ns > queued_ns))
+        if (op_waits(op) && (op->queued_ns == 0 || op->queued_ns > queued_ns))
             return true;
     }
     return false;

@@ -36,7 +36,6 @@ struct look { /* all that one look needs */
 };
 
 enum wait_place wait_place_coll(const struct wait_rank *rank, uint64_t comm, uint64_t key);
-bool wait_op_waits(const struct beat_op *op);
 struct instance *look_instance(const struct look *look, uint32_t rank, const struct beat_op *op);
 const struct instance *look_longest(const struct look *look);
 

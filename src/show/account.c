@@ -99,7 +99,8 @@ static struct json_object *counts_json(const struct account *account)
     return root;
 }
 
-const char *account_state(const struct account *account)
+/* "running", "ended", ACCOUNT_LEFT or "ended without a word" */
+static const char *account_state(const struct account *account)
 {
     if (account->ended)
         return "ended";

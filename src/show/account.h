@@ -56,8 +56,6 @@ struct account {
     struct account_restart restart[ACCOUNT_RESTARTS];
 };
 
-/* "running", "ended", ACCOUNT_LEFT or "ended without a word" */
-const char *account_state(const struct account *account);
 /* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
 bool account_unexplained(const struct account *account);
 /* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, counts} */

@@ -6,7 +6,11 @@
 
 #define BAR_CELLS 30
 
-double ledger_ettr(const struct ledger *ledger)
+/* Effective training time ratio: productive / wall, per rank that trains, that is
+ * productive GPU-seconds / (ranks × wall seconds − spare GPU-seconds).  Goodput counts the spares
+ * too; without spares both are the same.  0 when there is nothing to divide by.
+ */
+static double ledger_ettr(const struct ledger *ledger)
 {
     double training = ledger->wall_seconds * ledger->ranks - ledger->gpu_seconds[LEDGER_SPARE];
 
