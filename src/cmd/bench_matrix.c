@@ -95,7 +95,7 @@ static int fill(struct bench_matrix *bench, struct err *err)
     int result;
 
     if (!excess)
-        return -ENOMEM;
+        return err_nomem(err);
     for (uint32_t rank = 0; rank < settings->ranks; rank++)
         excess[rank] = (int64_t)rand_below(&rand, 2000000);
     result = matrix_writer_open(bench->path.text, settings->ranks, &writer, err);

@@ -486,7 +486,7 @@ static int page_write(struct bench *bench, struct err *err)
                              .version = LOCKSTEP_VERSION };
 
     if (!lines)
-        return -ENOMEM;
+        return err_nomem(err);
     lines_write(bench->board, lines);
     fclose(lines);
     doc.more = more;

@@ -123,7 +123,7 @@ static int run_spawn(struct demo_run *demo, struct err *err)
     int result, parent = (int)getpid();
 
     if (!words)
-        return -ENOMEM;
+        return err_nomem(err);
     result = command_line(demo, words, err);
     if (result == 0 && words->full)
         result = err_set(err, -E2BIG, "the command line is too long");

@@ -20,6 +20,11 @@ int err_set(struct err *err, int result, const char *format, ...)
     return result;
 }
 
+int err_nomem(struct err *err)
+{
+    return err_set(err, -ENOMEM, "out of memory");
+}
+
 int err_wrap(struct err *err, int result, const char *format, ...)
 {
     int saved = errno;

@@ -18,5 +18,6 @@ int err_set(struct err *err, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int err_wrap(struct err *err, int result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+int err_nomem(struct err *err); /* -ENOMEM, "out of memory" */
 
 #endif

@@ -254,15 +254,15 @@ static int build(struct replay *replay, const struct replay_op *op, size_t count
     slot = malloc(graph.count * sizeof(*slot));
     followed = calloc(graph.count, 1);
     if (!replay->run.node || !slot || !followed)
-        return -ENOMEM;
+        return err_nomem(err);
     r = replay_order(&graph, slot, err);
     if (r < 0)
         return r;
     if (build_arrivals(replay, &graph, slot) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     build_nodes(replay, &graph, slot, followed);
     if (build_last(replay, followed) < 0 || build_run(replay, &graph, slot) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     return 0;
 }
 
@@ -274,7 +274,7 @@ static void replay_clean(struct replay **replay)
 int replay_create(const struct replay_op *op, size_t count, struct replay **ret, struct err *err)
 {
     CLEAN(replay_clean) struct replay *replay = calloc(1, sizeof(*replay));
-    int r = replay ? build(replay, op, count, err) : -ENOMEM;
+    int r = replay ? build(replay, op, count, err) : err_nomem(err);
 
     if (r == -ENOMEM)
         return err_set(err, r, "no memory for a replay of %zu ops", count);

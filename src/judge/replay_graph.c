@@ -298,11 +298,11 @@ int replay_graph_init(struct replay_graph *graph, const struct replay_op *op, si
         return r;
     graph->waits = malloc(count * sizeof(*graph->waits) + 1);
     if (!graph->waits || meets_init(&meets, op, count, &survey, graph->waits) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     graph->meet_count = meets.count;
     if (graph_alloc(graph) < 0 || graph_add_ops(graph, survey.highest_line) < 0 ||
         graph_add_meets(graph, &meets) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     return 0;
 }
 

@@ -156,7 +156,7 @@ int replay_order(const struct replay_graph *graph, uint32_t *slot, struct err *e
     walk.stack = malloc(graph->count * sizeof(*walk.stack));
     walk.meet = calloc(graph->meet_count + 1, sizeof(*walk.meet));
     if (!walk.stack || !walk.meet)
-        return -ENOMEM;
+        return err_nomem(err);
     r = walk_all(&walk, err);
     return r < 0 ? r : order_by_level(slot, graph->count);
 }

@@ -231,7 +231,7 @@ static int plan_step(struct cutter *cutter, size_t first, size_t count, struct e
     int64_t start = INT64_MAX, end = INT64_MIN;
 
     if (!before)
-        return -ENOMEM;
+        return err_nomem(err);
     memset(before, 0xff, cutter->worker.used * sizeof(*before));
     for (size_t i = first; i < first + count; i++) {
         plan_op(cutter, i, first, &meets, before);

@@ -105,7 +105,7 @@ static int builder_workers(struct builder *builder, struct err *err)
 
     plan->worker = calloc(count, sizeof(*plan->worker));
     if (!plan->worker)
-        return -ENOMEM;
+        return err_nomem(err);
     plan->labels[WHATIF_WORKER] = count;
     plan->labels[WHATIF_STAGE] = builder->stages;
     plan->labels[WHATIF_DP] = builder->dps;
@@ -153,7 +153,7 @@ static int builder_sort(struct builder *builder, struct err *err)
     builder->work = calloc(count, sizeof(*builder->work));
     builder->of_kind = calloc(count, sizeof(struct work *));
     if (!by_place || !builder->work || !builder->of_kind)
-        return -ENOMEM;
+        return err_nomem(err);
     for (size_t i = 0; i < count; i++) {
         builder->work[i].row = &builder->trace->row[i];
         builder->work[i].worker =

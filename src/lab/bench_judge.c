@@ -355,7 +355,7 @@ int bench_judge(uint32_t repeats, struct bench_report *report, struct err *err)
 {
     struct crowd *crowd = calloc(1, sizeof(*crowd));
     double first_ms = 0, decided_ms = 0;
-    int result = crowd ? crowd_run(crowd, &first_ms, &decided_ms, err) : -ENOMEM;
+    int result = crowd ? crowd_run(crowd, &first_ms, &decided_ms, err) : err_nomem(err);
 
     (void)repeats; /* one job is enough: its steps are half a gigabyte */
     if (result == 0) {

@@ -181,7 +181,7 @@ int device_create(void *context, struct device **ret, struct err *err)
     CLEAN(device_clean) struct device *device = calloc(1, sizeof(*device));
 
     if (!device)
-        return -ENOMEM;
+        return err_nomem(err);
     device->context = context;
     pthread_mutex_init(&device->lock, NULL);
     pthread_cond_init(&device->idle, NULL);

@@ -78,7 +78,7 @@ int inject_create(const struct plan *plan, const struct inject_config *config, s
     CLEAN(inject_clean) struct inject *inject = calloc(1, sizeof(*inject));
 
     if (!inject)
-        return -ENOMEM;
+        return err_nomem(err);
     inject->plan = plan;
     inject->config = *config;
     snprintf(inject->ring_dir, sizeof(inject->ring_dir), "%s", config->ring_dir);

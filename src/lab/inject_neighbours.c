@@ -116,7 +116,7 @@ static int neighbours_make(const struct inject_target *target, void **state, str
     int result;
 
     if (!neighbours)
-        return -ENOMEM;
+        return err_nomem(err);
     if (sched_getaffinity(target->tid[0], sizeof(neighbours->before), &neighbours->before) < 0)
         return err_set(err, -errno, "thread %d: %m", (int)target->tid[0]);
     result = neighbours_cpu(neighbours, err);

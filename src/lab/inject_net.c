@@ -60,7 +60,7 @@ static int link_make(const struct inject_target *target, void **state, struct er
                        target->config->net_why ? target->config->net_why : "no network of our own");
     link = malloc(sizeof(*link));
     if (!link)
-        return -ENOMEM;
+        return err_nomem(err);
     *link = (struct cut_link){ net, fault->node };
     if (fault->kind->id == FAULT_LINK_DOWN) {
         snprintf(target->how, target->how_room, "the link of node %u is down", fault->node);

@@ -161,7 +161,7 @@ static int quota_make(const struct inject_target *target, void **state, struct e
     int result;
 
     if (!quota)
-        return -ENOMEM;
+        return err_nomem(err);
     result = quota_mount(mount, &quota->version, err);
     if (result == 0)
         result = quota_home(target->tid[0], quota->version, group, err);

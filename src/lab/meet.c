@@ -306,13 +306,13 @@ int meet_open(const struct meet_config *config, struct meet **ret, struct err *e
     int result;
 
     if (!meet)
-        return -ENOMEM;
+        return err_nomem(err);
     meet->config = *config;
     meet->listen_fd = -1;
     meet->deadline_ns = time_mono_ns() + config->timeout_ms * NS_PER_MS;
     meet->place = calloc(config->world, sizeof(*meet->place));
     if (!meet->place)
-        return -ENOMEM;
+        return err_nomem(err);
     result = meet_resolve(config, &master, err);
     if (result == 0 && config->rank == 0)
         result = meet_listen(meet, &master, err);

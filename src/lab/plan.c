@@ -71,7 +71,7 @@ int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err)
     unsigned number = 0;
 
     if (!copy || !plan)
-        return -ENOMEM;
+        return err_nomem(err);
     while ((line = strsep(&rest, "\n"))) {
         int result = 0;
 
@@ -94,7 +94,7 @@ int plan_read(const char *path, struct plan *ret, struct err *err)
     ssize_t got = 1;
 
     if (!text)
-        return -ENOMEM;
+        return err_nomem(err);
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", path);
     while (got > 0 && size < PLAN_BYTES) {
@@ -125,7 +125,7 @@ int truth_open(const struct plan *plan, uint32_t rank, uint32_t attempt, struct 
     char path[PLAN_PATH + 48];
 
     if (!truth)
-        return -ENOMEM;
+        return err_nomem(err);
     truth->fd = -1;
     truth->count = plan->count;
     for (uint32_t i = 0; i < plan->count; i++)

@@ -181,7 +181,7 @@ int score_pool_run(const struct score_pool *pool, struct err *err)
     CLEAN(free_clean) bool *begun = calloc(pool->count + 1, sizeof(*begun));
     CLEAN(free_clean) uint32_t *again = calloc(pool->count + 1, sizeof(*again));
     struct crew crew = { .pool = pool, .begun = begun, .again = again };
-    int result = begun && again ? others_create(&crew.others) : -ENOMEM;
+    int result = begun && again ? others_create(&crew.others) : err_nomem(err);
 
     others_look(crew.others);
     while (result == 0) {

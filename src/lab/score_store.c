@@ -286,7 +286,7 @@ int score_store_add(struct score_store *store, const struct score_case *at,
     score_case_command(at, record.command, sizeof(record.command));
     line = score_record_write(&record);
     if (!line || record_put(store, &record) < 0)
-        return -ENOMEM;
+        return err_nomem(err);
     if (store->torn && write(fd, "\n", 1) == 1)
         store->torn = false; /* who wrote the last line was stopped in the middle of it */
     size = strlen(line);

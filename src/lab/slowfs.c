@@ -257,7 +257,7 @@ int slowfs_begin(const char *backing, const char *at, struct slowfs *ret, struct
     int result = directory_make(backing, NULL, err);
 
     if (fs.order == MAP_FAILED)
-        return -ENOMEM;
+        return err_nomem(err);
     snprintf(fs.mounted, sizeof(fs.mounted), "%s", at);
     if (result == 0)
         result = directory_make(backing, SLOWFS_CHECKPOINTS, err);

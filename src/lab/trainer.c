@@ -48,7 +48,7 @@ int trainer_layout_parse(const char *text, uint32_t world, struct trainer_layout
     uint64_t product;
 
     if (!copy)
-        return -ENOMEM;
+        return err_nomem(err);
     while (copy[0] && (pair = strsep(&rest, ","))) {
         int result = layout_field(&layout, pair, err);
 
@@ -166,7 +166,7 @@ int trainer_run(const struct trainer_config *config, struct err *err)
     int result;
 
     if (!trainer)
-        return -ENOMEM;
+        return err_nomem(err);
     trainer->config = config;
     trainer->data_fd = -1;
     /* Without a ring we train all the same: the probe then does nothing. */

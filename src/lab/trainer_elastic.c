@@ -136,8 +136,7 @@ static int word_put(const struct trainer_config *config, uint32_t generation, in
     FILE *file;
 
     word_path(config, generation, whole);
-    if (snprintf(path, sizeof(path), "%.*s~", PATH_MAX - 2, whole) <= 0)
-        return -EINVAL;
+    snprintf(path, sizeof(path), "%.*s~", PATH_MAX - 2, whole);
     file = fopen(path, "we");
     if (!file)
         return err_set(err, -errno, "%s: %m", path);
@@ -195,7 +194,7 @@ int trainer_elastic_run(const struct trainer_config *config, struct err *err)
 {
     CLEAN(free_clean) struct plan *plan = calloc(1, sizeof(*plan));
     const struct fault *fault;
-    int result = plan ? 0 : -ENOMEM;
+    int result = plan ? 0 : err_nomem(err);
 
     if (result == 0 && config->plan)
         result = plan_read(config->plan, plan, err);

@@ -107,7 +107,7 @@ int trainer_restore(struct trainer *trainer, struct err *err)
     int result;
 
     if (!value)
-        return -ENOMEM;
+        return err_nomem(err);
     if (!config->checkpoint_dir)
         return 0;
     if (mkdir(config->checkpoint_dir, 0700) < 0 && errno != EEXIST)
@@ -146,7 +146,7 @@ int trainer_save(struct trainer *trainer, struct err *err)
     int result;
 
     if (!value)
-        return -ENOMEM;
+        return err_nomem(err);
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
     result = trainer_check_replicas(trainer, err);
     memcpy(value, student->param, student->params * sizeof(*value));
