@@ -16,6 +16,7 @@
 #define AIDES_PAUSE_MIN_NS (NS_PER_S / 5)
 #define AIDES_PAUSE_MAX_NS (30 * NS_PER_S)
 #define AIDES_STEADY_NS (30 * NS_PER_S) /* one that lived so long had a good start */
+#define AIDES_WORDS 4                   /* failures in a row that are reported */
 
 struct aide {
     char name[80]; /* "agent-n0", "control": of its log, and for people */
@@ -23,6 +24,7 @@ struct aide {
     enum tree_level level;
     char *argv[8];
     bool running;
+    unsigned failures; /* in a row */
     int64_t born_ns, due_ns, pause_ns;
 };
 
@@ -108,11 +110,19 @@ static int aide_log(const struct aides *aides, const struct aide *aide, struct e
     return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
 }
 
+static const char *aide_last_words(const struct aide *aide)
+{
+    return aide->failures == AIDES_WORDS ? "; further failures are not reported" : "";
+}
+
 /* It could not be started, or has ended: when to try again. */
 static void aide_put_off(struct aide *aide, int64_t now_ns)
 {
-    if (now_ns - aide->born_ns > AIDES_STEADY_NS)
+    if (now_ns - aide->born_ns > AIDES_STEADY_NS) {
         aide->pause_ns = AIDES_PAUSE_MIN_NS;
+        aide->failures = 0;
+    }
+    aide->failures++;
     aide->due_ns = now_ns + aide->pause_ns;
     aide->pause_ns = MIN(aide->pause_ns * 2, AIDES_PAUSE_MAX_NS);
 }
@@ -136,7 +146,9 @@ static void aide_start(struct aides *aides, size_t i, struct keeper *keeper, str
         return;
     }
     aide_put_off(aide, now_ns);
-    output_say(output, "%s could not be started: %s", aide->name, err.text);
+    if (aide->failures <= AIDES_WORDS)
+        output_say(output, "%s could not be started: %s (the ranks go on)%s", aide->name, err.text,
+                   aide_last_words(aide));
 }
 
 void aides_start(struct aides *aides, struct keeper *keeper, struct output *output, int64_t now_ns)
@@ -173,9 +185,11 @@ void aides_exited(struct aides *aides, uint32_t token, int status, struct output
         return;
     }
     aide_put_off(aide, now_ns);
-    output_say(output, "%s %s; it is started again in %.1f s (the ranks go on); see %s/%s.log",
-               aide->name, text, (double)(aide->due_ns - now_ns) / 1e9, aides->directory,
-               aide->name);
+    if (aide->failures <= AIDES_WORDS)
+        output_say(output,
+                   "%s %s; it is started again in %.1f s (the ranks go on); see %s/%s.log%s",
+                   aide->name, text, (double)(aide->due_ns - now_ns) / 1e9, aides->directory,
+                   aide->name, aide_last_words(aide));
 }
 
 void aides_finish(struct aides *aides, struct keeper *keeper, struct output *output)

@@ -194,7 +194,8 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
             continue;
         }
         if (report.pid <= 0)
-            return err_set(err, report.status, "fork: %s", strerror(-report.status));
+            return err_set(err, report.status, "cannot start a process: %s",
+                           strerror(-report.status));
         tree_add(keeper->tree, report.pid, job->token, job->level);
         *ret = report.pid;
         return 0;

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "act/tree.h"
@@ -32,10 +33,11 @@ struct keeper_command {
 struct keeper_plan {
     const struct keeper_command *command;
     size_t commands;
-    bool keep_stdin;   /* else they read /dev/null */
-    int64_t grace_ns;  /* for the ranks, when the launcher is gone */
-    int64_t drain_ns;  /* for agents and controller */
-    const char *rings; /* removed when the launcher is gone and all has ended */
+    bool keep_stdin;     /* else they read /dev/null */
+    int64_t grace_ns;    /* for the ranks, when the launcher is gone */
+    int64_t drain_ns;    /* for agents and controller */
+    const char *rings;   /* removed when the launcher is gone and all has ended */
+    struct rlimit files; /* how many files they may open: the keeper itself may open more */
 };
 
 struct keeper_job {

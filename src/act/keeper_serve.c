@@ -79,7 +79,7 @@ static void serve_report(struct serve *serve, const struct keeper_report *report
         ;
 }
 
-static void child_environment(const char *env, size_t size)
+void child_environment(const char *env, size_t size)
 {
     for (size_t at = 0; at < size;) {
         size_t length = strnlen(env + at, size - at);
@@ -98,7 +98,7 @@ static void child_environment(const char *env, size_t size)
  * work, and one that ignores SIGCHLD cannot wait for its data loaders.  The terminal's signals do not
  * reach the keeper's session, so nohup loses nothing.
  */
-static void child_signals(bool aide)
+void child_signals(bool aide)
 {
     static const uint64_t by_default[4]; /* the kernel's own struct, all zero: SIG_DFL, no flags */
     sigset_t mask;
@@ -128,6 +128,7 @@ static _Noreturn void child_run(const struct keeper_plan *plan,
         _exit(125); /* it died before we could ask for the signal */
     dup2(fd[0], STDOUT_FILENO);
     dup2(fd[1], STDERR_FILENO);
+    setrlimit(RLIMIT_NOFILE, &plan->files);
     child_environment(env, request->env_bytes);
     child_signals(aide);
     closefrom(STDERR_FILENO + 1); /* somebody may wait for the end of a pipe that we were given */
@@ -137,6 +138,18 @@ static _Noreturn void child_run(const struct keeper_plan *plan,
         execvp(command->argv[0], command->argv);
     dprintf(STDERR_FILENO, "lockstep run: %s: %m\n", command->argv[0]);
     _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Whoever asked waits for an answer. */
+static void serve_refuse(struct serve *serve, const struct keeper_request *request, int why)
+{
+    const struct keeper_report report = { .event = KEEPER_SPAWNED,
+                                          .token = request->token,
+                                          .pid = -1,
+                                          .status = why,
+                                          .mono_ns = time_mono_ns() };
+
+    serve_report(serve, &report);
 }
 
 static void serve_spawn(struct serve *serve, const struct keeper_request *request, const int fd[2])
@@ -199,6 +212,11 @@ static void message_fds(struct msghdr *message, int fd[2])
     if (control && control->cmsg_type == SCM_RIGHTS &&
         control->cmsg_len == CMSG_LEN(2 * sizeof(int)))
         memcpy(fd, CMSG_DATA(control), 2 * sizeof(int));
+    else if (control && control->cmsg_type == SCM_RIGHTS &&
+             control->cmsg_len == CMSG_LEN(sizeof(int))) { /* there was room for one of them */
+        memcpy(fd, CMSG_DATA(control), sizeof(int));
+        close(TAKE_FD(fd[0]));
+    }
 }
 
 static void serve_request(struct serve *serve)
@@ -233,6 +251,8 @@ static void serve_request(struct serve *serve)
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
                request.env_bytes == (size_t)got - sizeof(request)) {
         serve_spawn(serve, &request, fd);
+    } else { /* the limit of open files keeps descriptors from coming */
+        serve_refuse(serve, &request, fd[0] < 0 ? -EMFILE : -EINVAL);
     }
     fd_clean(&fd[0]);
     fd_clean(&fd[1]);

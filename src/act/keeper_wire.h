@@ -19,6 +19,10 @@ struct keeper_request { /* one packet: this, then `env_bytes` of environment; a 
     int64_t grace_ns; /* between that and SIGKILL */
 };
 
+/* What a child needs between fork and exec: variables over those it has, and signals as after boot. */
+void child_environment(const char *env, size_t size);
+void child_signals(bool aide);
+
 /* The keeper's life.  Never returns. */
 _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket);
 

@@ -72,8 +72,9 @@ void launch_write_file(struct launch *launch)
 {
     struct err err = { "" };
 
-    launch_told(launch, runfile_write(launch->place.directory.text, &launch->place.file, &err),
-                &err);
+    if (place_is_somewhere(&launch->place))
+        launch_told(launch, runfile_write(launch->place.directory.text, &launch->place.file, &err),
+                    &err);
 }
 
 /* ---- what can happen ---- */
@@ -251,7 +252,8 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
-                                .rings = launch->place.file.rings };
+                                .rings = launch->place.file.rings,
+                                .files = launch->files };
     int r;
 
     launch->command = calloc(1 + aides, sizeof(*launch->command));
@@ -268,41 +270,60 @@ static int launch_keeper(struct launch *launch, struct err *err)
     return r;
 }
 
-/* Three descriptors a rank are ours, after the keeper was born: ranks keep the limit they had. */
-static void launch_raise_files(void)
+/* Three descriptors a rank are ours, and the keeper needs some; ranks get the limit that they would have without us. */
+static void launch_raise_files(struct launch *launch)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    launch->files = (struct rlimit){ RLIM_INFINITY, RLIM_INFINITY };
+    if (getrlimit(RLIMIT_NOFILE, &launch->files) < 0)
+        return;
+    limit = (struct rlimit){ launch->files.rlim_max, launch->files.rlim_max };
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Those who watch. */
+static void launch_watchers(struct launch *launch)
+{
+    struct place *place = &launch->place;
+
+    if (!launch->plan->watch || !place_is_somewhere(place) || !place_has_rings(place))
+        return;
+    if (aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
+                     &launch->aides) < 0)
+        err_set(&place->rings_trouble, 0, "no memory for agents; the ranks are not watched");
+    else if (launch->plan->restart_hangs && heed_create(place->directory.text, &launch->heed) < 0)
+        err_set(&place->rings_trouble, 0, "no memory to follow verdicts; a hang restarts nothing");
+}
+
+static void launch_tell_open(struct launch *launch)
+{
+    struct place *place = &launch->place;
+    struct err err = { "" };
+    char node[64];
+
+    layout_name(&place->file.layout, 0, node);
+    if (place_is_somewhere(place))
+        launch_told(launch, tell_open(place->spool.text, place->file.id, node, &launch->tell, &err),
+                    &err);
+}
+
+/* Everything without which ranks cannot be kept as they should; what only watches them may be missing. */
 static int launch_open(struct launch *launch, struct err *err)
 {
     struct place *place = &launch->place;
-    char node[64];
     int r = launch_signals(launch, err);
 
-    layout_name(&place->file.layout, 0, node);
-    if (r == 0 && launch->plan->watch &&
-        aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
-                     &launch->aides) < 0)
-        r = err_set(err, -ENOMEM, "out of memory");
-    if (r == 0 && launch->aides && launch->plan->restart_hangs &&
-        heed_create(place->directory.text, &launch->heed) < 0)
-        r = err_set(err, -ENOMEM, "out of memory");
+    launch_raise_files(launch);
+    launch_watchers(launch);
     if (r == 0)
         r = launch_keeper(launch, err);
-    launch_raise_files();
     if (r == 0)
-        r = output_create(place->out.text, launch->plan->ranks, launch->plan->quiet,
-                          &launch->output, err);
-    if (r == 0)
-        r = tell_open(place->spool.text, place->file.id, node, &launch->tell, err);
+        r = output_create(place_is_somewhere(place) ? place->out.text : "", launch->plan->ranks,
+                          launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
+    launch_tell_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
     launch->end = calloc(launch->count, sizeof(*launch->end));
     return launch->poll && launch->end ? 0 : err_set(err, -ENOMEM, "out of memory");
@@ -324,16 +345,19 @@ static void launch_close(struct launch *launch)
 
 static void launch_begin(struct launch *launch)
 {
+    const struct place *place = &launch->place;
     char text[160];
 
+    if (place->trouble.text[0])
+        output_say(launch->output, "%s", place->trouble.text);
+    if (place->rings_trouble.text[0])
+        output_say(launch->output, "%s", place->rings_trouble.text);
     launch_write_file(launch); /* agents and controller read it */
     tell_command_text(launch->plan->command, text, sizeof(text));
     launch_tell_run(launch, RUN_BEGIN, 0, text);
-    if (launch->aides)
-        aides_start(launch->aides, launch->keeper, launch->output, time_mono_ns());
-    if (launch->place.goes_on)
-        output_say(launch->output, "run %s goes on with attempt %u", launch->place.file.id,
-                   launch->place.file.attempt);
+    if (place->goes_on)
+        output_say(launch->output, "run %s goes on with attempt %u", place->file.id,
+                   place->file.attempt);
 }
 
 /* The keeper's death ended agents and controller before all was told, and one that was not there at
@@ -371,32 +395,40 @@ static void launch_finish(struct launch *launch)
         if (!stopped && attempt_reconsider(launch))
             file->exit = attempt_exit_status(launch);
     }
-    rings_remove(file->rings);
+    if (place_has_rings(&launch->place))
+        rings_remove(file->rings);
     file->ended = true;
     file->ended_real_ns = time_real_ns();
     launch_write_file(launch);
+}
+
+/* From its first attempt to its end.  False: no process could be started, and none is there. */
+static bool launch_attempts(struct launch *launch)
+{
+    launch_begin(launch);
+    do
+        attempt_run(launch);
+    while (!launch->starved.text[0] && attempt_again(launch));
+    if (launch->starved.text[0])
+        return false;
+    launch_finish(launch);
+    return true;
 }
 
 int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
 {
     struct launch launch = { .plan = plan, .signals = -1, .count = MAX(plan->ranks, 1u) };
     int r = place_plan(plan, &launch.place, err);
+    bool begun;
 
     if (r == 0)
         r = place_take(&launch.place, plan->name != NULL, err);
     if (r < 0)
         return r;
-    r = launch_open(&launch, err);
-    if (r == 0) {
-        launch_begin(&launch);
-        do
-            attempt_run(&launch);
-        while (attempt_again(&launch));
-        launch_finish(&launch);
-        *ret_exit = launch.place.file.exit;
-    } else {
+    begun = launch_open(&launch, &launch.starved) == 0 && launch_attempts(&launch);
+    *ret_exit = launch.place.file.exit;
+    if (!begun && place_has_rings(&launch.place))
         rings_remove(launch.place.file.rings);
-    }
     launch_close(&launch);
-    return r;
+    return begun ? 0 : bare_run(plan, &launch, ret_exit, err);
 }

@@ -26,9 +26,12 @@ struct launch_plan {
     char **command; /* ends with NULL */
 };
 
+/* -EINVAL with a sentence: the plan is at fault. */
+int launch_check(const struct launch_plan *plan, struct err *err);
+
 /* Returns when everything has ended.  *ret_exit: 0 when all ended well, else as the first that did
- * not; 128+n for a signal, to it or to us.  -errno when the run could not begin; -EINVAL when the plan is at
- * fault, -EBUSY when the run is running.
+ * not; 128+n for a signal, to it or to us.  -EINVAL when the plan is at fault, -EBUSY when the run is
+ * running, -EEXIST when it has ended well; other -errno when not even a process can be started.
  */
 int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err);
 

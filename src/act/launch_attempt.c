@@ -27,17 +27,15 @@ static int rank_start(struct launch *launch, uint32_t rank, const struct layout_
     int fd[2];
     struct keeper_job job = { .command = 0, .token = rank, .level = TREE_RANKS, .env = &env };
     pid_t pid;
-    int r = output_open(launch->output, rank, fd, err);
+    int r;
 
-    if (r < 0)
-        return r;
+    output_open(launch->output, rank, fd);
     layout_env(&launch->place.file.layout, start, rank, &env);
     job.out_fd = fd[0];
     job.err_fd = fd[1];
     r = keeper_spawn(launch->keeper, &job, &pid, err);
     buf_fini(&env);
-    close(fd[0]);
-    close(fd[1]);
+    output_close(fd);
     launch->running += r == 0;
     return r;
 }
@@ -57,6 +55,8 @@ static int ranks_start(struct launch *launch, struct err *err)
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
     attach_find(&attach);
+    if (!place_has_rings(&launch->place))
+        attach.python_path[0] = attach.nccl_plugin[0] = '\0'; /* there is nothing to attach to */
     for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
         r = rank_start(launch, rank, &start, err);
         if (r < 0 && r != -EPIPE) {
@@ -87,7 +87,10 @@ static void attempt_begin(struct launch *launch)
         output_mark(launch->output, text);
     }
     r = ranks_start(launch, &err);
-    if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
+    if (r < 0 && r != -EPIPE && !launch->running && !launch->place.file.restarts) {
+        launch->starved = err;
+        launch->failed = true;
+    } else if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
         output_say(launch->output, "%s", err.text);
         launch->failed = true;
         launch->culprit_status = W_EXITCODE(125, 0);

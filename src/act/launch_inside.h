@@ -39,6 +39,8 @@ struct launch {
     int stop_signal; /* the signal that stopped the ranks; 0: none */
     bool lost_said, tell_failed;
     int lost_status;
+    struct rlimit files; /* of open files, as we found it */
+    struct err starved;  /* why no process can be started as it should; "": they can */
 };
 
 /* launch.c */
@@ -55,6 +57,10 @@ int attempt_exit_status(const struct launch *launch);
  * was, and another one is the culprit now.
  */
 bool attempt_reconsider(struct launch *launch);
+/* launch_bare.c: the ranks as a shell would start them, with nothing around them, when nothing else is left.  Does not return
+ * where there is one. */
+int bare_run(const struct launch_plan *plan, const struct launch *launch, int *ret_exit,
+             struct err *err);
 void attempt_why(const struct launch *launch, char *ret, size_t room);
 
 #endif

@@ -41,7 +41,8 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
     start.python_path = attach.python_path;
     start.nccl_plugin = attach.nccl_plugin;
     tell_command_text(plan->command, command, sizeof(command));
-    fprintf(out, "run %s in %s\n", place.file.id, place.directory.text);
+    fprintf(out, "run %s in %s\n", place.file.id,
+            place_is_somewhere(&place) ? place.directory.text : place.trouble.text);
     for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {
         if (plan->ranks)
             fprintf(out, "rank %u:", rank);

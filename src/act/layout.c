@@ -88,7 +88,12 @@ void layout_env(const struct layout *layout, const struct layout_start *start, u
         env_put_rank(layout, start, rank, out);
     layout_name(layout, layout->ranks ? layout_node(layout, rank) : 0, name);
     env_put(out, "LOCKSTEP_RUN=%s", start->run);
-    env_put(out, "LOCKSTEP_DIR=%s", start->rings);
+    if (start->rings && start->rings[0]) {
+        env_put(out, "LOCKSTEP_DIR=%s", start->rings);
+    } else { /* no directory: the probe makes no ring, and none in another place that nobody would remove */
+        env_put(out, "LOCKSTEP_DIR=/dev/null");
+        env_put(out, "LOCKSTEP_QUIET=1");
+    }
     env_put(out, "LOCKSTEP_RESTART=%u", start->attempt);
     env_put(out, "LOCKSTEP_NODE=%s", name);
     if (start->python_path && start->python_path[0])

@@ -23,8 +23,8 @@ uint32_t layout_node(const struct layout *layout, uint32_t rank);
 /* "n0", "n1", …; of a single node the host's name. */
 void layout_name(const struct layout *layout, uint32_t node, char ret[static 64]);
 
-struct layout_start { /* what is the same for all ranks of an attempt */
-    const char *run, *rings;
+struct layout_start {        /* what is the same for all ranks of an attempt */
+    const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */
     uint32_t attempt, max_restarts;
     uint16_t port;
     bool omp_threads;        /* OMP_NUM_THREADS was set by the user */

@@ -52,20 +52,31 @@ struct output {
     char read[OUTPUT_READ_BYTES];
 };
 
-static int talker_open(struct output *output, uint32_t ranks, uint32_t i, struct err *err)
+static void output_unkept(struct output *output, size_t size, int why)
+{
+    output->unkept += size;
+    if (!output->full_said)
+        output_say(output, "%s: %s; what ranks print is not all kept", output->directory,
+                   strerror(why));
+    output->full_said = true;
+}
+
+static void talker_open(struct output *output, uint32_t ranks, uint32_t i)
 {
     struct talker *talker = &output->talker[i];
     char path[PATH_MAX + 32];
 
-    talker->stream[0].fd = talker->stream[1].fd = -1;
+    talker->file = talker->stream[0].fd = talker->stream[1].fd = -1;
     if (ranks) {
         snprintf(talker->prefix, sizeof(talker->prefix), "[rank %u] ", i);
         snprintf(path, sizeof(path), "%s/rank-%u.log", output->directory, i);
     } else {
         snprintf(path, sizeof(path), "%s/command.log", output->directory);
     }
-    talker->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return talker->file < 0 ? err_set(err, -errno, "%s: %m", path) : 0;
+    if (output->directory[0])
+        talker->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (output->directory[0] && talker->file < 0)
+        output_unkept(output, 0, errno);
 }
 
 static void output_free(struct output *output)
@@ -102,7 +113,6 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
 {
     CLEAN(output_clean) struct output *output = calloc(1, sizeof(*output));
     uint32_t count = MAX(ranks, 1u);
-    int r = 0;
 
     if (!output)
         return err_set(err, -ENOMEM, "out of memory");
@@ -114,52 +124,55 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
     if (!output->talker || sink_open(&output->sink[0], STDOUT_FILENO, output->directory) < 0 ||
         sink_open(&output->sink[1], STDERR_FILENO, output->directory) < 0)
         return err_set(err, -ENOMEM, "out of memory");
-    for (; output->count < count && r == 0; output->count++)
-        r = talker_open(output, ranks, output->count, err);
-    if (r < 0)
-        return r;
+    for (; output->count < count; output->count++)
+        talker_open(output, ranks, output->count);
     *ret = TAKE(output);
     return 0;
 }
 
-int output_open(struct output *output, uint32_t rank, int ret_fd[2], struct err *err)
+void output_open(struct output *output, uint32_t rank, int ret_fd[2])
 {
     struct stream *stream = output->talker[rank].stream;
-    int out[2], error[2];
+    int out[2] = { -1, -1 }, error[2] = { -1, -1 };
 
-    if (pipe2(out, O_CLOEXEC) < 0)
-        return err_set(err, -errno, "pipe: %m");
-    if (pipe2(error, O_CLOEXEC) < 0) {
-        int r = err_set(err, -errno, "pipe: %m");
-
-        close(out[0]);
-        close(out[1]);
-        return r;
+    output->talker[rank].said = 0;
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(error, O_CLOEXEC) < 0) {
+        output_unkept(output, 0, errno);
+        fd_clean(&out[0]);
+        fd_clean(&out[1]);
+        ret_fd[0] = STDOUT_FILENO;
+        ret_fd[1] = STDERR_FILENO;
+        return;
     }
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(error[0], F_SETFL, O_NONBLOCK);
-    output->talker[rank].said = 0;
     stream[0].fd = out[0];
     stream[1].fd = error[0];
     ret_fd[0] = out[1];
     ret_fd[1] = error[1];
-    return 0;
+}
+
+void output_close(int fd[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (fd[i] > STDERR_FILENO)
+            close(fd[i]);
 }
 
 static void talker_keep(struct output *output, const struct talker *talker, const char *data,
                         size_t size)
 {
+    if (talker->file < 0) {
+        output->unkept += output->directory[0] ? size : 0;
+        return;
+    }
     while (size) {
         ssize_t put = write(talker->file, data, size);
 
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0) {
-            output->unkept += size;
-            if (!output->full_said)
-                output_say(output, "%s: %s; what ranks print is not all kept", output->directory,
-                           strerror(errno));
-            output->full_said = true;
+            output_unkept(output, size, errno);
             return;
         }
         data += put;

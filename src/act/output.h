@@ -20,15 +20,18 @@
 
 struct output;
 
-/* `directory` gets rank-N.log for each rank; when `ranks` is 0 there is one command, its file is
+/* `directory` ("": nothing is kept) gets rank-N.log for each rank; when `ranks` is 0 there is one command, its file is
  * command.log, and its lines have no prefix.  Quiet: only files, and our own words.
  */
 int output_create(const char *directory, uint32_t ranks, bool quiet, struct output **ret,
                   struct err *err);
 void output_destroy(struct output *output); /* flushes, patiently; NULL is fine */
 
-/* New pipes for a rank's stdout and stderr; the writing ends are the caller's to close. */
-int output_open(struct output *output, uint32_t rank, int ret_fd[2], struct err *err);
+/* New pipes for a rank's stdout and stderr; the writing ends are the caller's: output_close().  Without descriptors for pipes the
+ * rank gets our own stdout and stderr, and what it prints is not kept.
+ */
+void output_open(struct output *output, uint32_t rank, int ret_fd[2]);
+void output_close(int fd[2]);
 /* A line in every rank's file: between one attempt and the next. */
 void output_mark(struct output *output, const char *text);
 /* The last lines that it wrote to stderr, with what is still in the pipe: at most room-1 bytes. */

@@ -30,7 +30,7 @@ static void place_host(char ret[static 64])
             *at = '-';
 }
 
-static int place_check(const struct launch_plan *plan, struct err *err)
+int launch_check(const struct launch_plan *plan, struct err *err)
 {
     if (!plan->command || !plan->command[0])
         return err_set(err, -EINVAL, "no command; write it after --");
@@ -48,7 +48,7 @@ static int place_check(const struct launch_plan *plan, struct err *err)
 int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err)
 {
     struct place place = { .lock = -1 };
-    int r = place_check(plan, err);
+    int r = launch_check(plan, err);
     uint64_t random = (uint64_t)getpid();
 
     if (r < 0)
@@ -60,10 +60,10 @@ int place_plan(const struct launch_plan *plan, struct place *ret, struct err *er
         snprintf(place.file.id, sizeof(place.file.id), "%s", plan->name);
     else if (!plan->directory)
         paths_name_run(place.file.started_real_ns, random, place.file.id);
-    r = plan->directory ? path_join(&place.directory, plan->directory, ".", err)
-                        : paths_run(place.file.id, &place.directory, err);
+    r = plan->directory ? path_join(&place.directory, plan->directory, ".", &place.trouble)
+                        : paths_run(place.file.id, &place.directory, &place.trouble);
     if (r < 0)
-        return r;
+        place.directory.text[0] = '\0'; /* no home directory: place_take() finds another */
     if (!place.file.id[0]) /* the directory may be of a run that goes on: place_take() looks */
         paths_name_run(place.file.started_real_ns, random, place.file.id);
     place.file.layout.ranks = plan->ranks;
@@ -184,7 +184,7 @@ static int place_former(struct place *place, bool named, struct err *err)
     if (r == -ENOENT)
         return 0;
     if (r < 0)
-        return r;
+        return r == -EINVAL ? -EBADMSG : r; /* it is damaged; nobody asked for that */
     r = place_may_go_on(place, &old, named, err);
     runfile_fini(&old);
     if (r < 0)
@@ -196,15 +196,16 @@ static int place_former(struct place *place, bool named, struct err *err)
     return 0;
 }
 
-static int place_rings(struct place *place, struct err *err)
+/* Where other users have their rings, too. */
+static int place_rings_usual(struct place *place, struct err *err)
 {
     uint32_t rings = place->file.layout.ranks ? place->file.layout.ranks : PLACE_UNRANKED;
     uint64_t need = rings * ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT);
     char name[64];
     int r = -EEXIST;
 
-    if (place->file.rings[0] == '/')
-        return rings_make(place->file.rings, 0, err);
+    if (place_has_rings(place) && rings_make(place->file.rings, 0, NULL) == 0)
+        return 0;
     /* A run of that name in another state directory may have its rings there. */
     for (int i = 0; i < 100 && r == -EEXIST; i++) {
         struct path path;
@@ -217,6 +218,40 @@ static int place_rings(struct place *place, struct err *err)
         snprintf(place->file.rings, sizeof(place->file.rings), "%s", path.text);
     }
     return r;
+}
+
+static int place_rings_below(struct place *place, const char *base)
+{
+    struct path parent, path;
+    int r = base ? rings_private(base, &parent, NULL) : -ENOENT;
+
+    if (r == 0)
+        r = path_join(&path, parent.text, place->file.id, NULL);
+    if (r == 0)
+        r = rings_make(path.text, 1, NULL);
+    if (r == 0)
+        snprintf(place->file.rings, sizeof(place->file.rings), "%s", path.text);
+    return r;
+}
+
+/* Memory first: pages of a file on a disk are written back again and again. */
+static void place_rings(struct place *place)
+{
+    const char *const bases[] = { "/dev/shm", getenv("XDG_RUNTIME_DIR"), place->directory.text,
+                                  getenv("TMPDIR"), "/tmp" };
+    struct err why = { "" };
+
+    if (place_rings_usual(place, &why) == 0)
+        return;
+    for (size_t i = 0; i < COUNT(bases); i++) {
+        if (place_rings_below(place, bases[i]) < 0)
+            continue;
+        err_set(&place->rings_trouble, 0, "%s; rings are in %s", why.text, place->file.rings);
+        return;
+    }
+    place->file.rings[0] = '\0';
+    err_set(&place->rings_trouble, 0, "%s; no rings can be made, so the ranks are not watched",
+            why.text);
 }
 
 static int place_make(struct place *place, struct err *err)
@@ -232,7 +267,8 @@ static int place_make(struct place *place, struct err *err)
     return r;
 }
 
-int place_take(struct place *place, bool named, struct err *err)
+/* Takes the directory as it is named, up to a file that can be written there. */
+static int place_try(struct place *place, bool named, struct err *err)
 {
     int r = place_make(place, err);
 
@@ -245,8 +281,48 @@ int place_take(struct place *place, bool named, struct err *err)
     if (r == 0)
         r = path_make(place->spool.text, err);
     if (r == 0)
-        r = place_rings(place, err);
+        r = runfile_write(place->directory.text, &place->file, err);
     if (r < 0 && place->lock >= 0)
         close(TAKE_FD(place->lock));
     return r;
+}
+
+/* Disks first: the run's files stay. */
+static void place_elsewhere(struct place *place, const struct err *why)
+{
+    const char *const bases[] = { getenv("TMPDIR"), "/tmp", "/var/tmp", getenv("XDG_RUNTIME_DIR"),
+                                  "/dev/shm" };
+
+    for (size_t i = 0; i < COUNT(bases); i++) {
+        if (!bases[i] || rings_private(bases[i], &place->directory, NULL) < 0)
+            continue;
+        if (place_try(place, false, NULL) == 0) {
+            err_set(&place->trouble, 0, "%s; this run is recorded in %s instead", why->text,
+                    place->directory.text);
+            return;
+        }
+        rmdir(place->directory.text);
+    }
+    place->directory.text[0] = '\0';
+    err_set(
+        &place->trouble, 0,
+        "%s, nor can any other directory; nothing is watched or recorded; set LOCKSTEP_STATE to a "
+        "directory that can be written",
+        why->text);
+}
+
+int place_take(struct place *place, bool named, struct err *err)
+{
+    struct err why = place->trouble;
+    int r = place_is_somewhere(place) ? place_try(place, named, &why) : -ENOENT;
+
+    if (r == -EBUSY || r == -EEXIST || r == -EINVAL) {
+        *err = why;
+        return r;
+    }
+    if (r < 0)
+        place_elsewhere(place, &why);
+    if (place_is_somewhere(place))
+        place_rings(place);
+    return 0;
 }

@@ -11,14 +11,29 @@ struct place {
     struct runfile file; /* its command is the plan's */
     int lock;            /* held for as long as it is open, here or in the keeper */
     bool goes_on;        /* a former start of this run did not end well */
+    /* Why it is not where it should be, or nowhere, and what that means; "": it is.  Of the directory, of the rings. */
+    struct err trouble, rings_trouble;
 };
 
-/* Layout, name and directory by the plan, nothing made yet. */
+static inline bool place_is_somewhere(const struct place *place)
+{
+    return place->directory.text[0] != '\0';
+}
+
+static inline bool place_has_rings(const struct place *place)
+{
+    return place->file.rings[0] == '/';
+}
+
+/* Layout, name and directory by the plan, nothing made yet.  Fails only for a plan that is at fault. */
 int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err);
 /* Makes and locks the directory and makes the ring directory.  A run whose launcher was killed, or that
  * failed, goes on where it was, with the same command and as many ranks: its attempts count on, so that no two have
  * one number.  Waits while the keeper of a killed launcher is still ending its ranks.  -EBUSY: it is running; -EEXIST: it has ended well;
  * -EINVAL: it is another run, and nothing says that this is a job that was requeued.
+ *
+ * Nothing else stops a job from starting.  A directory that cannot be made or written, and one for rings that is
+ * another user's, are replaced by one of an unguessable name, or by none.
  */
 int place_take(struct place *place, bool named,
                struct err *err); /* named: the name was asked for */

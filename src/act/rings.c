@@ -7,6 +7,7 @@
 #include <libgen.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,6 +63,24 @@ int rings_make(const char *path, int fresh, struct err *err)
     for (int i = 0; i < 100 && r == -ENOENT; i++)
         r = rings_make_once(path, parent.text, fresh, err);
     return r;
+}
+
+int rings_private(const char *base, struct path *ret, struct err *err)
+{
+    struct stat info;
+    int r;
+
+    if (base[0] != '/')
+        return err_set(err, -EINVAL, "%s: not an absolute path", base);
+    if (stat(base, &info) < 0)
+        return err_set(err, -errno, "%s: %m", base);
+    if ((info.st_uid != geteuid() && info.st_uid != 0) ||
+        ((info.st_mode & 022) && !(info.st_mode & S_ISVTX)))
+        return err_set(err, -EPERM, "%s: others can rename what is in there", base);
+    r = path_join(ret, base, "lockstep.XXXXXX", err);
+    if (r == 0 && !mkdtemp(ret->text))
+        r = err_set(err, -errno, "%s: %m", base);
+    return r < 0 ? r : rings_check(ret->text, err);
 }
 
 /* Nothing but rings is ours to remove: the path may come from a run.json that somebody else wrote. */

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_ACT_RINGS_H
 #define LOCKSTEP_ACT_RINGS_H
 
+#include "base/paths.h"
 #include "core/err.h"
 
 /* Makes it and what is missing above it, mode 0700.  What is there already must be ours alone:
@@ -9,6 +10,10 @@
  * it is there; -EPERM when it is not ours.
  */
 int rings_make(const char *path, int fresh, struct err *err);
+/* BASE/lockstep.XXXXXX, made with a name that nobody can guess, in a directory where others cannot rename it.  Others may hold
+ * every name that can be guessed.  -errno: not there.
+ */
+int rings_private(const char *base, struct path *ret, struct err *err);
 /* Removes it, the rings in it, and the directory above it when that is empty.  Quiet. */
 void rings_remove(const char *path);
 

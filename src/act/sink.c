@@ -153,9 +153,9 @@ static bool sink_put_dropped(struct sink *sink)
     /* Say it when the reader keeps up again, not at every line that slips in. */
     if (sink->size - sink->head > SINK_BYTES / 2)
         return false;
-    length = snprintf(text, sizeof(text),
-                      "lockstep run: %llu lines are not shown here: slow reader; all are in %s\n",
-                      (unsigned long long)sink->dropped, sink->hint);
+    length = snprintf(
+        text, sizeof(text), "lockstep run: %llu lines are not shown here: slow reader%s%s\n",
+        (unsigned long long)sink->dropped, sink->hint[0] ? "; all are in " : "", sink->hint);
     if (length < 0 || !sink_room(sink, (size_t)length + 1))
         return false;
     sink_break(sink);

@@ -14,7 +14,7 @@ int tell_open(const char *spool, const char *run, const char *node, struct tell 
               struct err *err);
 void tell_close(struct tell *tell); /* NULL is fine */
 
-/* All give -errno (a full disk) with a sentence; the run goes on without that fact. */
+/* All give -errno (a full disk) with a sentence; the run goes on without that fact.  NULL: nothing is told. */
 int tell_run(struct tell *tell, const struct fact_run *fact, struct err *err);
 int tell_exit(struct tell *tell, const struct fact_exit *fact, struct err *err);
 

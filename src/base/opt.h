@@ -51,6 +51,8 @@ struct command {
     const struct opt *opt;             /* NULL: none but --help */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
     bool hidden;
+    bool
+        starts_job; /* only its command line can be at fault: other settings that are wrong are reported and ignored */
 };
 
 /* Fills `settings`.  Returns the index in argv of the first operand (argc when there is none);

@@ -60,18 +60,6 @@ static int run_failed(int r, const struct err *err)
     return r == -EINVAL || r == -EBUSY || r == -EEXIST ? 2 : 3;
 }
 
-/* What agents and sender would only find out when the ranks run already. */
-static int run_check(const struct run_settings *settings, struct err *err)
-{
-    if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
-        return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
-    if (!settings->ranks)
-        return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
-    if (settings->control && client_check_url(settings->control, err) < 0)
-        return err_wrap(err, -EINVAL, "--control");
-    return 0;
-}
-
 static uint32_t run_ranks(const struct run_settings *settings)
 {
     if (settings->ranks == RUN_UNRANKED)
@@ -79,37 +67,77 @@ static uint32_t run_ranks(const struct run_settings *settings)
     return (uint32_t)MIN(settings->ranks, (uint64_t)UINT32_MAX); /* far too many all the same */
 }
 
+/* What agents and sender would only find out when the ranks run already. */
+static int run_plan(const struct run_settings *settings, char **command, struct launch_plan *ret,
+                    struct err *err)
+{
+    if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
+        return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
+    if (!settings->ranks)
+        return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
+    if (settings->control && client_check_url(settings->control, err) < 0)
+        return err_wrap(err, -EINVAL, "--control");
+    *ret = (struct launch_plan){ .name = settings->name,
+                                 .directory = settings->directory,
+                                 .ranks = run_ranks(settings),
+                                 .nodes = settings->nodes,
+                                 .max_restarts = settings->max_restarts,
+                                 .restart_hangs = strcmp(settings->on_hang, "restart") == 0,
+                                 .grace_ns = settings->grace_ns,
+                                 .backoff_ns = settings->backoff_ns,
+                                 .quiet = settings->quiet,
+                                 .watch = settings->watch,
+                                 .remote = settings->control != NULL,
+                                 .command = command };
+    return launch_check(ret, err);
+}
+
+/* All that says how to run: files, environment, command line. */
+static int run_read(int argc, char **argv, struct run_settings *settings, struct launch_plan *plan,
+                    struct err *err)
+{
+    int r;
+
+    *settings = (struct run_settings){ .ranks = RUN_UNRANKED,
+                                       .nodes = 1,
+                                       .grace_ns = 10 * NS_PER_S,
+                                       .backoff_ns = NS_PER_S,
+                                       .watch = true,
+                                       .on_hang = "alert" };
+    r = opt_read_files(&command_run, opt_config(&command_run, argc, argv), settings, err);
+    if (r == 0)
+        r = opt_read(&command_run, argc, argv, settings, err);
+    return r < 0 ? r : run_plan(settings, argv + r, plan, err);
+}
+
+/* The environment and files that the command line does not name, for us and for all that we start. */
+static void run_ignore_others(void)
+{
+    setenv("LOCKSTEP_CONFIG", "/dev/null", 1);
+    for (const struct opt *opt = run_opts; opt->name; opt++)
+        if (opt->env)
+            unsetenv(opt->env);
+}
+
 static int run_run(int argc, char **argv)
 {
-    struct run_settings settings = { .ranks = RUN_UNRANKED,
-                                     .nodes = 1,
-                                     .grace_ns = 10 * NS_PER_S,
-                                     .backoff_ns = NS_PER_S,
-                                     .watch = true,
-                                     .on_hang = "alert" };
-    int first = opt_parse(&command_run, argc, argv, &settings), status = 0, r;
+    struct run_settings settings;
     struct launch_plan plan;
-    struct err err = { "" };
+    struct err err = { "" }, again = { "" };
+    int status = 0, r = run_read(argc, argv, &settings, &plan, &err);
 
-    if (first < 0)
-        return OPT_EXIT(first);
-    r = run_check(&settings, &err);
-    if (r < 0)
-        return run_failed(r, &err);
+    if (r == -ECANCELED) {
+        opt_help(&command_run, stdout);
+        return 0;
+    }
+    if (r < 0) { /* only a bad command line stops a job from starting */
+        run_ignore_others();
+        if (run_read(argc, argv, &settings, &plan, &again) < 0)
+            return run_failed(-EINVAL, &again);
+        log_error("%s; the environment and settings files are ignored", err.text);
+    }
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
-    plan = (struct launch_plan){ .name = settings.name,
-                                 .directory = settings.directory,
-                                 .ranks = run_ranks(&settings),
-                                 .nodes = settings.nodes,
-                                 .max_restarts = settings.max_restarts,
-                                 .restart_hangs = strcmp(settings.on_hang, "restart") == 0,
-                                 .grace_ns = settings.grace_ns,
-                                 .backoff_ns = settings.backoff_ns,
-                                 .quiet = settings.quiet,
-                                 .watch = settings.watch,
-                                 .remote = settings.control != NULL,
-                                 .command = argv + first };
     r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
     return r < 0 ? run_failed(r, &err) : status;
 }
@@ -126,4 +154,5 @@ const struct command command_run = {
         "(lockstep run -- torchrun ...).  Exits as the first rank that failed; 128+n for a signal.",
     .opt = run_opts,
     .run = run_run,
+    .starts_job = true,
 };

@@ -153,6 +153,11 @@ int settings_check(const struct command *command, int argc, char **argv)
 
     for (size_t i = 0; i < count && result == 0; i++)
         result = settings_check_file(path[i].text, must, &err);
+    if (result < 0 && command->starts_job && !given) {
+        log_error("%s; all settings files are ignored", err.text);
+        return setenv("LOCKSTEP_CONFIG", "/dev/null", 1) < 0 ? -ENOMEM
+                                                             : 0; /* also by our children */
+    }
     if (result < 0)
         log_error("%s", err.text);
     return result;

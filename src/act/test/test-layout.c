@@ -98,6 +98,20 @@ static void a_command_that_is_no_rank_is_not_made_one(void **state)
     buf_fini(&env);
 }
 
+static void a_rank_of_a_run_without_rings_makes_none_and_is_quiet(void **state)
+{
+    const struct layout layout = { .ranks = 1, .nodes = 1, .host = "h" };
+    struct layout_start none = start;
+    struct buf env = { 0 };
+
+    (void)state;
+    none.rings = "";
+    layout_env(&layout, &none, 0, &env);
+    assert_string_equal(value_of(&env, "LOCKSTEP_DIR"), "/dev/null");
+    assert_string_equal(value_of(&env, "LOCKSTEP_QUIET"), "1");
+    buf_fini(&env);
+}
+
 static void the_user_knows_better_how_many_threads(void **state)
 {
     const struct layout layout = { .ranks = 1, .nodes = 1, .host = "h" };
@@ -133,6 +147,7 @@ int main(void)
         cmocka_unit_test(a_single_node_has_the_name_of_the_host),
         cmocka_unit_test(a_rank_is_told_its_place),
         cmocka_unit_test(a_command_that_is_no_rank_is_not_made_one),
+        cmocka_unit_test(a_rank_of_a_run_without_rings_makes_none_and_is_quiet),
         cmocka_unit_test(the_user_knows_better_how_many_threads),
         cmocka_unit_test(the_port_is_not_one_of_outgoing_connections),
     };

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +156,34 @@ static void writes_a_command_as_a_shell_would_need_it(void **state)
     assert_string_equal(small, "sh -c '");
 }
 
+static void a_private_directory_is_its_owners_alone_and_has_a_name_of_its_own(void **state)
+{
+    const struct folder *folder = *state;
+    struct path one, two;
+    struct stat info;
+
+    assert_int_equal(rings_private(folder->path, &one, NULL), 0);
+    assert_int_equal(rings_private(folder->path, &two, NULL), 0);
+    assert_string_not_equal(one.text, two.text);
+    assert_int_equal(stat(one.text, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0700);
+    assert_int_equal(rmdir(one.text) | rmdir(two.text), 0);
+}
+
+static void a_private_directory_is_not_made_where_others_could_take_it_away(void **state)
+{
+    const struct folder *folder = *state;
+    struct path path;
+
+    assert_int_equal(chmod(folder->path, 0777), 0);
+    assert_int_equal(rings_private(folder->path, &path, NULL), -EPERM);
+    assert_int_equal(chmod(folder->path, 01777), 0);
+    assert_int_equal(rings_private(folder->path, &path, NULL), 0);
+    assert_int_equal(rmdir(path.text), 0);
+    assert_int_equal(rings_private("tmp", &path, NULL), -EINVAL);
+    assert_int_equal(rings_private("/nowhere", &path, NULL), -ENOENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +194,12 @@ int main(void)
                                         folder_remove),
         cmocka_unit_test(says_how_a_process_ended),
         cmocka_unit_test(writes_a_command_as_a_shell_would_need_it),
+        cmocka_unit_test_setup_teardown(
+            a_private_directory_is_its_owners_alone_and_has_a_name_of_its_own, folder_make,
+            folder_remove),
+        cmocka_unit_test_setup_teardown(
+            a_private_directory_is_not_made_where_others_could_take_it_away, folder_make,
+            folder_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
