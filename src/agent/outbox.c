@@ -33,6 +33,12 @@ void shape_cache_add(struct shape_cache *cache, uint64_t hash)
     way[0] = hash;
 }
 
+void shape_cache_attempt(struct shape_cache *cache, uint32_t attempt)
+{
+    if (attempt > cache->attempt)
+        *cache = (struct shape_cache){ .attempt = attempt };
+}
+
 static void trouble_begin(struct outbox *outbox, const struct err *err, int64_t now_ns)
 {
     outbox->failed_ns = now_ns;
@@ -118,6 +124,7 @@ int outbox_step(struct outbox *outbox, const struct fact_step *step, const struc
 {
     struct fact_step put = *step;
 
+    shape_cache_attempt(&outbox->shapes, step->attempt);
     if (!shape_cache_has(&outbox->shapes, shape->hash)) {
         int result;
 

@@ -20,11 +20,14 @@
     256 /* shapes known to be in the spool: 4 a set, the one not used for longest goes */
 #define SHAPE_WAYS 4
 
+/* Of one attempt: the controller forgets what former ones used. */
 struct shape_cache {
+    uint32_t attempt;
     uint64_t hash[SHAPE_SETS][SHAPE_WAYS]; /* newest first; 0: none */
 };
 bool shape_cache_has(struct shape_cache *cache, uint64_t hash); /* and makes it the newest */
 void shape_cache_add(struct shape_cache *cache, uint64_t hash);
+void shape_cache_attempt(struct shape_cache *cache, uint32_t attempt); /* a later one empties it */
 
 struct outbox {
     struct spool_writer *writer;

@@ -93,13 +93,14 @@ void resume_add_how(struct resume *resume, const struct fact_how *fact)
     map_put(&resume->hows, how_hash(fact), 1);
 }
 
-static int on_ring(struct resume *resume, struct cut in)
+static int on_ring(struct resume *resume, struct shape_cache *shapes, struct cut in)
 {
     struct fact_ring fact;
     struct resume_ring *ring;
 
     if (fact_ring_get(in, &fact) < 0)
         return 0;
+    shape_cache_attempt(shapes, fact.attempt);
     ring = resume_ring(resume, fact.rank, fact.attempt, fact.ring);
     if (!ring)
         return -ENOMEM;
@@ -206,7 +207,7 @@ static int on_frame(struct resume *resume, struct shape_cache *shapes, const str
 
     switch (frame->type) {
     case FRAME_RING:
-        return on_ring(resume, in);
+        return on_ring(resume, shapes, in);
     case FRAME_COMM:
         on_comm(resume, in);
         return 0;

@@ -256,8 +256,8 @@ static int feed_step(struct core *core, struct cut in)
     struct whole *whole;
     int result;
 
-    if (!shape)
-        return -EPROTO;
+    if (!shape) /* one of a former attempt may have been forgotten, and is too late to matter */
+        return fact_step_head_get(in, &fact) == 0 && fact.attempt < model->attempt ? 0 : -EPROTO;
     result = fact_step_get(in, &shape->fact, &fact);
     if (result < 0)
         return result;
@@ -279,6 +279,7 @@ static int feed_step(struct core *core, struct cut in)
         return -ENOMEM;
     if (whole->shape_of[fact.rank])
         return 0; /* it came twice */
+    shape->attempt = fact.attempt;
     whole->step_of[fact.rank] = fact;
     whole->shape_of[fact.rank] = shape;
     whole->have++;

@@ -42,6 +42,7 @@ void corrupt_attempt(struct corrupt_book *book)
 {
     map_fini(&book->replicas.place);
     book->replicas.place = (struct map){ 0 };
+    map_fini(&book->replicas.updating); /* by shape: those of the next attempt are others */
     book->replicas.parts = 0;
     replicas_forget(book);
     if (book->rank)

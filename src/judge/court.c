@@ -94,6 +94,8 @@ void court_anew(struct court *court, uint32_t world, int64_t mono_ns)
 
 void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
 {
+    uint32_t before = court->model.attempt;
+
     if (attempt > court->model.attempt) {
         crash_restarted(court, attempt);
         court->exits = court->tolds = court->notes = 0;
@@ -102,6 +104,10 @@ void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns)
         forget_steps(court);
     }
     court->model.attempt = MAX(attempt, court->model.attempt);
+    if (court->model.attempt > before && model_forget(&court->model)) {
+        splitter_clear(court->splitter);
+        program_clear(court->program);
+    }
     ledger_attempt(court->book, attempt, mono_ns);
 }
 

@@ -12,6 +12,10 @@
 
 #define MODEL_SHAPES_MAX 65536
 #define MODEL_COMMS_MAX (1u << 20)
+/* What is kept of former attempts, at least: few jobs ever have more. */
+#define MODEL_COMMS_KEPT 16384
+#define MODEL_SHAPES_KEPT 4096
+#define MODEL_ITEMS_KEPT (1u << 20)
 
 static const char *const rung_names[] = {
     [RUNG_DP] = "same stage and tensor index across data parallel",
@@ -167,7 +171,7 @@ static uint32_t comm_slot(struct model *model, uint64_t id)
         !array_grow(&model->comm, model->comms, sizeof(*model->comm)) ||
         !map_put(&model->comm_by_id, id, model->comms))
         return MODEL_NONE;
-    model->comm[model->comms] = (struct model_comm){ .id = id };
+    model->comm[model->comms] = (struct model_comm){ .id = id, .attempt = model->attempt };
     return model->comms++;
 }
 
@@ -183,6 +187,7 @@ int model_comm(struct model *model, const struct fact_comm *fact)
     if (slot == MODEL_NONE)
         return -ENOMEM;
     comm = &model->comm[slot];
+    comm->attempt = MAX(comm->attempt, fact->attempt);
     if (!comm->member) {
         comm->member = malloc(fact->size * sizeof(*comm->member));
         if (!comm->member)
@@ -403,15 +408,17 @@ static int shape_make(struct model *model, struct fact_shape *fact, struct model
 int model_shape(struct model *model, struct fact_shape *fact)
 {
     uint64_t claimed_hash = fact->hash, claimed_class = fact->class;
-    struct model_shape *shape = NULL;
+    struct model_shape *shape = model_shape_get(model, claimed_hash);
     uint64_t *slot;
     int result;
 
     shape_hash(fact);
     if (fact->hash != claimed_hash || fact->class != claimed_class)
         return -EPROTO;
-    if (map_get(&model->shape_by_hash, fact->hash))
+    if (shape) {
+        shape->attempt = model->attempt;
         return 0;
+    }
     /* In a large job each rank has shapes of its own: with and without a checkpoint, and the like. */
     if (model->shapes >= MODEL_SHAPES_MAX + 8 * model->world)
         return -ENOSPC;
@@ -425,8 +432,84 @@ int model_shape(struct model *model, struct fact_shape *fact)
         shape_destroy(shape);
         return -ENOMEM;
     }
+    shape->attempt = model->attempt;
+    model->items += shape->fact.count;
     model->shape[model->shapes++] = shape;
     return 0;
+}
+
+/* ---- former attempts ---- */
+
+/* Into a model without communicators, with its members. */
+static void comm_move(struct model *model, struct model_comm *from)
+{
+    uint32_t slot = comm_slot(model, from->id);
+
+    if (slot == MODEL_NONE)
+        return;
+    model->comm[slot] = *from;
+    from->member = NULL;
+    for (uint32_t i = 0; model->comm[slot].member && i < model->comm[slot].size; i++) {
+        uint32_t rank = model->comm[slot].member[i];
+
+        if (rank != MODEL_NONE)
+            map_put(&model->index_of, (uint64_t)slot << 32 | rank, i);
+    }
+}
+
+/* What was learnt of a class stays with it. */
+static void class_move(struct model *model, const struct model *from, uint64_t hash)
+{
+    const uint64_t *at = map_get(&from->class_by_hash, hash);
+
+    if (!at || !from->class[*at] || map_get(&model->class_by_hash, hash) ||
+        !array_grow(&model->class, model->classes, sizeof(*model->class)) ||
+        !map_put(&model->class_by_hash, hash, model->classes))
+        return;
+    model->class[model->classes++] = TAKE(from->class[*at]);
+}
+
+static void shape_move(struct model *model, const struct model *from, struct model_shape *shape)
+{
+    uint32_t attempt = shape->attempt;
+    uint64_t hash = shape->fact.hash;
+    bool ended = shape->ended;
+
+    class_move(model, from, shape->fact.class);
+    if (model_shape(model, &shape->fact) < 0)
+        return; /* no memory: its steps are refused, as they would be otherwise */
+    shape = model_shape_get(model, hash);
+    shape->attempt = attempt;
+    shape->ended = ended;
+}
+
+bool model_forget(struct model *model)
+{
+    uint32_t since = model->attempt - MIN(model->attempt, 1u), world = 8 * model->world;
+    struct model former = *model;
+
+    if (model->comms <= MODEL_COMMS_KEPT + world && model->shapes <= MODEL_SHAPES_KEPT + world &&
+        model->items <= MODEL_ITEMS_KEPT)
+        return false;
+    model->comm_by_id = model->shape_by_hash = model->class_by_hash = model->index_of =
+        (struct map){ 0 };
+    model->comm = NULL;
+    model->shape = NULL;
+    model->class = NULL;
+    model->comms = model->shapes = model->classes = 0;
+    model->items = 0;
+    model->members_version++;
+    for (uint32_t i = 0; i < former.comms; i++)
+        if (former.comm[i].attempt >= since)
+            comm_move(model, &former.comm[i]);
+    for (uint32_t i = 0; i < former.shapes; i++)
+        if (former.shape[i]->attempt >= since)
+            shape_move(model, &former, former.shape[i]);
+    former.rank = NULL; /* these are still the model's */
+    former.node = NULL;
+    former.node_by_name = (struct map){ 0 };
+    model_fini(&former);
+    return true;
 }
 
 struct model_shape *model_shape_get(const struct model *model, uint64_t hash)

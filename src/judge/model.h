@@ -99,6 +99,7 @@ static inline enum halt class_halt(const struct model_class *class, uint32_t poi
 
 struct model_shape {
     struct fact_shape fact;
+    uint32_t attempt;   /* the newest in which it was told or used */
     uint64_t structure; /* hash of all but the sizes */
     bool ended;         /* it was a rank's in a step that all have ended */
     struct model_class *class;
@@ -110,6 +111,7 @@ struct model_shape {
 
 struct model_comm {
     uint64_t id;
+    uint32_t attempt; /* the newest in which somebody was a member */
     uint32_t size, kind;
     char name[FACT_NAME];
     uint32_t *member; /* by index: rank, MODEL_NONE when unseen */
@@ -161,6 +163,7 @@ struct model {
     uint32_t comms;
     struct model_shape **shape;
     uint32_t shapes;
+    uint64_t items; /* of all shapes */
     struct model_class **class;
     uint32_t classes;
     struct map comm_by_id, shape_by_hash, class_by_hash, node_by_name;
@@ -180,6 +183,11 @@ int model_shape(struct model *model, struct fact_shape *fact); /* takes the item
 /* A rank's index in a communicator; MODEL_NONE: it is no member, as far as was told. */
 uint32_t model_index(const struct model *model, uint32_t comm, uint32_t rank);
 struct model_shape *model_shape_get(const struct model *model, uint64_t hash);
+/* Each attempt has communicators of its own, and shapes with them.  Where there are many, those are dropped that the attempt
+ * before the newest did not use, with the classes that only they have.  Slots of communicators and pointers to shapes are
+ * others then.  Returns whether anything was dropped.
+ */
+bool model_forget(struct model *model);
 /* Sets everyone's peers from the layout, or from the classes of `whole` where there is none. */
 void model_peers(struct model *model, const struct whole *whole);
 

@@ -13,6 +13,7 @@ struct program;
 
 int program_create(struct program **ret);
 void program_destroy(struct program *program);
+void program_clear(struct program *program); /* the next step builds it anew */
 
 /* Loads a step: the program is built anew only when the structure has changed.  The step must
  * have been split just before.  -ELOOP and the like: this step cannot be replayed.

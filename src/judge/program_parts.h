@@ -66,7 +66,6 @@ static inline size_t op_at(const struct program *program, uint32_t rank, size_t 
 }
 
 int64_t program_period_ns(struct program *program, const int64_t *duration);
-void program_clear(struct program *program);
 int program_build(struct program *program, const struct model *model, const struct whole *whole,
                   const struct splitter *splitter); /* program_build.c */
 int program_measure(struct program *program, const struct whole *whole,

@@ -29,7 +29,7 @@ int splitter_create(struct splitter **ret)
     return 0;
 }
 
-static void splitter_clear(struct splitter *splitter)
+void splitter_clear(struct splitter *splitter)
 {
     free(splitter->meeting);
     free(splitter->number);

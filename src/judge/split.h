@@ -38,6 +38,7 @@ struct meeting { /* one instance of a collective, or one pair of send and receiv
 struct splitter; /* scratch that is kept from step to step */
 int splitter_create(struct splitter **ret);
 void splitter_destroy(struct splitter *splitter);
+void splitter_clear(struct splitter *splitter); /* the model's shapes are others now */
 
 /* Fills split[0 … world-1].  -ENOMEM. */
 int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,

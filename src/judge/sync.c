@@ -61,7 +61,8 @@ void sync_attempt(struct court *court)
 
     for (uint32_t i = 0; i < sync->links; i++) {
         const struct sync_link *link = &sync->link[i];
-        uint64_t *at = link->base_ms >= 0 ? map_put(&sync->past, past_key(court, link), 0) : NULL;
+        bool room = link->base_ms >= 0 && sync->past.used < SYNC_PAST_MAX;
+        uint64_t *at = room ? map_put(&sync->past, past_key(court, link), 0) : NULL;
 
         if (at)
             *at = (uint64_t)(link->base_ms * 1e6);

@@ -5,6 +5,7 @@
 #include "judge/sync.h"
 
 #define SYNC_STEPS 16
+#define SYNC_PAST_MAX (1u << 20) /* links of former attempts: names may be others in each */
 
 /* Members of one communicator, or the two of a pair in one: what data goes over together. */
 struct sync_link {

@@ -32,18 +32,18 @@ as "$bob" mkdir "$shm"
 ok "a job runs while another user has its directory in /dev/shm" train dir
 has "one line says where the rings are" "^lockstep run: $shm: not a directory that only you can write to; rings are in /dev/shm/lockstep\\." \
     "$TAP/err"
-is "it is watched" "$(steps "$TAP/ada/state/dir")" 20
+is "it is watched" "$(steps "$TAP/ada/state/runs/dir")" 20
 is "no ring stays behind" "$(find /dev/shm -maxdepth 1 -name 'lockstep.*' -user "$ada" | wc -l)" 0
 is "nothing was made in the other's directory" "$(find "$shm" | wc -l)" 1
 rmdir "$shm"
 as "$bob" ln -s "$TAP/bob" "$shm"
 ok "a job runs while that name is a link of another user" train link
-is "it is watched, too" "$(steps "$TAP/ada/state/link")" 20
+is "it is watched, too" "$(steps "$TAP/ada/state/runs/link")" 20
 is "nothing was made where the link leads" "$(find "$TAP/bob" | wc -l)" 1
 rm "$shm"
 as "$bob" touch "$shm"
 ok "a job runs while that name is a file of another user" train file
-is "and is watched" "$(steps "$TAP/ada/state/file")" 20
+is "and is watched" "$(steps "$TAP/ada/state/runs/file")" 20
 rm "$shm"
 
 # A probe by itself, with no launcher: the same names.

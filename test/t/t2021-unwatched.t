@@ -36,8 +36,8 @@ is "the directory is its owner's alone" "$(stat -c %a "$where")" 700
 LOCKSTEP_STATE=$TAP/file
 : >"$TAP/file"
 passes "a state directory that is a file" "$LOCKSTEP" run -- "$TAP/job"
-mkdir -p "$TAP/broken/r"
-echo '{ nonsense' >"$TAP/broken/r/run.json"
+mkdir -p "$TAP/broken/runs/r"
+echo '{ nonsense' >"$TAP/broken/runs/r/run.json"
 LOCKSTEP_STATE=$TAP/broken
 passes "a run.json that is broken" "$LOCKSTEP" run --name r -- "$TAP/job"
 passes "no home directory" env -u LOCKSTEP_STATE -u XDG_STATE_HOME HOME=nowhere "$LOCKSTEP" run --dir /proc/nowhere -- "$TAP/job"
@@ -107,7 +107,7 @@ is "exactly" "$(cat "$TAP/out")" 40
 # The directory goes away in the middle of a run.
 cat >"$TAP/loses" <<EOF
 #!/bin/sh
-rm -rf "$TAP/state/lost"
+rm -rf "$TAP/state/runs/lost"
 "$LOCKSTEP" trainer --steps 20 --step-ms 20 >/dev/null 2>&1 || exit 9
 echo "went on"
 exit 7

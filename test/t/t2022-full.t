@@ -42,7 +42,7 @@ done
 cat >"$TAP/loses" <<EOF
 #!/bin/sh
 "$LOCKSTEP" trainer --steps 20 --step-ms 10 || exit 9
-[ \$1 != remove ] || rm -rf "$TAP/disk/lost"
+[ \$1 != remove ] || rm -rf "$TAP/disk/runs/lost"
 [ \$1 != readonly ] || mount -o remount,ro "$TAP/disk"
 [ \$1 != full ] || dd if=/dev/zero of="$TAP/disk/ballast" bs=4k 2>/dev/null
 "$LOCKSTEP" trainer --steps 60 --step-ms 20 || exit 9
