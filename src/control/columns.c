@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "core/map.h"
+#include "judge/model.h"
 
 #define WAITING_MAX 64           /* columns that wait for ranks ... */
-#define WAITING_RANKS (1u << 22) /* ... and ranks in all of them: a huge world stays bounded */
+#define WAITING_RANKS (1u << 20) /* ... and ranks in all of them: a huge world stays bounded */
+#define WORLD_ROOM 1024          /* ranks, before more have spoken */
 #define PATIENCE_STEPS 4         /* so many newer whole ones: the missing ranks will not come */
 
 struct waiting {
@@ -20,6 +23,8 @@ struct columns {
     column_call *call;
     void *arg;
     uint32_t ranks;
+    uint32_t claimed;
+    struct map heard;
     uint32_t attempt;                    /* the newest */
     uint64_t done;                       /* steps of it below this have been given out */
     struct waiting waiting[WAITING_MAX]; /* by step, oldest first; all of the newest attempt */
@@ -51,6 +56,7 @@ void columns_destroy(struct columns *columns)
         return;
     for (uint32_t i = 0; i < columns->count; i++)
         waiting_fini(&columns->waiting[i]);
+    map_fini(&columns->heard);
     free(columns->sorted);
     free(columns);
 }
@@ -131,13 +137,12 @@ int columns_flush(struct columns *columns)
 }
 
 /* A column that waits was made for the world as it was. */
-int columns_world(struct columns *columns, uint32_t ranks)
+static int columns_fit(struct columns *columns)
 {
+    uint32_t ranks = model_room(columns->claimed, (uint32_t)columns->heard.used, WORLD_ROOM);
     int64_t *sorted;
     int result;
 
-    if (ranks > COLUMN_RANKS_MAX)
-        return -E2BIG;
     if (ranks <= columns->ranks)
         return 0;
     result = columns_flush(columns);
@@ -149,6 +154,24 @@ int columns_world(struct columns *columns, uint32_t ranks)
     columns->sorted = sorted;
     columns->ranks = ranks;
     return 0;
+}
+
+int columns_world(struct columns *columns, uint32_t ranks)
+{
+    if (ranks > COLUMN_RANKS_MAX)
+        return -E2BIG;
+    columns->claimed = MAX(columns->claimed, ranks);
+    return columns_fit(columns);
+}
+
+int columns_hear(struct columns *columns, uint32_t rank)
+{
+    if (rank >= COLUMN_RANKS_MAX)
+        return -E2BIG;
+    if (!map_put(&columns->heard, rank, 1))
+        return -ENOMEM;
+    columns->claimed = MAX(columns->claimed, rank + 1);
+    return columns_fit(columns);
 }
 
 static int waiting_init(struct waiting *waiting, const struct columns *columns, uint64_t step,
@@ -227,13 +250,11 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
 {
     struct waiting *waiting;
     struct column *column;
-    int result = columns_world(columns, step->rank < COLUMN_RANKS_MAX ? step->rank + 1 : 0);
+    int result = columns_hear(columns, step->rank);
 
     if (result < 0)
         return result;
-    if (step->rank >= COLUMN_RANKS_MAX)
-        return -E2BIG;
-    if (step->attempt < columns->attempt)
+    if (step->attempt < columns->attempt || step->rank >= columns->ranks)
         return 0;
     if (step->attempt > columns->attempt) {
         result = columns_flush(columns);

@@ -38,7 +38,11 @@ int columns_create(column_call *call, void *arg, struct columns **ret);
 void columns_destroy(struct columns *columns); /* NULL is fine */
 /* Columns up to this one were given out in an earlier life. */
 void columns_resume(struct columns *columns, uint32_t attempt, uint64_t steps_done);
-int columns_world(struct columns *columns, uint32_t ranks); /* it only grows.  -E2BIG */
+/* So many ranks are told of, and one of them is heard.  There are columns for ranks as far as those who were heard make
+ * the number likely (model_room()); steps of others are left out.  Both only grow.  -E2BIG, -ENOMEM.
+ */
+int columns_world(struct columns *columns, uint32_t ranks);
+int columns_hear(struct columns *columns, uint32_t rank);
 
 /* `at`: where its frame begins in the log.  `real_ns`: when it began, 0: unknown. */
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/step_wait.h"
 #include "core/clean.h"
+#include "core/map.h"
 #include "core/time.h"
 #include "judge/court.h"
 #include "judge/crash.h"
@@ -16,6 +18,8 @@
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
 #define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */
+#define WORLD_ROOM 1024             /* ranks that a world has room for, before more have spoken */
+#define EARLY_BYTES (8u << 20)      /* of frames of ranks beyond that */
 #define PATIENCE_STEPS 4            /* so many newer whole steps: the missing ranks will not come */
 #define PATIENCE_NS (10 * NS_PER_S) /* ... nor after so long, if no step is whole any more */
 #define LEDGER_NS (5 * NS_PER_S)
@@ -27,9 +31,13 @@ struct core {
     void *watch_arg;
     struct court court;
     struct core_counts counts;
-    struct whole pending[PENDING_MAX]; /* ordered by step, oldest first */
+    struct step_wait pending[PENDING_MAX]; /* ordered by step, oldest first */
     uint32_t pendings;
     uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
+    uint32_t claimed;      /* the largest world that was told of */
+    struct map heard;      /* ranks that opened a ring or ended: so many of it are believed in */
+    struct buf early;      /* frames of ranks beyond the world that is believed in so far */
+    uint32_t ledger_ranks; /* that the run began with */
     bool run_known;
     uint32_t away;   /* ranks that are in no world since all began anew with a smaller one */
     uint32_t unseen; /* ranks that have left no ring in this attempt, and are not waited for */
@@ -63,7 +71,7 @@ void core_watch_steps(struct core *core, core_watch *watch, void *arg)
 static void pending_clear(struct core *core)
 {
     for (uint32_t i = 0; i < core->pendings; i++)
-        whole_fini(&core->pending[i]);
+        step_wait_fini(&core->pending[i]);
     core->pendings = 0;
 }
 
@@ -73,7 +81,19 @@ void core_destroy(struct core *core)
         return;
     pending_clear(core);
     court_fini(&core->court);
+    map_fini(&core->heard);
+    buf_fini(&core->early);
     free(core);
+}
+
+size_t core_bytes(const struct core *core)
+{
+    size_t bytes =
+        sizeof(*core) + court_bytes(&core->court) + map_bytes(&core->heard) + core->early.room;
+
+    for (uint32_t i = 0; i < core->pendings; i++)
+        bytes += core->pending[i].bytes;
+    return bytes;
 }
 
 void core_counts(const struct core *core, struct core_counts *ret)
@@ -158,6 +178,115 @@ static void begin_anew(struct core *core, const struct fact_ring *fact)
     core->away = core->court.model.world - MIN(world, core->court.model.world);
 }
 
+/* ---- the world ----
+ *
+ * Arrays by rank are as long as the world, and a frame of 60 bytes may tell of any world.  So one is believed in as far as
+ * ranks of it have spoken (model_room()); what ranks beyond that tell is kept as it came, until it is.
+ */
+
+static uint32_t world_room(const struct core *core)
+{
+    return MAX(core->court.model.world,
+               model_room(core->claimed, (uint32_t)core->heard.used, WORLD_ROOM));
+}
+
+/* Who opens a ring or ends is a rank of the world, and may be the one that makes others believed in. */
+static int world_hear(struct core *core, const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    uint32_t rank = cut_get_u32(&in);
+    struct fact_ring ring;
+
+    if (in.bad || rank >= MODEL_RANKS_MAX)
+        return 0;
+    if (frame->type == FRAME_RING) {
+        in = cut_of(frame->payload, frame->payload_bytes);
+        if (fact_ring_get(in, &ring) < 0 || ring.world > MODEL_RANKS_MAX)
+            return 0;
+        core->claimed = MAX(core->claimed, MAX(ring.world, rank + 1));
+    }
+    return rank >= core->claimed || map_put(&core->heard, rank, 1) ? 0 : -ENOMEM;
+}
+
+static void ledger_begin(struct core *core, uint32_t ranks, int64_t mono_ns)
+{
+    core->claimed = MAX(core->claimed, ranks);
+    core->ledger_ranks = ranks;
+    core->run_known = true;
+    ledger_run(core->court.book, MIN(ranks, world_room(core)), mono_ns);
+}
+
+/* Of a rank that exists, as far as was told, but is not believed in yet. */
+static bool frame_is_early(const struct core *core, const struct frame *frame)
+{
+    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    uint32_t rank, world = core->court.model.world;
+
+    switch (frame->type) {
+    case FRAME_STEP:
+        cut_get_u64(&in); /* the shape */
+        break;
+    case FRAME_RING:
+    case FRAME_EXIT:
+        world = world_room(core); /* it may be believed in by this one */
+        break;
+    case FRAME_BEAT:
+    case FRAME_STACK:
+    case FRAME_NOTE:
+    case FRAME_HOW:
+        break;
+    default:
+        return false;
+    }
+    rank = cut_get_u32(&in);
+    return !in.bad && rank >= world && rank < core->claimed;
+}
+
+static int early_keep(struct core *core, const struct frame *frame)
+{
+    if (core->early.size + FRAME_HEADER_BYTES + frame->payload_bytes > EARLY_BYTES)
+        return 0; /* lost: somebody tells of a world that does not come */
+    frame_put(&core->early, frame);
+    return core->early.failed ? -ENOMEM : 0;
+}
+
+static int feed_frame(struct core *core, const struct frame *frame);
+
+/* The world has grown: what its ranks told before that. */
+static int early_feed(struct core *core)
+{
+    CLEAN(buf_fini) struct buf early = core->early;
+    int result = 0;
+
+    core->early = (struct buf){ 0 };
+    for (size_t at = 0; at < early.size && result != -ENOMEM;) {
+        struct frame frame;
+        int64_t size = frame_get(early.data + at, early.size - at, &frame, NULL);
+
+        if (size <= 0)
+            break;
+        result = feed_frame(core, &frame);
+        core->counts.malformed += result < 0;
+        at += (size_t)size;
+    }
+    return result == -ENOMEM ? result : 0;
+}
+
+/* A step that waits for all ranks was made for the world as it was. */
+static int world_grow(struct core *core)
+{
+    uint32_t world = world_room(core);
+    int result;
+
+    if (world <= core->court.model.world)
+        return 0;
+    pending_clear(core);
+    result = model_resize(&core->court.model, world);
+    if (result == 0)
+        result = ledger_grow(core->court.book, MIN(core->ledger_ranks, world));
+    return result < 0 ? result : early_feed(core);
+}
+
 static int feed_hello(struct core *core, struct cut in)
 {
     struct fact_hello fact;
@@ -182,19 +311,16 @@ static int feed_ring(struct core *core, struct cut in)
         return result;
     if (fact.rank >= MODEL_RANKS_MAX || fact.world > MODEL_RANKS_MAX)
         return -E2BIG;
-    if (!core->run_known) { /* nobody launched it through us: the first ring begins the run */
-        ledger_run(core->court.book, MAX(fact.world, fact.rank + 1), fact.open_ns);
-        core->run_known = true;
-    }
+    if (!core->run_known) /* nobody launched it through us: the first ring begins the run */
+        ledger_begin(core, MAX(fact.world, fact.rank + 1), fact.open_ns);
     if (fact.attempt > core->court.model.attempt)
         attempt_begin(core, fact.attempt, fact.open_ns);
     if (begins_anew(core, &fact))
         begin_anew(core, &fact);
-    /* A step that waits for all ranks was made for the world as it was. */
-    if (MAX(fact.world, fact.rank + 1) > core->court.model.world)
-        pending_clear(core);
     core->unseen = 0; /* this one, or all of a larger world, may come after all */
-    return model_ring(&core->court.model, &fact);
+    result = world_grow(core);
+    fact.world = core->court.model.world; /* not what it says */
+    return result < 0 ? result : model_ring(&core->court.model, &fact);
 }
 
 static int feed_comm(struct core *core, struct cut in)
@@ -219,7 +345,7 @@ static uint32_t pending_room(const struct core *core)
 }
 
 /* The waiting step with this number, made where it belongs; NULL: no room or memory. */
-static struct whole *pending_get(struct core *core, uint64_t step)
+static struct step_wait *pending_get(struct core *core, uint64_t step)
 {
     uint32_t at = core->pendings;
 
@@ -231,8 +357,8 @@ static struct whole *pending_get(struct core *core, uint64_t step)
         return NULL;
     memmove(core->pending + at + 1, core->pending + at,
             (core->pendings - at) * sizeof(*core->pending));
-    if (whole_init(&core->pending[at], core->court.model.world, step, core->court.model.attempt) <
-        0) {
+    if (step_wait_init(&core->pending[at], core->court.model.world, step,
+                       core->court.model.attempt) < 0) {
         memmove(core->pending + at, core->pending + at + 1,
                 (core->pendings - at) * sizeof(*core->pending));
         return NULL;
@@ -243,7 +369,7 @@ static struct whole *pending_get(struct core *core, uint64_t step)
 
 static void pending_drop_first(struct core *core)
 {
-    whole_fini(&core->pending[0]);
+    step_wait_fini(&core->pending[0]);
     core->pendings--;
     memmove(core->pending, core->pending + 1, core->pendings * sizeof(*core->pending));
 }
@@ -253,7 +379,7 @@ static int feed_step(struct core *core, struct cut in)
     struct model *model = &core->court.model;
     struct model_shape *shape = model_shape_get(model, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step fact = { 0 };
-    struct whole *whole;
+    struct step_wait *whole;
     int result;
 
     if (!shape) /* one of a former attempt may have been forgotten, and is too late to matter */
@@ -277,16 +403,10 @@ static int feed_step(struct core *core, struct cut in)
     }
     if (!whole)
         return -ENOMEM;
-    if (whole->shape_of[fact.rank])
+    if (step_wait_has(whole, fact.rank))
         return 0; /* it came twice */
     shape->attempt = fact.attempt;
-    whole->step_of[fact.rank] = fact;
-    whole->shape_of[fact.rank] = shape;
-    whole->have++;
-    whole->torn |= (fact.flags & STEP_TORN) != 0;
-    whole->bare |= (fact.flags & STEP_BARE) != 0;
-    fact.time = NULL; /* given away */
-    return 0;
+    return step_wait_add(whole, &fact, shape);
 }
 
 static int feed_exit(struct core *core, struct cut in)
@@ -296,6 +416,8 @@ static int feed_exit(struct core *core, struct cut in)
     int result = fact_exit_get(in, &fact);
     uint32_t node;
 
+    if (result == 0)
+        result = world_grow(core);
     if (result < 0)
         return result;
     crash_exit(&core->court, &fact);
@@ -376,11 +498,8 @@ static int feed_run(struct core *core, struct cut in)
     switch (fact.event) {
     case RUN_BEGIN:
         if (fact.ranks > 0 && fact.ranks <= MODEL_RANKS_MAX && !core->run_known) {
-            ledger_run(core->court.book, fact.ranks, fact.mono_ns);
-            core->run_known = true;
-            if (fact.ranks > core->court.model.world)
-                pending_clear(core);
-            result = model_resize(&core->court.model, fact.ranks);
+            ledger_begin(core, fact.ranks, fact.mono_ns);
+            result = world_grow(core);
         }
         break;
     case RUN_ATTEMPT_BEGIN:
@@ -400,17 +519,13 @@ static int feed_run(struct core *core, struct cut in)
     return result;
 }
 
-int core_feed(struct core *core, const struct frame *frame, struct err *err)
+static int feed_frame(struct core *core, const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
     int result = 0;
 
-    if (frame->version != FRAME_VERSION) {
-        core->counts.malformed++;
-        return err_set(err, -EPROTO, "frame %llu of type %u: version %u, this program reads %u",
-                       (unsigned long long)frame->number, frame->type, frame->version,
-                       FRAME_VERSION);
-    }
+    if (frame_is_early(core, frame))
+        return early_keep(core, frame);
     switch (frame->type) {
     case FRAME_HELLO:
         result = feed_hello(core, in);
@@ -454,6 +569,23 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
     default: /* its own, or of a later version */
         break;
     }
+    return result;
+}
+
+int core_feed(struct core *core, const struct frame *frame, struct err *err)
+{
+    int result = 0;
+
+    if (frame->version != FRAME_VERSION) {
+        core->counts.malformed++;
+        return err_set(err, -EPROTO, "frame %llu of type %u: version %u, this program reads %u",
+                       (unsigned long long)frame->number, frame->type, frame->version,
+                       FRAME_VERSION);
+    }
+    if (frame->type == FRAME_RING || frame->type == FRAME_EXIT)
+        result = world_hear(core, frame);
+    if (result == 0)
+        result = feed_frame(core, frame);
     core->counts.frames++;
     if (result < 0) {
         core->counts.malformed++;
@@ -473,7 +605,7 @@ static int64_t run_end_ns(const struct core *core, int64_t now_ns)
 
 /* ---- judging ---- */
 
-static bool is_whole(const struct core *core, const struct whole *whole)
+static bool is_whole(const struct core *core, const struct step_wait *whole)
 {
     return whole->have >= core->court.model.world - MAX(core->unseen, core->away);
 }
@@ -491,20 +623,34 @@ static uint32_t newer_whole(const struct core *core)
 /* Ranks that are missing from a step because nothing was ever seen of them: they could not open a
  * ring, say.  The others can still be compared; an unseen rank is never named.
  */
-static uint32_t never_seen(const struct core *core, const struct whole *whole)
+static uint32_t never_seen(const struct core *core, const struct step_wait *whole)
 {
     const struct model *model = &core->court.model;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < model->world; rank++)
-        count += !whole->shape_of[rank] &&
+        count += !step_wait_has(whole, rank) &&
                  (!model->rank[rank].seen || model->rank[rank].attempt != model->attempt);
     return count;
 }
 
-static bool is_given_up(const struct core *core, const struct whole *whole, int64_t now_ns)
+static bool is_given_up(const struct core *core, const struct step_wait *whole, int64_t now_ns)
 {
     return newer_whole(core) >= PATIENCE_STEPS || now_ns - whole->waits_ns > PATIENCE_NS;
+}
+
+/* Lays a step before the judges; of one that is not whole only its numbers. */
+static void judge_step(struct core *core, struct step_wait *wait, bool numbers)
+{
+    struct whole whole;
+
+    if (step_wait_whole(wait, &whole) < 0)
+        return;
+    if (numbers)
+        court_numbers(&core->court, &whole);
+    else if (court_step(&core->court, &whole) == 0 && core->watch)
+        core->watch(core->watch_arg, &core->court, &whole);
+    whole_fini(&whole);
 }
 
 static void judge_pending(struct core *core, int64_t now_ns)
@@ -514,7 +660,7 @@ static void judge_pending(struct core *core, int64_t now_ns)
             core->pending[i].waits_ns = now_ns;
     }
     while (core->pendings > 0) {
-        struct whole *whole = &core->pending[0];
+        struct step_wait *whole = &core->pending[0];
 
         if (!is_whole(core, whole)) {
             if (!is_given_up(core, whole, now_ns))
@@ -524,16 +670,15 @@ static void judge_pending(struct core *core, int64_t now_ns)
                 continue; /* all are here that ever will be */
             core->counts.steps_partial++;
             if (whole->bare) /* those who have no numbers to tell were merged, and never come */
-                court_numbers(&core->court, whole);
+                judge_step(core, whole, true);
         } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
             core->counts.steps_partial++;
         } else if (whole->bare) {
             core->counts.steps_partial++;
-            court_numbers(&core->court, whole);
+            judge_step(core, whole, true);
         } else {
             core->counts.steps_whole++;
-            if (court_step(&core->court, whole) == 0 && core->watch)
-                core->watch(core->watch_arg, &core->court, whole);
+            judge_step(core, whole, false);
         }
         core->done_step = whole->step + 1;
         pending_drop_first(core);

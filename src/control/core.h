@@ -25,6 +25,8 @@ typedef void core_emit(void *arg, uint16_t type, const struct buf *payload);
 
 int core_create(const char *run, struct core **ret);
 void core_destroy(struct core *core);
+/* Memory that it holds, about: what its facts made it keep. */
+size_t core_bytes(const struct core *core);
 
 /* Takes one fact.  -EPROTO: the payload is malformed (counted, err says what); the core is as
  * before.  Frames of types it does not know, and its own kinds (tick, verdict, ledger), are ignored.

@@ -26,6 +26,7 @@ void follower_close(struct follower *follower)
     for (size_t i = 0; i < follower->shape_count; i++)
         fact_shape_fini(&follower->shapes[i]);
     free(follower->shapes);
+    map_fini(&follower->rank_place);
     free(follower->rank);
     map_fini(&follower->shape);
     map_fini(&follower->clock);

@@ -118,6 +118,9 @@ static int load_ranks(struct follower *follower, struct err *err)
         if (!state)
             return -ENOMEM;
         state->row = row;
+        result = columns_hear(follower->columns, row.rank);
+        if (result < 0)
+            return result;
     }
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }

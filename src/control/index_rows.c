@@ -15,20 +15,27 @@
 
 struct rank_state *follower_rank(struct follower *follower, uint32_t rank)
 {
+    uint64_t *place;
+
     if (rank >= COLUMN_RANKS_MAX)
         return NULL;
-    if (rank >= follower->ranks) {
-        uint32_t room = MAX(rank + 1, follower->ranks * 2);
+    place = map_put(&follower->rank_place, rank, UINT64_MAX);
+    if (!place)
+        return NULL;
+    if (*place != UINT64_MAX)
+        return &follower->rank[*place];
+    if (follower->ranks == follower->rank_room) {
+        uint32_t room = follower->rank_room ? follower->rank_room * 2 : 16;
         struct rank_state *grown = realloc(follower->rank, room * sizeof(*grown));
 
         if (!grown)
             return NULL;
-        memset(grown + follower->ranks, 0, (room - follower->ranks) * sizeof(*grown));
         follower->rank = grown;
-        follower->ranks = room;
+        follower->rank_room = room;
     }
-    follower->rank[rank].row.rank = rank;
-    return &follower->rank[rank];
+    *place = follower->ranks;
+    follower->rank[follower->ranks] = (struct rank_state){ .row.rank = rank };
+    return &follower->rank[follower->ranks++];
 }
 
 static int64_t real_of(const struct follower *follower, const struct frame *frame, int64_t mono_ns)
@@ -88,7 +95,8 @@ static int take_ring(struct follower *follower, struct cut in)
         }
         state->dirty = follower->urgent = true;
     }
-    return columns_world(follower->columns, follower->row.ranks);
+    return columns_hear(follower->columns, fact.rank) ?:
+           columns_world(follower->columns, follower->row.ranks);
 }
 
 int follower_shape(struct follower *follower, struct fact_shape *shape)

@@ -289,8 +289,12 @@ int merge_frame(struct merge *merge, const struct frame *frame)
         }
         break;
     case FRAME_RING:
-        if (fact_ring_get(in, &ring) == 0 && ring.world <= COLUMN_RANKS_MAX)
+        if (fact_ring_get(in, &ring) == 0 && ring.world <= COLUMN_RANKS_MAX &&
+            ring.rank < COLUMN_RANKS_MAX) {
             result = columns_world(merge->columns, ring.world);
+            if (result == 0)
+                result = columns_hear(merge->columns, ring.rank);
+        }
         break;
     default:
         break;

@@ -23,5 +23,9 @@ uint64_t *map_get(const struct map *map, uint64_t key); /* NULL: not there */
 /* The value's place, set to `fresh` if the key was not there.  NULL: no memory. */
 uint64_t *map_put(struct map *map, uint64_t key, uint64_t fresh);
 void map_fini(struct map *map);
+static inline size_t map_bytes(const struct map *map) /* of memory */
+{
+    return map->size * sizeof(struct map_slot);
+}
 
 #endif

@@ -115,6 +115,7 @@ struct court {
 
 int court_init(struct court *court, const char *run);
 void court_fini(struct court *court);
+size_t court_bytes(const struct court *court); /* of memory, about: court_bytes.c */
 /* Within an attempt workers were ended and new ones begun, as elastic launchers do when members come or go: a world of
  * this size now.  Ranks whose process is gone are unseen until they open a ring again.
  */

@@ -59,6 +59,7 @@ void hang_attempt(struct court *court)
         struct beat_kept *kept = &hang->kept[rank];
 
         free(TAKE(kept->stack));
+        hang->bytes -= kept->stack_bytes;
         *kept = (struct beat_kept){ .room = kept->room };
         *at = (struct wait_rank){ .op = at->op, .channel = at->channel };
     }
@@ -68,7 +69,8 @@ void hang_attempt(struct court *court)
 }
 
 /* Copies what varies in length into one piece of memory of the rank's own. */
-static int beat_keep(struct wait_rank *rank, struct beat_kept *kept, const struct fact_beat *fact)
+static int beat_keep(struct hang *hang, struct wait_rank *rank, struct beat_kept *kept,
+                     const struct fact_beat *fact)
 {
     size_t ops = fact->ops * sizeof(*fact->op), channels = fact->channels * sizeof(*fact->channel);
 
@@ -78,6 +80,7 @@ static int beat_keep(struct wait_rank *rank, struct beat_kept *kept, const struc
         if (!grown)
             return -ENOMEM;
         rank->op = grown;
+        hang->bytes += ops + channels - kept->room;
         kept->room = ops + channels;
     }
     rank->ops = fact->ops;
@@ -133,7 +136,7 @@ int hang_beat(struct court *court, const struct fact_beat *fact)
     kept = &hang->kept[fact->rank];
     if (rank->gone && !fact->final) /* a forked child of the rank: not the rank */
         return 0;
-    result = beat_keep(rank, kept, fact);
+    result = beat_keep(hang, rank, kept, fact);
     if (result < 0)
         return result;
     beat_cpu(rank, kept, fact);
@@ -155,8 +158,10 @@ int hang_beat(struct court *court, const struct fact_beat *fact)
 
 int hang_stack(struct court *court, const struct fact_stack *fact)
 {
+    CLEAN(buf_fini) struct buf payload = { 0 };
     struct hang *hang = court->hang;
     struct beat_kept *kept;
+    unsigned char *grown;
 
     if (fact->attempt != court->model.attempt)
         return 0;
@@ -165,11 +170,14 @@ int hang_stack(struct court *court, const struct fact_stack *fact)
     if (hang_resize(hang, court->model.world) < 0)
         return -ENOMEM;
     kept = &hang->kept[fact->rank];
-    if (!kept->stack)
-        kept->stack = malloc(sizeof(*kept->stack));
-    if (!kept->stack)
+    fact_stack_put(&payload, fact);
+    grown = payload.failed ? NULL : realloc(kept->stack, payload.size);
+    if (!grown)
         return -ENOMEM;
-    *kept->stack = *fact;
+    memcpy(grown, payload.data, payload.size);
+    hang->bytes += payload.size - kept->stack_bytes;
+    kept->stack = grown;
+    kept->stack_bytes = payload.size;
     return 0;
 }
 
@@ -189,9 +197,21 @@ uint32_t hang_oom_kills(const struct court *court, uint32_t rank)
     return rank < court->hang->world ? court->hang->kept[rank].oom_kills : 0;
 }
 
-const struct fact_stack *hang_stack_of(const struct court *court, uint32_t rank)
+bool hang_stack_of(const struct court *court, uint32_t rank, struct fact_stack *ret)
 {
-    return rank < court->hang->world ? court->hang->kept[rank].stack : NULL;
+    const struct beat_kept *kept = rank < court->hang->world ? &court->hang->kept[rank] : NULL;
+
+    return kept && kept->stack && fact_stack_get(cut_of(kept->stack, kept->stack_bytes), ret) == 0;
+}
+
+size_t hang_bytes(const struct hang *hang)
+{
+    size_t bytes = sizeof(*hang) + hang->bytes +
+                   hang->world * (sizeof(*hang->rank) + sizeof(*hang->kept));
+
+    for (int i = 0; i < SHAPES; i++)
+        bytes += hang->shape[i] ? sizeof(*hang->shape[i]) : 0;
+    return bytes;
 }
 
 /* ---- how long a step takes ---- */

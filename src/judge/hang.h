@@ -39,7 +39,9 @@ bool hang_disagreed(const struct court *court, const struct fact_exit *fact, str
 bool hang_is_gone(const struct court *court, uint32_t rank);  /* its process was seen to end */
 bool hang_is_alive(const struct court *court, uint32_t rank); /* its newest beat was not its last */
 uint32_t hang_oom_kills(const struct court *court, uint32_t rank);
-const struct fact_stack *hang_stack_of(const struct court *court, uint32_t rank); /* NULL: none */
+/* What its agent saw it doing; false: nothing. */
+bool hang_stack_of(const struct court *court, uint32_t rank, struct fact_stack *ret);
+size_t hang_bytes(const struct hang *hang);
 
 /* hang_say.c: the words.  A limit of 0: somebody gave up before it.  `late` is said before three whole steps and in
  * phases with a limit of their own.

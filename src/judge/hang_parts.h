@@ -19,7 +19,8 @@ struct beat_kept {     /* of a rank, beside what wait.h looks at */
     double cpu_ns;
     uint32_t oom_kills;
     size_t room; /* bytes behind op and channel */
-    struct fact_stack *stack;
+    unsigned char *stack; /* a fact_stack as it travels: most are far shorter than they may be */
+    size_t stack_bytes;
 };
 
 struct shape_time {
@@ -36,6 +37,7 @@ struct found {          /* what the last look found, one place a kind of verdict
 
 struct hang {
     uint32_t world;
+    size_t bytes; /* behind op and stack of all ranks */
     struct wait_rank *rank;
     struct beat_kept *kept;
     struct shape_time *shape[SHAPES];

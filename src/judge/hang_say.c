@@ -80,9 +80,10 @@ static const char *state_text(char state)
 
 static bool waits_for_storage(const struct court *court, uint32_t rank)
 {
-    const struct fact_stack *stack = hang_stack_of(court, rank);
+    struct fact_stack stack;
 
-    return stack && (name_is_storage_wait(stack->channel) || name_is_storage_wait(stack->kernel));
+    return hang_stack_of(court, rank, &stack) &&
+           (name_is_storage_wait(stack.channel) || name_is_storage_wait(stack.kernel));
 }
 
 static unsigned layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,
@@ -153,16 +154,17 @@ static void frame_shorten(const char *text, size_t size, char *out, size_t room)
 /* The innermost line of Python says more than any phase. */
 static void cause_python(const struct court *court, struct verdict *draft, uint32_t rank)
 {
-    const struct fact_stack *stack = hang_stack_of(court, rank);
-    size_t used = strlen(draft->cause), size = stack ? strcspn(stack->python, "\n") : 0;
+    size_t used = strlen(draft->cause), size;
     char frame[sizeof(draft->cause)];
+    struct fact_stack stack;
 
+    size = hang_stack_of(court, rank, &stack) ? strcspn(stack.python, "\n") : 0;
     if (!size)
         return;
     if (used + size + 6 < sizeof(draft->cause))
-        snprintf(frame, sizeof(frame), "%.*s", (int)size, stack->python);
+        snprintf(frame, sizeof(frame), "%.*s", (int)size, stack.python);
     else
-        frame_shorten(stack->python, size, frame, sizeof(frame));
+        frame_shorten(stack.python, size, frame, sizeof(frame));
     if (used + strlen(frame) + 6 < sizeof(draft->cause))
         snprintf(draft->cause + used, sizeof(draft->cause) - used, ": in %s", frame);
 }
@@ -223,24 +225,24 @@ static void first_frames(const char *text, char *out, size_t room)
 /* What it is doing now, as its agent saw from outside. */
 static void stack_lines(const struct court *court, struct verdict *draft, uint32_t rank)
 {
-    const struct fact_stack *stack = hang_stack_of(court, rank);
+    struct fact_stack stack;
     char frames[170];
 
-    if (!stack)
+    if (!hang_stack_of(court, rank, &stack))
         return;
-    if (stack->python[0]) {
-        first_frames(stack->python, frames, sizeof(frames));
+    if (stack.python[0]) {
+        first_frames(stack.python, frames, sizeof(frames));
         verdict_because(draft, "python stack", "rank %u: %s", rank, frames);
     }
-    if (stack->native[0]) {
-        first_frames(stack->native, frames, sizeof(frames));
+    if (stack.native[0]) {
+        first_frames(stack.native, frames, sizeof(frames));
         verdict_because(draft, "native stack", "rank %u: %s", rank, frames);
     }
-    if (stack->kernel[0]) {
-        first_frames(stack->kernel, frames, sizeof(frames));
+    if (stack.kernel[0]) {
+        first_frames(stack.kernel, frames, sizeof(frames));
         verdict_because(draft, "kernel stack", "rank %u: %s", rank, frames);
-    } else if (stack->channel[0]) {
-        verdict_because(draft, "kernel", "rank %u waits in the kernel in %s", rank, stack->channel);
+    } else if (stack.channel[0]) {
+        verdict_because(draft, "kernel", "rank %u waits in the kernel in %s", rank, stack.channel);
     }
 }
 

@@ -65,25 +65,45 @@ void ledger_book_destroy(struct ledger_book *book)
     free(book);
 }
 
+size_t ledger_book_bytes(const struct ledger_book *book)
+{
+    return sizeof(*book) + KEPT_STEPS * sizeof(*book->step) +
+           book->ranks *
+               (sizeof(*book->until_ns) + sizeof(*book->stepped) + sizeof(*book->bubble));
+}
+
+static bool array_fit(void *array, uint32_t ranks, size_t each)
+{
+    void **at = array, *grown = realloc(*at, (ranks + 1) * each);
+
+    if (grown)
+        *at = grown;
+    return grown;
+}
+
+int ledger_grow(struct ledger_book *book, uint32_t ranks)
+{
+    if (ranks <= book->ranks)
+        return 0;
+    if (!array_fit(&book->until_ns, ranks, sizeof(*book->until_ns)) ||
+        !array_fit(&book->stepped, ranks, sizeof(*book->stepped)) ||
+        !array_fit(&book->bubble, ranks, sizeof(*book->bubble)))
+        return -ENOMEM;
+    for (uint32_t rank = book->ranks; rank < ranks; rank++) {
+        book->until_ns[rank] = book->begin_ns;
+        book->stepped[rank] = false;
+        book->bubble[rank] = 0;
+    }
+    book->ranks = book->total.ranks = ranks;
+    return 0;
+}
+
 void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns)
 {
-    int64_t *until = calloc(ranks + 1, sizeof(*until));
-    bool *stepped = calloc(ranks + 1, sizeof(*stepped));
-    float *bubble = calloc(ranks + 1, sizeof(*bubble));
-
-    if (!until || !stepped || !bubble || book->ranks) {
-        free(until);
-        free(stepped);
-        free(bubble);
+    if (book->ranks)
         return;
-    }
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        until[rank] = mono_ns;
-    book->until_ns = until;
-    book->stepped = stepped;
-    book->bubble = bubble;
-    book->ranks = book->total.ranks = ranks;
     book->begin_ns = mono_ns;
+    ledger_grow(book, ranks); /* without memory: no ledger */
 }
 
 static double crash_seconds(const struct ledger_book *book)

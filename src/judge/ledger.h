@@ -14,7 +14,10 @@ struct ledger_book;
 int ledger_book_create(struct ledger_book **ret);
 void ledger_book_destroy(struct ledger_book *book);
 
+size_t ledger_book_bytes(const struct ledger_book *book);
 void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns); /* allocation begins */
+/* It began with more ranks than were believed in.  -ENOMEM. */
+int ledger_grow(struct ledger_book *book, uint32_t ranks);
 void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns); /* one begins */
 /* Within an attempt all ranks begin again, on purpose, in a world of this size; the others are spare. */
 void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns);

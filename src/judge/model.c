@@ -16,6 +16,7 @@
 #define MODEL_COMMS_KEPT 16384
 #define MODEL_SHAPES_KEPT 4096
 #define MODEL_ITEMS_KEPT (1u << 20)
+#define COMM_ROOM 64 /* members that a communicator has room for before any has spoken */
 
 static const char *const rung_names[] = {
     [RUNG_DP] = "same stage and tensor index across data parallel",
@@ -64,8 +65,10 @@ static void shape_destroy(struct model_shape *shape)
 
 void model_fini(struct model *model)
 {
-    for (uint32_t i = 0; i < model->comms; i++)
+    for (uint32_t i = 0; i < model->comms; i++) {
         free(model->comm[i].member);
+        free(model->comm[i].far);
+    }
     for (uint32_t i = 0; i < model->shapes; i++)
         shape_destroy(model->shape[i]);
     for (uint32_t i = 0; i < model->classes; i++)
@@ -175,6 +178,50 @@ static uint32_t comm_slot(struct model *model, uint64_t id)
     return model->comms++;
 }
 
+/* Room for as many members as those who have spoken make likely; who was beyond it finds his place. */
+static int comm_fit(struct model *model, struct model_comm *comm)
+{
+    uint32_t room = model_room(comm->size, comm->heard, COMM_ROOM), left = 0;
+    uint32_t *grown;
+
+    if (room <= comm->known)
+        return 0;
+    grown = realloc(comm->member, room * sizeof(*grown));
+    if (!grown)
+        return -ENOMEM;
+    memset(grown + comm->known, 0xff, (room - comm->known) * sizeof(*grown));
+    model->bytes += (room - comm->known) * sizeof(*grown);
+    comm->member = grown;
+    comm->known = room;
+    for (uint32_t i = 0; i < comm->fars; i++) {
+        if (comm->far[i].index < room)
+            comm->member[comm->far[i].index] = comm->far[i].rank;
+        else
+            comm->far[left++] = comm->far[i];
+    }
+    comm->fars = left;
+    return 0;
+}
+
+static int comm_join(struct model *model, struct model_comm *comm, const struct fact_comm *fact)
+{
+    int result;
+
+    comm->heard++;
+    result = comm_fit(model, comm);
+    if (result < 0)
+        return result;
+    if (fact->index < comm->known) {
+        comm->member[fact->index] = fact->rank;
+        return 0;
+    }
+    if (!array_grow(&comm->far, comm->fars, sizeof(*comm->far)))
+        return -ENOMEM;
+    comm->far[comm->fars++] = (struct comm_far){ fact->index, fact->rank };
+    model->bytes += 2 * sizeof(*comm->far);
+    return 0;
+}
+
 int model_comm(struct model *model, const struct fact_comm *fact)
 {
     uint32_t slot;
@@ -188,11 +235,7 @@ int model_comm(struct model *model, const struct fact_comm *fact)
         return -ENOMEM;
     comm = &model->comm[slot];
     comm->attempt = MAX(comm->attempt, fact->attempt);
-    if (!comm->member) {
-        comm->member = malloc(fact->size * sizeof(*comm->member));
-        if (!comm->member)
-            return -ENOMEM;
-        memset(comm->member, 0xff, fact->size * sizeof(*comm->member));
+    if (!comm->size) {
         comm->size = fact->size;
         comm->kind = fact->kind;
         snprintf(comm->name, sizeof(comm->name), "%s", fact->name);
@@ -202,9 +245,13 @@ int model_comm(struct model *model, const struct fact_comm *fact)
     index = map_put(&model->index_of, (uint64_t)slot << 32 | fact->rank, MODEL_NONE);
     if (!index)
         return -ENOMEM;
-    model->members_version += *index != fact->index;
-    *index = fact->index;
-    comm->member[fact->index] = fact->rank;
+    if (*index != fact->index) {
+        model->members_version++;
+        *index = fact->index;
+        return comm_join(model, comm, fact);
+    }
+    if (fact->index < comm->known)
+        comm->member[fact->index] = fact->rank;
     return 0;
 }
 
@@ -329,6 +376,15 @@ static struct model_class *class_create(const struct fact_shape *fact)
     return class;
 }
 
+static size_t class_bytes(const struct model_class *class)
+{
+    size_t each = 7 + sizeof(uint32_t) * (1 + 2 * (size_t)class->lines);
+
+    if (class->pace)
+        each += sizeof(*class->pace) + 1;
+    return sizeof(*class) + (class->count + 1) * each;
+}
+
 static struct model_class *class_get(struct model *model, const struct fact_shape *fact)
 {
     uint64_t *slot = map_get(&model->class_by_hash, fact->class);
@@ -346,6 +402,7 @@ static struct model_class *class_get(struct model *model, const struct fact_shap
             return NULL;
         }
         model->class[model->classes++] = class;
+        model->bytes += class_bytes(class);
     }
     /* Classes are equal by hash; a sender that lies about it is refused, not believed. */
     return model->class[*slot]->count == fact->count ? model->class[*slot] : NULL;
@@ -435,6 +492,8 @@ int model_shape(struct model *model, struct fact_shape *fact)
     shape->attempt = model->attempt;
     model->items += shape->fact.count;
     model->shape[model->shapes++] = shape;
+    model->bytes += sizeof(*shape) +
+                    (shape->fact.count + 1) * (sizeof(*shape->fact.item) + 3 * sizeof(uint32_t));
     return 0;
 }
 
@@ -448,13 +507,15 @@ static void comm_move(struct model *model, struct model_comm *from)
     if (slot == MODEL_NONE)
         return;
     model->comm[slot] = *from;
-    from->member = NULL;
-    for (uint32_t i = 0; model->comm[slot].member && i < model->comm[slot].size; i++) {
-        uint32_t rank = model->comm[slot].member[i];
-
-        if (rank != MODEL_NONE)
-            map_put(&model->index_of, (uint64_t)slot << 32 | rank, i);
+    model->bytes += from->known * sizeof(*from->member) + 2 * from->fars * sizeof(*from->far);
+    for (uint32_t i = 0; i < from->known; i++) {
+        if (from->member[i] != MODEL_NONE)
+            map_put(&model->index_of, (uint64_t)slot << 32 | from->member[i], i);
     }
+    for (uint32_t i = 0; i < from->fars; i++)
+        map_put(&model->index_of, (uint64_t)slot << 32 | from->far[i].rank, from->far[i].index);
+    from->member = NULL;
+    from->far = NULL;
 }
 
 /* What was learnt of a class stays with it. */
@@ -466,6 +527,7 @@ static void class_move(struct model *model, const struct model *from, uint64_t h
         !array_grow(&model->class, model->classes, sizeof(*model->class)) ||
         !map_put(&model->class_by_hash, hash, model->classes))
         return;
+    model->bytes += class_bytes(from->class[*at]);
     model->class[model->classes++] = TAKE(from->class[*at]);
 }
 
@@ -498,6 +560,7 @@ bool model_forget(struct model *model)
     model->class = NULL;
     model->comms = model->shapes = model->classes = 0;
     model->items = 0;
+    model->bytes = 0;
     model->members_version++;
     for (uint32_t i = 0; i < former.comms; i++)
         if (former.comm[i].attempt >= since)
@@ -510,6 +573,30 @@ bool model_forget(struct model *model)
     former.node_by_name = (struct map){ 0 };
     model_fini(&former);
     return true;
+}
+
+static size_t array_room(uint32_t used) /* as array_grow() makes it */
+{
+    size_t room = used > 0;
+
+    while (room < used)
+        room *= 2;
+    return room;
+}
+
+size_t model_bytes(const struct model *model)
+{
+    const struct map *const map[] = { &model->comm_by_id, &model->shape_by_hash,
+                                      &model->class_by_hash, &model->node_by_name,
+                                      &model->index_of };
+    size_t bytes = model->bytes + model->world * sizeof(*model->rank) +
+                   array_room(model->nodes) * sizeof(*model->node) +
+                   array_room(model->comms) * sizeof(*model->comm) +
+                   (array_room(model->shapes) + array_room(model->classes)) * sizeof(void *);
+
+    for (size_t i = 0; i < COUNT(map); i++)
+        bytes += map_bytes(map[i]);
+    return bytes;
 }
 
 struct model_shape *model_shape_get(const struct model *model, uint64_t hash)

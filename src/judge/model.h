@@ -109,12 +109,20 @@ struct model_shape {
     uint32_t clocks;
 };
 
+struct comm_far { /* a member whose index is beyond `known` so far */
+    uint32_t index, rank;
+};
+
 struct model_comm {
     uint64_t id;
     uint32_t attempt; /* the newest in which somebody was a member */
-    uint32_t size, kind;
+    uint32_t size, kind; /* size: as its members say; 0: none has spoken yet */
     char name[FACT_NAME];
-    uint32_t *member; /* by index: rank, MODEL_NONE when unseen */
+    uint32_t *member;    /* by index, `known` of them: rank, MODEL_NONE when unseen */
+    uint32_t known;      /* size, or less while few members have spoken */
+    uint32_t heard;      /* members that have */
+    struct comm_far *far;
+    uint32_t fars;
 };
 
 struct model_rank {
@@ -141,6 +149,20 @@ struct model_node {
     uint32_t level; /* collectives from here to the first rank's node; 0: not known */
     bool aligned;
 };
+
+/* How many places to make for `claimed` things of which `heard` have spoken.  A number in a frame costs its
+ * sender nothing, so it never decides alone how much memory is taken: there are at most 16 places for each
+ * that was heard, `least` at the beginning, and twice as many each time they grow.
+ */
+#define MODEL_ROOM_EACH 16
+static inline uint32_t model_room(uint32_t claimed, uint32_t heard, uint32_t least)
+{
+    uint64_t room = least;
+
+    while (room * 2 <= (uint64_t)heard * MODEL_ROOM_EACH)
+        room *= 2;
+    return room < claimed ? (uint32_t)room : claimed;
+}
 
 /* One step of all ranks. */
 struct whole {
@@ -171,6 +193,7 @@ struct model {
     struct map index_of;      /* communicator's slot << 32 | rank → the rank's index in it */
     bool peers_stale;
     uint32_t peer_groups;
+    size_t bytes; /* behind the arrays: of shapes, classes and members */
 };
 
 void model_fini(struct model *model);
@@ -180,6 +203,12 @@ uint32_t model_node(struct model *model,
 int model_ring(struct model *model, const struct fact_ring *fact);
 int model_comm(struct model *model, const struct fact_comm *fact);
 int model_shape(struct model *model, struct fact_shape *fact); /* takes the items */
+/* The rank with an index in a communicator; MODEL_NONE: not known. */
+static inline uint32_t model_member(const struct model_comm *comm, uint32_t index)
+{
+    return index < comm->known ? comm->member[index] : MODEL_NONE;
+}
+size_t model_bytes(const struct model *model); /* of memory, about */
 /* A rank's index in a communicator; MODEL_NONE: it is no member, as far as was told. */
 uint32_t model_index(const struct model *model, uint32_t comm, uint32_t rank);
 struct model_shape *model_shape_get(const struct model *model, uint64_t hash);

@@ -139,6 +139,14 @@ static bool numbers_hold(const struct splitter *splitter, const struct model *mo
            memcmp(splitter->shape, whole->shape_of, model->world * sizeof(*splitter->shape)) == 0;
 }
 
+size_t splitter_bytes(const struct splitter *splitter)
+{
+    size_t items = splitter->base && splitter->world ? splitter->base[splitter->world] : 0;
+
+    return splitter->world * (sizeof(*splitter->base) + sizeof(*splitter->shape)) +
+           items * sizeof(*splitter->number) + splitter->meetings * sizeof(*splitter->meeting);
+}
+
 static int meetings_lay_out(struct splitter *splitter, const struct model *model,
                             const struct whole *whole)
 {

@@ -39,6 +39,7 @@ struct splitter; /* scratch that is kept from step to step */
 int splitter_create(struct splitter **ret);
 void splitter_destroy(struct splitter *splitter);
 void splitter_clear(struct splitter *splitter); /* the model's shapes are others now */
+size_t splitter_bytes(const struct splitter *splitter);
 
 /* Fills split[0 … world-1].  -ENOMEM. */
 int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,

@@ -52,7 +52,7 @@ static uint64_t past_key(const struct court *court, const struct sync_link *link
     key = hash64_u64(hash64_u64(key, comm->size), link->bytes);
     key = hash64_u64(hash64_u64(key, link->from), link->to);
     /* Names need not be unique: the member that is always there tells them apart. */
-    return hash64_u64(key, comm->size ? comm->member[0] : 0);
+    return hash64_u64(key, comm->size ? model_member(comm, 0) : 0);
 }
 
 void sync_attempt(struct court *court)

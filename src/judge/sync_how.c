@@ -96,7 +96,7 @@ static uint64_t past_key(const struct court *court, const struct sync_move *move
     const struct model_comm *comm = &court->model.comm[move->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
 
-    key = hash64_u64(hash64_u64(key, comm->size), comm->size ? comm->member[0] : 0);
+    key = hash64_u64(hash64_u64(key, comm->size), comm->size ? model_member(comm, 0) : 0);
     return hash64_u64(hash64_u64(key, move->op), move->bytes);
 }
 

@@ -19,7 +19,7 @@ static uint32_t link_nodes(const struct court *court, const struct sync_link *li
     uint32_t count = 0;
 
     memset(mark, 0, court->model.nodes);
-    for (uint32_t index = 0; index < comm->size; index++) {
+    for (uint32_t index = 0; index < comm->known; index++) {
         uint32_t rank = comm->member[index], node;
 
         if (link->from != MODEL_NONE && index != link->from && index != link->to)
@@ -139,7 +139,8 @@ static void link_name(const struct court *court, const struct sync_link *link, c
 {
     const struct model_comm *comm = &court->model.comm[link->comm];
 
-    if (link->from == MODEL_NONE || link->from >= comm->size || link->to >= comm->size)
+    if (model_member(comm, link->from) == MODEL_NONE ||
+        model_member(comm, link->to) == MODEL_NONE)
         snprintf(out, room, "%s", comm->name);
     else
         snprintf(out, room, "%s from rank %u to rank %u", comm->name, comm->member[link->from],

@@ -304,7 +304,8 @@ static void follow_coll(struct look *look, struct instance *at)
     const struct model_comm *comm = &look->model->comm[at->op.comm];
 
     at->op.members = comm->size;
-    for (uint32_t i = 0; comm->member && i < comm->size; i++) {
+    at->op.unseen += comm->size - comm->known;
+    for (uint32_t i = 0; i < comm->known; i++) {
         uint32_t rank = comm->member[i];
 
         if (rank >= look->model->world)
@@ -318,7 +319,7 @@ static void follow_p2p(struct look *look, struct instance *at)
 {
     const struct model_comm *comm = &look->model->comm[at->op.comm];
     uint32_t peer = at->message.peer, own = model_index(look->model, at->op.comm, at->op.first);
-    uint32_t rank = comm->member && peer < comm->size ? comm->member[peer] : MODEL_NONE;
+    uint32_t rank = model_member(comm, peer);
     bool sends = at->message.what == LOCKSTEP_OP_SEND;
 
     at->op.members = 2;

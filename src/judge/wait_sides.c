@@ -84,7 +84,7 @@ static bool sides_of(const struct look *look, const struct instance *at, struct 
 
     side[0] = (struct wait_side){ .op = at->op };
     side[1] = (struct wait_side){ .op = at->op };
-    for (uint32_t i = 0; comm->member && i < comm->size; i++) {
+    for (uint32_t i = 0; i < comm->known; i++) {
         uint32_t rank = comm->member[i];
         const struct beat_op *op =
             rank < look->model->world ? op_inside(&look->rank[rank], comm->id, at->op.key) : NULL;

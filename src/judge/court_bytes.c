@@ -1,0 +1,77 @@
+/* court_bytes.c - how much memory the judges hold for a run.
+ *
+ * A sum over their arrays, without the allocator's own part and what one step needs only while it is judged.  A
+ * controller of many runs compares it with what each may have; test-core.c compares it with what malloc() gave.
+ */
+#include "judge/corrupt_parts.h"
+#include "judge/court.h"
+#include "judge/hang_parts.h"
+#include "judge/ledger.h"
+#include "judge/program_parts.h"
+#include "judge/replay.h"
+#include "judge/stall_parts.h"
+#include "judge/sync_parts.h"
+
+#define REPLAY_OP_BYTES 64 /* of the order in which a replay visits its ops; measured */
+
+static size_t history_bytes(const struct history *history)
+{
+    size_t rank = sizeof(struct rank_split) + 5 * sizeof(float), bytes = 0;
+
+    for (int i = 0; i < HISTORY_STEPS; i++) {
+        const struct past_step *past = &history->step[i];
+
+        if (past->split)
+            bytes += history->world * rank;
+        bytes += past->far_room * sizeof(*past->far) + past->nodes * sizeof(*past->node);
+    }
+    return bytes + history->nodes * sizeof(*history->typical);
+}
+
+static size_t program_bytes(const struct program *program)
+{
+    size_t bytes = sizeof(*program) + 4 * program->held * sizeof(int64_t) +
+                   program->ops * REPLAY_OP_BYTES;
+
+    if (program->place)
+        bytes += program->world * sizeof(*program->place);
+    return bytes + (program->replay ? replay_scratch_bytes(program->replay) : 0);
+}
+
+static size_t corrupt_bytes(const struct corrupt_book *book)
+{
+    const struct replicas *replicas = &book->replicas;
+
+    return sizeof(*book) + book->world * sizeof(*book->rank) + map_bytes(&replicas->clean) +
+           map_bytes(&replicas->place) + map_bytes(&replicas->updating) +
+           replicas->room * sizeof(*replicas->part) +
+           replicas->hold_room * sizeof(*replicas->hold);
+}
+
+static size_t stall_bytes(const struct stall *stall)
+{
+    size_t bytes = sizeof(*stall) + stall->births * sizeof(*stall->birth) +
+                   stall->files_room * sizeof(*stall->files) +
+                   stall->input.world * sizeof(*stall->input.level_ns);
+
+    for (int i = 0; i < STALL_PAUSES; i++)
+        bytes += stall->pause[i].seen_room * sizeof(*stall->pause[i].seen);
+    return bytes;
+}
+
+static size_t sync_bytes(const struct sync *sync)
+{
+    return sizeof(*sync) + sync->room * sizeof(*sync->link) +
+           sync->move_room * sizeof(*sync->move) + sync->past_room * sizeof(*sync->past_way) +
+           map_bytes(&sync->by_key) + map_bytes(&sync->past) + map_bytes(&sync->move_by_key) +
+           map_bytes(&sync->move_by_comm) + map_bytes(&sync->past_ways);
+}
+
+size_t court_bytes(const struct court *court)
+{
+    return model_bytes(&court->model) + splitter_bytes(court->splitter) +
+           program_bytes(court->program) + history_bytes(&court->history) +
+           court->docket.count * sizeof(struct entry) + ledger_book_bytes(court->book) +
+           corrupt_bytes(court->corrupt) + hang_bytes(court->hang) + stall_bytes(court->stall) +
+           sync_bytes(court->sync);
+}
