@@ -43,6 +43,18 @@ static const struct opt control_opts[] = {
       "of a run that goes on: beyond it what is old in its log is merged; default 8589934592, "
       "0: never",
       "LOCKSTEP_LOG_MAX", false },
+    { "run-memory", 0, OPT_U64, offsetof(struct control_settings, site.run_memory), "BYTES",
+      "memory that the facts of one run of a site may take; a run that needs more is refused; "
+      "default 1073741824, 0: no limit",
+      NULL, false },
+    { "run-disk", 0, OPT_U64, offsetof(struct control_settings, site.run_disk), "BYTES",
+      "disk space of the log of one run of a site; beyond it that run's facts are refused; default "
+      "34359738368, 0: no limit",
+      NULL, false },
+    { "forget-after", 0, OPT_DURATION, offsetof(struct control_settings, site.forget_ns), "TIME",
+      "a run that was registered at a site and never reported anything is removed after this time; "
+      "default 1h, 0: never",
+      NULL, false },
     { "close-after", 0, OPT_DURATION, offsetof(struct control_settings, site.close_ns), "TIME",
       "a site's run without a launcher is over when all of its ranks are gone and nobody has "
       "spoken of it for so long; default 60s",
@@ -137,6 +149,9 @@ static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
                                          .site.log_max = UINT64_C(8) << 30,
+                                         .site.run_memory = UINT64_C(1) << 30,
+                                         .site.run_disk = UINT64_C(32) << 30,
+                                         .site.forget_ns = 3600 * NS_PER_S,
                                          .site.close_ns = 60 * NS_PER_S,
                                          .keep_age_ns = 30 * 86400 * NS_PER_S,
                                          .site.listen = "127.0.0.1:8787" };

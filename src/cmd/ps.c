@@ -102,6 +102,31 @@ static struct json_object *ps_json(const struct ps_row *row, int64_t now_ns)
     return object;
 }
 
+/* A site's run that its controller refuses: RUN/refused says why, in its first line. */
+static void ps_refused(const char *name, struct json_object *runs)
+{
+    CLEAN(file_clean) FILE *file = NULL;
+    struct path directory, path;
+    struct json_object *object;
+    char why[256] = "";
+
+    if (paths_run(name, &directory, NULL) < 0 ||
+        path_join(&path, directory.text, "refused", NULL) < 0 || !(file = fopen(path.text, "re")))
+        return;
+    if (fgets(why, sizeof(why), file))
+        why[strcspn(why, "\n")] = '\0';
+    if (!runs) {
+        printf("%-24s %-8s %6s %8s %8s %5s  %s\n", name, "refused", "-", "-", "-", "-", why);
+        return;
+    }
+    object = json_object_new_object();
+    json_object_object_add(object, "id", json_object_new_string(name));
+    json_object_object_add(object, "state", json_object_new_string("refused"));
+    json_object_object_add(object, "refused", json_object_new_string(why));
+    json_object_object_add(object, "dir", json_object_new_string(directory.text));
+    json_object_array_add(runs, object);
+}
+
 /* Rows as they come; the exit status. */
 static int ps_list(const struct run_entry *list, int64_t count, struct json_object *runs)
 {
@@ -116,8 +141,10 @@ static int ps_list(const struct run_entry *list, int64_t count, struct json_obje
         struct ps_row row;
         int r = ps_read(list[i].name, &row, &err);
 
-        if (r == -ENOENT)
-            continue; /* a site's controller keeps its log here; it runs elsewhere */
+        if (r == -ENOENT) { /* a site's controller keeps its log here; it runs elsewhere */
+            ps_refused(list[i].name, runs);
+            continue;
+        }
         if (r < 0) {
             log_error("%s", err.text);
             status = 3;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "control/merge.h"
@@ -28,6 +29,7 @@ struct anew {
     uint64_t whole_from;
     bool whole; /* the copied part has begun */
     uint64_t old_from, new_from;
+    uint64_t stays; /* bytes that the next compaction cannot drop either */
     struct map origin_place;
     struct anew_origin *origin;
     size_t origins, room;
@@ -98,6 +100,25 @@ int anew_begin(const struct anew_settings *settings, struct anew **ret, struct e
     if (result == 0)
         *ret = TAKE(anew);
     return result;
+}
+
+int anew_space(const char *directory, uint64_t bytes, struct err *err)
+{
+    struct statvfs fs;
+    uint64_t left;
+
+    if (statvfs(directory, &fs) < 0)
+        return err_set(err, -errno, "%s: %m", directory);
+    left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (left > bytes && left - bytes > left / 16)
+        return 0;
+    return err_set(err, -ENOSPC, "a compacted log needs %llu bytes beside it, %llu are free",
+                   (unsigned long long)bytes, (unsigned long long)left);
+}
+
+uint64_t anew_bytes(const struct anew *anew)
+{
+    return spool_writer_bytes(anew->writer);
 }
 
 /* ---- the old part ---- */
@@ -175,7 +196,7 @@ static int whole_begin(struct anew *anew, uint64_t offset, struct err *err)
     }
     anew->whole = true;
     anew->old_from = offset;
-    anew->new_from = spool_writer_bytes(anew->writer);
+    anew->new_from = anew->stays = spool_writer_bytes(anew->writer);
     return result;
 }
 
@@ -199,6 +220,7 @@ static int any_frame(struct anew *anew, const struct frame *frame, struct err *e
         return result;
     if (!anew->whole)
         return old_frame(anew, frame, err);
+    anew->stays += merge_stays(frame);
     result = spool_put_frame(anew->writer, frame, err);
     if (result == 0)
         result = recall_frame(&anew->recall, frame, err);
@@ -251,7 +273,8 @@ int anew_finish(struct anew *anew, struct anew_result *ret, struct err *err)
                                  .recall = anew->recall,
                                  .old_from = anew->old_from,
                                  .new_from = anew->new_from,
-                                 .merged = anew->merge.frames };
+                                 .merged = anew->merge.frames,
+                                 .stays = anew->stays };
     ret->bytes = spool_writer_bytes(ret->writer);
     anew->recall = (struct recall){ 0 };
     return 0;

@@ -36,9 +36,13 @@ struct anew_result { /* all of it is the caller's now */
     struct recall recall;
     uint64_t old_from, new_from; /* where the copied part begins in both */
     uint64_t bytes, merged;
+    uint64_t stays; /* of the bytes: that no later compaction can drop */
 };
 
 int anew_begin(const struct anew_settings *settings, struct anew **ret, struct err *err);
+/* Whether so many bytes can be written beside a log, with some to spare for others.  -ENOSPC. */
+int anew_space(const char *directory, uint64_t bytes, struct err *err);
+uint64_t anew_bytes(const struct anew *anew); /* of the new log so far */
 /* 1: it has caught up and can be finished now; 0: not yet; -errno. */
 int anew_turn(struct anew *anew, int64_t budget_ns, struct err *err);
 int anew_finish(struct anew *anew, struct anew_result *ret, struct err *err);

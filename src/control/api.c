@@ -178,9 +178,11 @@ static void post_finish(struct call *call)
     struct site_run *run = site_find(call->site, call->run);
     struct err err = { "" };
     struct json_object *answer;
+    int result = run ? run_open(run, &err) : -ENOENT;
 
-    if (!run || run_open(run, &err) < 0) {
-        reply_error(call->exchange, run ? 503 : 404, "%s", run ? err.text : "no such run here");
+    if (result < 0) {
+        reply_error(call->exchange, run ? run_status(result) : 404, "%s",
+                    run ? err.text : "no such run here");
         return;
     }
     run->finish = true;

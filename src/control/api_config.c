@@ -59,13 +59,15 @@ static struct site_run *run_of(struct call *call)
 {
     struct site_run *run = NULL;
     struct err err = { "" };
+    int result;
 
     if (site_get(call->site, call->run, false, &run, &err) < 0) {
         reply_error(call->exchange, 404, "%s", err.text);
         return NULL;
     }
-    if (run_open(run, &err) < 0) {
-        reply_error(call->exchange, 503, "%s", err.text);
+    result = run_open(run, &err);
+    if (result < 0) {
+        reply_error(call->exchange, run_status(result), "%s", err.text);
         return NULL;
     }
     return run;

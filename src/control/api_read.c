@@ -137,7 +137,15 @@ static int page_add(struct page *page, uint64_t cursor, struct json_object *row)
 
 static int add_run(void *arg, const struct index_run *row)
 {
-    return page_add(arg, row->cursor, run_json(row));
+    struct page *page = arg;
+    const struct site_run *run = site_find(page->site, row->run);
+    struct json_object *root = run_json(row);
+
+    if (run && run->refused.text[0])
+        json_object_object_add(root, "state", json_object_new_string("refused"));
+    json_object_object_add(root, "refused",
+                           run && run->refused.text[0] ? show_string(run->refused.text) : NULL);
+    return page_add(page, row->cursor, root);
 }
 
 static int add_rank(void *arg, const struct index_rank *row)
@@ -254,7 +262,7 @@ PAGE(api_get_nodes, "nodes", index_nodes, add_node)
 void api_get_run(struct call *call)
 {
     struct index_query query = { .run = call->run, .limit = 1 };
-    struct page page = { 0 };
+    struct page page = { .site = call->site };
     struct err err = { "" };
     int64_t count;
 

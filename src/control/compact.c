@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/tree.h"
+#include "control/anew.h"
 #include "control/merge.h"
 #include "control/retention.h"
 #include "control/rundir.h"
@@ -33,6 +34,19 @@ static void compact_fini(struct compact *compact)
     merge_fini(&compact->merge);
     spool_reader_close(compact->reader);
     spool_writer_close(compact->writer);
+}
+
+/* The new log lies beside the old one for a while. */
+static int space_check(struct compact *compact)
+{
+    struct frame frame;
+    uint64_t bytes = 0;
+    int result;
+
+    while ((result = spool_next(compact->reader, &frame, compact->err)) == 1)
+        bytes += merge_stays(&frame);
+    spool_reader_seek(compact->reader, 0);
+    return result < 0 ? result : anew_space(compact->dir.path.text, bytes, compact->err);
 }
 
 static int write_beside(struct compact *compact)
@@ -111,7 +125,9 @@ int retention_compact(const char *run_dir, struct err *err)
     if (result <= 0)
         return result;
     lock = lock_log(&compact.dir, err);
-    result = lock < 0 ? lock : write_beside(&compact);
+    result = lock < 0 ? lock : space_check(&compact);
+    if (result == 0)
+        result = write_beside(&compact);
     if (result == 0)
         result = put_in_place(&compact);
     if (result < 0)

@@ -33,7 +33,7 @@ struct core {
     struct core_counts counts;
     struct step_wait pending[PENDING_MAX]; /* ordered by step, oldest first */
     uint32_t pendings;
-    uint64_t done_step; /* steps up to here have been judged in this attempt; plus one */
+    uint64_t done_step;    /* steps up to here have been judged in this attempt; plus one */
     uint32_t claimed;      /* the largest world that was told of */
     struct map heard;      /* ranks that opened a ring or ended: so many of it are believed in */
     struct buf early;      /* frames of ranks beyond the world that is believed in so far */

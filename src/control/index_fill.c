@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "core/time.h"
 
+#define BYTES_AT_ONCE (4u << 20) /* of a log: others wait meanwhile, and a frame may have 1 MiB */
 #define FRAMES_AT_ONCE 100000
 #define RANKS_NS (5 * NS_PER_S) /* states of ranks are written so often */
 
@@ -198,11 +199,13 @@ int follower_open(struct index *index, const char *run_dir, struct follower **re
 
 static int64_t follower_frames(struct follower *follower, size_t frames_max, struct err *err)
 {
+    uint64_t from = spool_reader_offset(follower->reader);
     struct frame frame;
     int64_t count = 0;
     int result = 0;
 
     while ((size_t)count < frames_max &&
+           spool_reader_offset(follower->reader) - from < BYTES_AT_ONCE &&
            (result = spool_next(follower->reader, &frame, err)) == 1) {
         follower->frame_at = (struct log_mark){
             .offset =

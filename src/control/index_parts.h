@@ -27,7 +27,7 @@ struct follower { /* one run whose log is read */
     struct spool_reader *reader;
     uint64_t log_id; /* hash of the log's first frame: another one is another log */
     struct index_run row;
-    struct map rank_place; /* rank → */
+    struct map rank_place;   /* rank → */
     struct rank_state *rank; /* those that were heard */
     uint32_t ranks, rank_room;
     struct traffic traffic;

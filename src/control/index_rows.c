@@ -95,8 +95,8 @@ static int take_ring(struct follower *follower, struct cut in)
         }
         state->dirty = follower->urgent = true;
     }
-    return columns_hear(follower->columns, fact.rank) ?:
-           columns_world(follower->columns, follower->row.ranks);
+    return columns_hear(follower->columns, fact.rank)
+               ?: columns_world(follower->columns, follower->row.ranks);
 }
 
 int follower_shape(struct follower *follower, struct fact_shape *shape)

@@ -173,7 +173,7 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     int result = run_open(run, &err);
 
     if (result < 0) {
-        reply_error(exchange, 503, "run %s: %s", run->dir.run, err.text);
+        reply_error(exchange, run_status(result), "run %s: %s", run->dir.run, err.text);
         return;
     }
     if (ingest_read(&run->seen, run->dir.run, body->data, body->size, &ingest, &err) < 0) {
@@ -188,12 +188,16 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     }
     if (ingest.count)
         result = runlog_take(run->log, ingest.frame, ingest.count, &err);
-    site_trouble(site, result, &err);
+    if (run_status(result) == 503)
+        site_trouble(site, result, &err);
+    site->counts.over_limit += result < 0 && run_status(result) == 507;
     if (result == -ENOMEM || result == -ESTALE)
         run_read_again(run, err.text); /* the core may have half of it; the log has all or none */
+    if (result == -EDQUOT)
+        run_refuse(run, err.text);
     if (result < 0) {
-        reply_error(exchange, 503, "the log of run %s does not take it now: %s", run->dir.run,
-                    err.text);
+        reply_error(exchange, run_status(result), "the log of run %s does not take it now: %s",
+                    run->dir.run, err.text);
         return;
     }
     run->heard_ns = time_mono_ns();

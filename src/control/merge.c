@@ -252,53 +252,91 @@ static int take_own(struct merge *merge, const struct frame *frame, struct cut i
     return keep(merge, frame);
 }
 
+/* Of a fact that is not the controller's: whether it says anything beside the steps that are merged.  Frames of types that
+ * nobody here knows go, too: a later version may know them, but until then they only fill the disk.
+ */
+static bool is_kept(const struct frame *frame)
+{
+    struct fact_beat beat;
+
+    switch (frame->type) {
+    case FRAME_HELLO:
+    case FRAME_RING:
+    case FRAME_COMM:
+    case FRAME_SHAPE:
+    case FRAME_EXIT:
+    case FRAME_GAP:
+    case FRAME_NOTE:
+    case FRAME_RUN:
+    case FRAME_STACK:
+    case FRAME_MERGED:
+    case FRAME_HOW:
+        return true;
+    case FRAME_BEAT:
+        return fact_beat_get(cut_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
+               beat.final;
+    default: /* steps, and traffic: of old steps nobody asks how they came */
+        return false;
+    }
+}
+
+uint64_t merge_stays(const struct frame *frame)
+{
+    bool own = frame->sender == control_sender();
+
+    if (own ? frame->type == FRAME_TICK || frame->type == FRAME_LEDGER || frame->type == FRAME_ANEW
+            : !is_kept(frame))
+        return 0;
+    return FRAME_HEADER_BYTES + frame->payload_bytes;
+}
+
+static int take_ring(struct merge *merge, struct cut in)
+{
+    struct fact_ring ring;
+    int result;
+
+    if (fact_ring_get(in, &ring) < 0 || ring.world > COLUMN_RANKS_MAX ||
+        ring.rank >= COLUMN_RANKS_MAX)
+        return 0;
+    result = columns_world(merge->columns, ring.world);
+    return result < 0 ? result : columns_hear(merge->columns, ring.rank);
+}
+
+static int take_hello(struct merge *merge, const struct frame *frame, struct cut in)
+{
+    struct fact_hello hello;
+    uint64_t *clock;
+
+    if (fact_hello_get(in, &hello) < 0)
+        return 0;
+    clock = map_put(&merge->clock, frame->sender, 0);
+    if (!clock)
+        return -ENOMEM;
+    *clock = (uint64_t)(hello.real_ns - hello.mono_ns);
+    return 0;
+}
+
 int merge_frame(struct merge *merge, const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
-    struct fact_hello hello;
-    struct fact_beat beat;
-    struct fact_ring ring;
-    uint64_t *clock;
     int result = 0;
 
     merge->kept = false;
     if (frame->sender == merge->self)
         return take_own(merge, frame, in);
     merge->closed = merge->has_tick = false;
-    switch (frame->type) {
-    case FRAME_STEP:
+    if (frame->type == FRAME_STEP)
         return take_step(merge, frame, in);
-    case FRAME_TRAFFIC: /* of old steps nobody asks how they came */
+    if (!is_kept(frame)) {
         merge->dropped++;
         return 0;
-    case FRAME_BEAT:
-        if (fact_beat_get(in, &beat) < 0 || !beat.final) {
-            merge->dropped++;
-            return 0;
-        }
-        break;
-    case FRAME_SHAPE:
-        result = take_shape(merge, in);
-        break;
-    case FRAME_HELLO:
-        if (fact_hello_get(in, &hello) == 0) {
-            clock = map_put(&merge->clock, frame->sender, 0);
-            if (!clock)
-                return -ENOMEM;
-            *clock = (uint64_t)(hello.real_ns - hello.mono_ns);
-        }
-        break;
-    case FRAME_RING:
-        if (fact_ring_get(in, &ring) == 0 && ring.world <= COLUMN_RANKS_MAX &&
-            ring.rank < COLUMN_RANKS_MAX) {
-            result = columns_world(merge->columns, ring.world);
-            if (result == 0)
-                result = columns_hear(merge->columns, ring.rank);
-        }
-        break;
-    default:
-        break;
     }
+    if (frame->type == FRAME_SHAPE)
+        result = take_shape(merge, in);
+    else if (frame->type == FRAME_HELLO)
+        result = take_hello(merge, frame, in);
+    else if (frame->type == FRAME_RING)
+        result = take_ring(merge, in);
     return result < 0 ? result : keep(merge, frame);
 }
 

@@ -46,6 +46,8 @@ struct merge {
     struct err *err;
 };
 
+/* Bytes of a frame that no merging takes away, alone or with others. */
+uint64_t merge_stays(const struct frame *frame);
 int merge_init(struct merge *merge); /* the rest 0, but for the caller's */
 void merge_fini(struct merge *merge);
 int merge_frame(struct merge *merge, const struct frame *frame);

@@ -67,6 +67,15 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
+static size_t loading_of(const struct site *site)
+{
+    size_t runs = 0;
+
+    for (size_t i = 0; i < site->runs; i++)
+        runs += site->run[i]->loading != NULL;
+    return runs;
+}
+
 static void put_site(const struct site *site, struct buf *out)
 {
     const struct site_counts *counts = &site->counts;
@@ -108,6 +117,10 @@ static void put_site(const struct site *site, struct buf *out)
     count(out, "event_listeners_dropped_total", "Readers that were too slow.",
           site->events.dropped);
     gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
+    gauge(out, "runs_loading", "Runs whose log is being read.", (double)loading_of(site));
+    count(out, "ingest_over_limit_total",
+          "Bodies refused because their run has the memory or disk space that it may have.",
+          counts->over_limit);
 }
 
 /* A node's name is its agent's word: nothing of it ends the label. */
@@ -170,6 +183,28 @@ static double malformed_of(const struct account *account)
 static double goodput_of(const struct account *account)
 {
     return account->has_ledger ? ledger_goodput(&account->ledger) : -1;
+}
+
+/* What each run takes of what it may have. */
+static void put_limits(const struct site *site, struct buf *out)
+{
+    head(out, "run_refused", "gauge", "1 for a run that is refused until somebody lifts it.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->refused.text[0])
+            put(out, "lockstep_run_refused{run=\"%s\"} 1\n", site->run[i]->dir.run);
+    }
+    head(out, "run_memory_bytes", "gauge", "Memory that the facts of a run take, about.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log)
+            put(out, "lockstep_run_memory_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
+                (unsigned long long)runlog_memory(site->run[i]->log));
+    }
+    head(out, "run_log_bytes", "gauge", "Bytes of a run's log, and of a next one in the making.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log)
+            put(out, "lockstep_run_log_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
+                (unsigned long long)runlog_disk(site->run[i]->log));
+    }
 }
 
 static void put_ledgers(const struct site *site, struct buf *out)
@@ -293,6 +328,7 @@ void metrics_put(const struct site *site, struct buf *out)
              malformed_of);
     put_runs(site, out, "run_goodput_ratio", "gauge", "Productive share of all GPU-seconds.",
              goodput_of);
+    put_limits(site, out);
     put_ledgers(site, out);
     put_verdicts(site, out);
     put_traffic(site, out);

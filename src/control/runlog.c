@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "control/anew.h"
+#include "control/merge.h"
 #include "control/recall.h"
 #include "control/spools.h"
 #include "core/clean.h"
@@ -15,23 +17,28 @@
 #include "wire/spool.h"
 
 #define COMPACT_AGAIN_NS (60 * NS_PER_S) /* after it went wrong */
+#define COMPACT_SLACK (1u << 20)         /* of very short logs */
 #define WHOLE_SHARE 8                    /* of the largest log: so much of it is left as it is */
+#define LOOK_FRAMES 64                   /* between two looks at the clock */
 #define TICK_AT_LEAST_NS NS_PER_S        /* also when nothing comes: silence is judged too */
 
 struct runlog {
     struct runlog_settings settings;
     char path[PATH_MAX], run[64];
     struct spool_writer *writer;
-    struct recall recall; /* the core, and what it said that is not in the log yet */
-    int64_t ticked_ns;    /* by our clock */
-    int64_t shift_ns;     /* the run's clock minus ours */
-    int64_t tick_mono_ns; /* the newest, by the run's clock: it never goes back */
-    bool dirty;           /* written since the last sync */
-    bool facts_waiting;   /* fed since the last tick */
+    struct spool_reader *reader; /* of what is read again; NULL: all has been */
+    uint64_t stays;              /* bytes of the log that no compaction drops */
+    struct recall recall;        /* the core, and what it said that is not in the log yet */
+    int64_t ticked_ns;           /* by our clock */
+    int64_t shift_ns;            /* the run's clock minus ours */
+    int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
+    bool dirty;                  /* written since the last sync */
+    bool facts_waiting;          /* fed since the last tick */
     bool told_malformed;
     struct anew *anew;     /* the next log in the making; NULL: none */
     uint64_t spoke_at;     /* bytes of the log that this core has not written */
     uint64_t merged;       /* frames of merged steps in it */
+    uint64_t compact_from; /* bytes: a shorter one is not worth it */
     int64_t compact_at_ns; /* not sooner */
 };
 
@@ -41,6 +48,7 @@ void runlog_close(struct runlog *log)
         return;
     anew_destroy(log->anew);
     recall_fini(&log->recall);
+    spool_reader_close(log->reader);
     spool_writer_close(log->writer);
     free(log);
 }
@@ -48,11 +56,6 @@ void runlog_close(struct runlog *log)
 static void runlog_clean(struct runlog **log)
 {
     runlog_close(*log);
-}
-
-static void reader_clean(struct spool_reader **reader)
-{
-    spool_reader_close(*reader);
 }
 
 static void observe(const struct runlog *log, const struct frame *frame, bool live)
@@ -79,20 +82,19 @@ static int put_own(struct runlog *log, uint16_t type, const struct buf *payload,
     return 0;
 }
 
-static int open_writer(struct runlog *log, struct err *err)
+static int lock_writer(struct runlog *log, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + log->settings.lock_wait_ns;
     int result;
 
-    while ((result = spool_writer_open(log->path, CONTROL_SENDER, &log->writer, err)) == -EBUSY) {
+    while ((result = spool_writer_lock(log->path, CONTROL_SENDER, &log->writer, err)) == -EBUSY) {
         struct timespec pause = time_spec(20 * NS_PER_MS);
 
         if (time_mono_ns() > deadline_ns)
             return err_wrap(err, result, "another controller is at work on run %s", log->run);
         nanosleep(&pause, NULL);
     }
-    /* What a killed controller left in the page cache counts only when it is on disk. */
-    return result < 0 ? result : spool_sync(log->writer, err);
+    return result;
 }
 
 int runlog_write_said(struct runlog *log, struct err *err)
@@ -166,33 +168,82 @@ static int recover_anew(struct runlog *log, const struct frame *frame,
     return result;
 }
 
-/* Reads the log again: the core gets what it had, and `seen` learns what need not come. */
-static int recover(struct runlog *log, struct err *err)
+uint64_t runlog_memory(const struct runlog *log)
 {
-    CLEAN(reader_clean) struct spool_reader *reader = NULL;
-    struct recall *recall = &log->recall;
-    struct frame frame;
-    int result = spool_reader_open(log->path, &reader, err);
+    uint64_t bytes = log->settings.seen ? seen_bytes(log->settings.seen) : 0;
 
-    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
-        if (frame.sender != recall->self)
-            result = seen_mark(log->settings.seen, &frame);
-        else
-            result = recover_anew(log, &frame, reader);
-        if (result >= 0)
-            result = recall_frame(recall, &frame, err);
-        if (result == -EPROTO) {
-            log_error("%s: %s; going on", log->path, err->text);
-            result = 0;
-        }
-        observe(log, &frame, false);
+    return bytes + (log->recall.core ? core_bytes(log->recall.core) : 0);
+}
+
+static int memory_check(const struct runlog *log, struct err *err)
+{
+    uint64_t bytes = runlog_memory(log);
+
+    if (!log->settings.memory_max || bytes <= log->settings.memory_max)
+        return 0;
+    return err_set(err, -EDQUOT, "its facts take %llu bytes of memory, a run may have %llu",
+                   (unsigned long long)bytes, (unsigned long long)log->settings.memory_max);
+}
+
+/* One frame of the log: the core gets what it had, and `seen` learns what need not come. */
+static int recover_frame(struct runlog *log, const struct frame *frame, struct err *err)
+{
+    struct recall *recall = &log->recall;
+    int result;
+
+    spool_writer_learn(log->writer, frame, spool_reader_offset(log->reader));
+    log->stays += merge_stays(frame);
+    if (frame->sender != recall->self)
+        result = seen_mark(log->settings.seen, frame);
+    else
+        result = recover_anew(log, frame, log->reader);
+    if (result >= 0)
+        result = recall_frame(recall, frame, err);
+    if (result == -EPROTO) {
+        log_error("%s: %s; going on", log->path, err->text);
+        result = 0;
     }
+    observe(log, frame, false);
+    return result;
+}
+
+/* 1: all has been read; 0: not yet. */
+static int recover(struct runlog *log, int64_t budget_ns, struct err *err)
+{
+    int64_t until_ns = time_mono_ns() + budget_ns;
+    struct frame frame;
+
+    do {
+        int result = memory_check(log, err);
+
+        for (int i = 0; result == 0 && i < LOOK_FRAMES; i++) {
+            result = spool_next(log->reader, &frame, err);
+            if (result == 0)
+                return 1;
+            if (result > 0)
+                result = recover_frame(log, &frame, err);
+        }
+        if (result < 0)
+            return result;
+    } while (time_mono_ns() < until_ns);
+    return 0;
+}
+
+/* What a killed controller left in the page cache counts only when it is on disk. */
+static int recovered(struct runlog *log, struct err *err)
+{
+    const struct recall *recall = &log->recall;
+    int result = spool_writer_begin(log->writer, log->path, err);
+
+    if (result == 0)
+        result = spool_sync(log->writer, err);
     if (result < 0)
-        return result;
+        return err_wrap(err, result, "%s", log->path);
     if (recall->ticks)
         runlog_clock(log, recall->tick.mono_ns, recall->tick.real_ns);
     log->tick_mono_ns = recall->tick.mono_ns;
-    recover_tell(log, reader);
+    recover_tell(log, log->reader);
+    spool_reader_close(TAKE(log->reader));
     return 0;
 }
 
@@ -250,7 +301,7 @@ static int apply_files(struct runlog *log, const struct thresholds *thresholds, 
     return result;
 }
 
-int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
+int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
 {
     CLEAN(runlog_clean) struct runlog *log = calloc(1, sizeof(*log));
     int result;
@@ -261,15 +312,45 @@ int runlog_open(const struct runlog_settings *settings, struct runlog **ret, str
     strcpy(log->path, settings->dir->log.text);
     strcpy(log->run, settings->dir->run);
     recall_init(&log->recall, log->run);
-    result = open_writer(log, err);
+    result = lock_writer(log, err);
     if (result == 0)
-        result = recover(log, err);
+        result = spool_reader_open(log->path, &log->reader, err);
+    if (result == 0)
+        *ret = TAKE(log);
+    return result;
+}
+
+int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err)
+{
+    int result = recover(log, budget_ns, err);
+
+    if (result <= 0)
+        return result;
+    result = recovered(log, err);
     if (result == 0)
         result = runlog_write_said(log, err);
     if (result == 0)
         result = say_hello(log, err);
     if (result == 0)
-        result = apply_files(log, settings->thresholds, err);
+        result = apply_files(log, log->settings.thresholds, err);
+    return result < 0 ? result : 1;
+}
+
+void runlog_loaded(const struct runlog *log, uint64_t *bytes, uint64_t *of)
+{
+    struct stat st;
+
+    *bytes = log->reader ? spool_reader_offset(log->reader) : 0;
+    *of = stat(log->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
+{
+    CLEAN(runlog_clean) struct runlog *log = NULL;
+    int result = runlog_begin(settings, &log, err);
+
+    while (result == 0)
+        result = runlog_load(log, NS_PER_S, err);
     if (result < 0)
         return result;
     *ret = TAKE(log);
@@ -296,10 +377,38 @@ static int feed(struct runlog *log, const struct frame *frame, struct err *err)
     return result;
 }
 
+/* What the judges say is always written: it is little, and tells what became of the run. */
+static int disk_check(const struct runlog *log, const struct frame *frame, size_t count,
+                      struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+
+    if (!log->settings.disk_max)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
+    if (bytes <= log->settings.disk_max)
+        return 0;
+    return err_set(err, -EFBIG, "its log would have %llu bytes, a run's may have %llu",
+                   (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
+}
+
+uint64_t runlog_disk(const struct runlog *log)
+{
+    return spool_writer_bytes(log->writer) + (log->anew ? anew_bytes(log->anew) : 0);
+}
+
+uint64_t runlog_facts(const struct runlog *log)
+{
+    return log->recall.facts;
+}
+
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err)
 {
-    int result = runlog_write_said(log, err);
+    int result = disk_check(log, frame, count, err);
 
+    if (result == 0)
+        result = runlog_write_said(log, err);
     if (result == 0)
         result = spool_put_frames(log->writer, frame, count, err);
     if (result < 0)
@@ -310,9 +419,12 @@ int runlog_take(struct runlog *log, const struct frame *frame, size_t count, str
         if (seen_mark(log->settings.seen, &frame[i]) < 0)
             return err_set(err, -ENOMEM, "no memory for one more sender");
         observe(log, &frame[i], true);
+        log->stays += merge_stays(&frame[i]);
         result = feed(log, &frame[i], err);
+        if (result == 0 && i % LOOK_FRAMES == LOOK_FRAMES - 1)
+            result = memory_check(log, err);
     }
-    return result;
+    return result < 0 ? result : memory_check(log, err);
 }
 
 void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns)
@@ -399,6 +511,7 @@ static void compact_done(struct runlog *log, struct anew_result *done, struct ru
     log->writer = done->writer;
     log->spoke_at = done->bytes;
     log->merged = done->merged;
+    log->stays = done->stays;
     log->dirty = false;
 }
 
@@ -421,25 +534,58 @@ static int compact_tell(struct runlog *log, struct err *err)
     return recall_frame(&log->recall, &frame, err);
 }
 
+/* Both lie on the disk for a while, so the new one must be a good deal shorter, and fit beside the old one. */
+static int compact_fits(struct runlog *log, uint64_t whole_from, uint64_t bytes_max,
+                        struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    uint64_t need = MIN(bytes, log->stays + bytes - whole_from); /* at most */
+    int result;
+
+    if (need <= bytes / 4 * 3) {
+        result = anew_space(log->settings.dir->path.text, need, err);
+        if (result < 0)
+            log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
+        return result;
+    }
+    log->compact_from = bytes + bytes_max / 2;
+    return err_set(err, -EFBIG, "%llu of its %llu bytes cannot be merged", (unsigned long long)need,
+                   (unsigned long long)bytes);
+}
+
 static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
+    uint64_t whole_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / WHOLE_SHARE));
     int result;
 
     /* What must stay may be more than that: then it is done when half as much has come again. */
-    if (bytes < bytes_max || bytes - log->spoke_at < bytes_max / 2 ||
+    if (bytes < MAX(bytes_max, log->compact_from) || bytes - log->spoke_at < bytes_max / 2 ||
         time_mono_ns() < log->compact_at_ns || log->recall.last)
         return 0;
-    result = compact_tell(log, err);
+    result = compact_fits(log, whole_from, bytes_max, err);
+    if (result == 0)
+        result = compact_tell(log, err);
     if (result < 0)
         return result;
-    return anew_begin(
-        &(struct anew_settings){
-            .dir = log->settings.dir,
-            .run = log->run,
-            .whole_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / WHOLE_SHARE)),
-            .merged = log->merged },
-        &log->anew, err);
+    return anew_begin(&(struct anew_settings){ .dir = log->settings.dir,
+                                               .run = log->run,
+                                               .whole_from = whole_from,
+                                               .merged = log->merged },
+                      &log->anew, err);
+}
+
+/* What it was begun for is not so: what comes meanwhile cannot be merged either. */
+static int compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_ns, struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    int result = anew_turn(log->anew, budget_ns, err);
+
+    if (result < 0 || anew_bytes(log->anew) <= bytes / 4 * 3 + COMPACT_SLACK)
+        return result;
+    log->compact_from = bytes + bytes_max / 2;
+    return err_set(err, -EFBIG, "too little of its %llu bytes can be merged",
+                   (unsigned long long)bytes);
 }
 
 int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
@@ -449,7 +595,7 @@ int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
     int result = log->anew ? 0 : compact_begin(log, bytes_max, err);
 
     if (result == 0 && log->anew)
-        result = anew_turn(log->anew, budget_ns, err);
+        result = compact_turn(log, bytes_max, budget_ns, err);
     if (result == 1 && log->recall.said.count) /* the log does not take it now */
         return 0;
     if (result == 1)

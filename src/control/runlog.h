@@ -26,18 +26,28 @@ struct runlog_settings {
     int64_t lock_wait_ns; /* a reader may hold the lock for a moment */
     /* What settings files say, or NULL.  What they said before and do not say any more is logged. */
     const struct thresholds *thresholds;
+    uint64_t memory_max; /* of what the facts make us keep; 0: no limit */
+    uint64_t disk_max;   /* of the log's bytes: facts beyond that are not taken; 0: no limit */
     /* If not NULL: every frame of the log, in its order; `live` when it was not read back. */
     void (*observe)(void *arg, const struct frame *frame, bool live);
     void *arg;
 };
 
 /* Reads the log again, completes what a killed one left undone, says hello.  -EBUSY: another
- * controller has it.
+ * controller has it; -EDQUOT: its facts need more than memory_max.
  */
 int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err);
-void runlog_close(struct runlog *log); /* NULL is fine */
+/* The same a little at a time: no other function is called before runlog_load() returned 1.  0: there is more to read;
+ * -errno: close it.
+ */
+int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, struct err *err);
+int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err);
+void runlog_loaded(const struct runlog *log, uint64_t *bytes, uint64_t *of); /* so far */
+void runlog_close(struct runlog *log);                                       /* NULL is fine */
 
-/* Facts that are not in the log yet.  All of them are written, or none. */
+/* Facts that are not in the log yet.  All of them are written, or none.  -EFBIG: the log has disk_max and none is
+ * written; -EDQUOT: they are, but need more than memory_max: close it.
+ */
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err);
 /* What the core said and the log did not take (disk full).  Before anything else is written. */
 int runlog_write_said(struct runlog *log, struct err *err);
@@ -47,7 +57,10 @@ bool runlog_tick_is_due(const struct runlog *log);
 bool runlog_is_closed(const struct runlog *log); /* the books: the newest tick was the last */
 bool runlog_is_dirty(const struct runlog *log);  /* written since the last sync */
 int runlog_sync(struct runlog *log, struct err *err);
-bool runlog_was_cut(const struct runlog *log); /* the core knows more than the log */
+uint64_t runlog_memory(const struct runlog *log); /* that its facts take, about */
+uint64_t runlog_disk(const struct runlog *log);   /* that it takes, with a next one in the making */
+uint64_t runlog_facts(const struct runlog *log);  /* that it has ever had */
+bool runlog_was_cut(const struct runlog *log);    /* the core knows more than the log */
 
 /* Once a turn: writes the log anew, shorter, when it is larger than `bytes_max` (anew.h), for `budget_ns` each time.
  * 1: it has just been done, `ret` says what is where now; 0: nothing to do, or not yet; -errno: it is tried again

@@ -13,6 +13,11 @@ void seen_fini(struct seen *seen)
     *seen = (struct seen){ 0 };
 }
 
+size_t seen_bytes(const struct seen *seen)
+{
+    return map_bytes(&seen->map) + seen->room * sizeof(*seen->origin);
+}
+
 static uint64_t *place_of(struct seen *seen, const struct frame *frame)
 {
     return map_put(&seen->map, hash64_u64(frame->sender, frame->boot), UINT64_MAX);

@@ -23,6 +23,7 @@ struct seen {
 };
 
 void seen_fini(struct seen *seen);
+size_t seen_bytes(const struct seen *seen);                                     /* of memory */
 int seen_mark(struct seen *seen, const struct frame *frame);                    /* -ENOMEM */
 int seen_set(struct seen *seen, uint64_t sender, uint64_t boot, uint64_t next); /* -ENOMEM */
 bool seen_has(const struct seen *seen, const struct frame *frame);

@@ -158,11 +158,21 @@ static void on_tick(void *arg, int64_t now_ns)
     index_try(site, now_ns);
     for (size_t i = 0; i < site->runs; i++)
         run_turn(site->run[i], now_ns);
+    site_forget(site);
     if (site->counts.ticks++ % BEAT_EVERY == 0)
         events_beat(&site->events);
     crowd_tell(site, now_ns);
     notify_alive(&site->notify, now_ns);
     loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
+}
+
+static void on_load(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    (void)now_ns;
+    if (site_load(site))
+        loop_timer_set(site->loop, &site->load, time_mono_ns());
 }
 
 static void on_sync(void *arg, int64_t now_ns)
@@ -222,6 +232,8 @@ static int site_open(struct site *site, struct err *err)
     site->events.most = MIN(site->events.most, counts.connections_max / 2); /* they never end */
     site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
     site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
+    site->load = (struct loop_timer){ .fn = on_load, .arg = site };
+    loop_timer_set(site->loop, &site->load, 0);
     loop_timer_set(site->loop, &site->tick, 0);
     return site_announce(site, err);
 }

@@ -36,7 +36,11 @@ struct site_run {
     struct rundir dir;
     struct token agent; /* "": not registered */
     char owner[64];
-    struct runlog *log; /* NULL: not open */
+    struct runlog *log;     /* NULL: not open */
+    struct runlog *loading; /* its log while it is read, a little at a time; NULL: it is not */
+    struct err refused;     /* why its facts are not taken (RUN/refused); "": they are */
+    bool has_facts;         /* for certain; else it is looked for when it is old enough */
+    int64_t made_real_ns;   /* when it was registered */
     struct seen seen;
     struct roll roll;                     /* who has begun, and who is gone: too */
     struct traffic traffic;               /* its agents: of the log as it is, too */
@@ -56,6 +60,7 @@ struct site_run {
 struct site_counts {
     uint64_t bodies, bytes, frames, doubled, malformed, foreign, syncs, sync_failures, ticks;
     uint64_t compactions;    /* of logs */
+    uint64_t over_limit;     /* bodies refused since a run has what it may have */
     struct sketch ingest_us; /* from a whole body to its acknowledgement */
     struct sketch sync_us;
     uint64_t ingest_sum_us, sync_sum_us;
@@ -77,7 +82,9 @@ struct site {
     struct site_run **run;
     size_t runs, room;
     struct map run_by_name;
-    struct loop_timer tick, sync;
+    struct loop_timer tick, sync, load;
+    size_t load_next;   /* the run whose turn it is to be read */
+    size_t forget_next; /* ... and to be looked at for facts */
     int64_t began_real_ns;
     int64_t crowd_at_ns; /* when to say again that connections run short */
     struct err trouble;  /* "": the logs can be written */
@@ -90,8 +97,12 @@ struct site_run *site_find(struct site *site, const char *name); /* known ones; 
 /* Known, or found on disk; made when `make`.  -ENOENT, -ENOMEM. */
 int site_get(struct site *site, const char *name, bool make, struct site_run **ret,
              struct err *err);
-void site_scan(struct site *site);                   /* runs of a former life */
-int run_open(struct site_run *run, struct err *err); /* the log; 0 when it is open already */
+void site_scan(struct site *site); /* runs of a former life */
+/* Reads on in logs that are being read, one after the other, for a moment; true: there is more to read. */
+bool site_load(struct site *site);
+/* The log; 0 when it is open already.  -EAGAIN: it is being read; -EDQUOT: the run is refused. */
+int run_open(struct site_run *run, struct err *err);
+void site_remove(struct site *site, size_t at); /* a run: its directory, its rows, and all */
 void run_shut(struct site_run *run, const char *why);
 void run_read_again(struct site_run *run, const char *why); /* shut, and the index forgets it */
 void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *answer);
@@ -100,6 +111,14 @@ void run_sync(struct site_run *run, int64_t now_ns);
 void run_destroy(struct site_run *run);
 void run_index(struct site_run *run, size_t frames); /* reads on in its log, so far at most */
 void site_trouble(struct site *site, int result, const struct err *err);
+
+/* site_limits.c */
+void run_refused_read(struct site_run *run);            /* RUN/refused, or its absence */
+void run_refuse(struct site_run *run, const char *why); /* from now on; it leaves memory */
+unsigned run_status(int result); /* of an answer, when run_open() or runlog_take() fails */
+uint64_t run_log_limit(const struct site *site); /* of bytes; 0: none */
+uint64_t run_log_max(const struct site *site);   /* beyond it a log is compacted; 0: never */
+void site_forget(struct site *site); /* one run that never told anything, if there is such a one */
 
 /* ingest.c */
 void ingest_frames(struct site_run *run, struct http_exchange *exchange);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/tree.h"
 #include "control/reply.h"
 #include "control/spools.h"
 #include "core/clean.h"
@@ -33,6 +34,8 @@
 #define SYNC_NS NS_PER_S             /* when nobody waits for it */
 #define INDEX_FRAMES 1000            /* a tick */
 #define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
+#define LOAD_NS (40 * NS_PER_MS)     /* reading logs of all runs, before others have a turn ... */
+#define LOAD_RUN_NS (10 * NS_PER_MS) /* ... and of one */
 #define FRESH_S 3600                 /* logs younger than this are taken up at the start */
 
 static uint64_t name_key(const char *name)
@@ -154,6 +157,13 @@ static void owner_read(struct site_run *run)
     run->owner[strcspn(run->owner, "\n")] = '\0';
 }
 
+static int64_t file_real_ns(const char *path) /* when it was written; 0: not known */
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec : 0;
+}
+
 static int run_add(struct site *site, struct site_run *run)
 {
     uint64_t *at;
@@ -208,18 +218,20 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     if (result < 0)
         return result;
     owner_read(run);
+    run_refused_read(run);
+    run->made_real_ns = file_real_ns(token.text);
     if (run_add(site, run) < 0)
         return err_set(err, -ENOMEM, "out of memory");
     *ret = TAKE(run);
     return 0;
 }
 
-int run_open(struct site_run *run, struct err *err)
-{
-    int result;
+/* ---- its log is read again ---- */
 
-    if (run->log)
-        return 0;
+static int load_begin(struct site_run *run, struct err *err)
+{
+    struct site *site = run->site;
+
     seen_fini(&run->seen);
     gather_fini(&run->gather);
     traffic_fini(&run->traffic);
@@ -227,20 +239,82 @@ int run_open(struct site_run *run, struct err *err)
     gather_init(&run->gather, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
-    result = runlog_open(&(struct runlog_settings){ .dir = &run->dir,
-                                                    .seen = &run->seen,
-                                                    .lock_wait_ns = LOCK_WAIT_NS,
-                                                    .thresholds = run->site->settings.thresholds,
-                                                    .observe = observe,
-                                                    .arg = run },
-                         &run->log, err);
-    if (result == 0) {
+    return runlog_begin(&(struct runlog_settings){ .dir = &run->dir,
+                                                   .seen = &run->seen,
+                                                   .lock_wait_ns = LOCK_WAIT_NS,
+                                                   .thresholds = site->settings.thresholds,
+                                                   .memory_max = site->settings.run_memory,
+                                                   .disk_max = run_log_limit(site),
+                                                   .observe = observe,
+                                                   .arg = run },
+                        &run->loading, err);
+}
+
+/* 1: its log is open; 0: there is more to read; -errno. */
+static int load_turn(struct site_run *run, int64_t budget_ns, struct err *err)
+{
+    int result = run->loading ? 0 : load_begin(run, err);
+
+    if (result == 0)
+        result = runlog_load(run->loading, budget_ns, err);
+    if (result == 1) {
+        run->log = TAKE(run->loading);
         run->heard_ns = time_mono_ns();
         if (run->hello_real_ns)
             runlog_clock(run->log, run->hello_mono_ns, run->hello_real_ns);
     }
-    site_trouble(run->site, result == -EBUSY ? 0 : result, err);
+    if (result < 0) {
+        runlog_close(TAKE(run->loading));
+        if (result == -EDQUOT)
+            run_refuse(run, err->text);
+    }
+    if (result != 0 && result != -EBUSY && result != -EDQUOT)
+        site_trouble(run->site, result, err);
     return result;
+}
+
+bool site_load(struct site *site)
+{
+    int64_t until_ns = time_mono_ns() + LOAD_NS;
+    bool more = false;
+
+    for (size_t i = 0; i < site->runs; i++) {
+        struct site_run *run = site->run[site->load_next++ % site->runs];
+        struct err err = { "" };
+        int result;
+
+        if (!run->loading)
+            continue;
+        if (time_mono_ns() > until_ns) {
+            site->load_next--; /* it is the first next time */
+            return true;
+        }
+        result = load_turn(run, LOAD_RUN_NS, &err);
+        if (result < 0)
+            log_error("run %s: %s", run->dir.run, err.text);
+        more |= result == 0;
+    }
+    return more;
+}
+
+int run_open(struct site_run *run, struct err *err)
+{
+    uint64_t bytes, of;
+    int result;
+
+    if (run->log)
+        return 0;
+    if (run->refused.text[0])
+        run_refused_read(run); /* somebody may have lifted it */
+    if (run->refused.text[0])
+        return err_set(err, -EDQUOT, "run '%s' is refused: %s", run->dir.run, run->refused.text);
+    result = run->loading ? 0 : load_turn(run, LOAD_RUN_NS, err);
+    if (result != 0)
+        return MIN(result, 0);
+    runlog_loaded(run->loading, &bytes, &of);
+    loop_timer_set(run->site->loop, &run->site->load, time_mono_ns());
+    return err_set(err, -EAGAIN, "its log is being read, %llu of %llu bytes so far: try again",
+                   (unsigned long long)bytes, (unsigned long long)of);
 }
 
 static void took(struct sketch *sketch, uint64_t *sum_us, int64_t ns)
@@ -279,8 +353,8 @@ void run_shut(struct site_run *run, const char *why)
 
     err_set(&err, 0, "%s", why);
     waiters_answer(run, &err);
-    runlog_close(run->log);
-    run->log = NULL;
+    runlog_close(TAKE(run->log));
+    runlog_close(TAKE(run->loading));
     if (run->site->index && !run->index_stale)
         index_leave(run->site->index, run->dir.run);
 }
@@ -304,6 +378,22 @@ void run_destroy(struct site_run *run)
     traffic_fini(&run->traffic);
     roll_fini(&run->roll);
     free(run);
+}
+
+void site_remove(struct site *site, size_t at)
+{
+    struct site_run *run = site->run[at];
+    struct err err = { "" };
+
+    log_info("run %s: removed, nothing was ever told of it", run->dir.run);
+    if (site->index && index_forget(site->index, run->dir.run, &err) < 0)
+        log_error("the index of run %s: %s", run->dir.run, err.text);
+    tree_remove(run->dir.path.text);
+    run_destroy(run);
+    site->run[at] = site->run[--site->runs];
+    map_fini(&site->run_by_name); /* it has no removal, and this is rare */
+    for (size_t i = 0; i < site->runs; i++)
+        map_put(&site->run_by_name, name_key(site->run[i]->dir.run), i);
 }
 
 static void waiter_gone(void *arg)
@@ -412,7 +502,7 @@ static void run_compact(struct site_run *run)
     struct site *site = run->site;
     struct runlog_shift shift;
     struct err err = { "" };
-    int result = runlog_compact(run->log, site->settings.log_max, COMPACT_NS, &shift, &err);
+    int result = runlog_compact(run->log, run_log_max(site), COMPACT_NS, &shift, &err);
 
     if (result < 0)
         log_error("the log of run %s stays as long as it is for now: %s", run->dir.run, err.text);
@@ -474,6 +564,10 @@ void run_turn(struct site_run *run, int64_t now_ns)
         result = runlog_tick(run->log, 0, &err);
     site_trouble(run->site, result, &err);
     run->site->counts.ticks++;
+    if (result == -EDQUOT) {
+        run_refuse(run, err.text);
+        return;
+    }
     if (result == -ENOMEM || result == -ESTALE) {
         run_read_again(run, err.text);
         return;
@@ -500,13 +594,16 @@ void site_scan(struct site *site)
         struct site_run *run;
         struct err err = { "" };
         struct stat st;
+        int result = 0;
 
         if (entry->d_name[0] == '.' || site_get(site, entry->d_name, false, &run, NULL) < 0)
             continue;
         run->index_stale = true;
-        if (stat(run->dir.log.text, &st) < 0 || time(NULL) - st.st_mtime > FRESH_S)
-            continue;
-        if (run_open(run, &err) < 0)
+        if (run->refused.text[0])
+            log_error("run %s is refused: %s", run->dir.run, run->refused.text);
+        else if (stat(run->dir.log.text, &st) == 0 && time(NULL) - st.st_mtime <= FRESH_S)
+            result = load_begin(run, &err);
+        if (result < 0)
             log_error("run %s: %s", run->dir.run, err.text);
     }
 }

@@ -13,7 +13,7 @@ struct step_wait {
     struct step_came {
         struct fact_step step;
         struct model_shape *shape;
-    } * one; /* in the order in which they came */
+    } * one;      /* in the order in which they came */
     size_t bytes; /* of memory */
 };
 

@@ -30,8 +30,8 @@ static size_t history_bytes(const struct history *history)
 
 static size_t program_bytes(const struct program *program)
 {
-    size_t bytes = sizeof(*program) + 4 * program->held * sizeof(int64_t) +
-                   program->ops * REPLAY_OP_BYTES;
+    size_t bytes =
+        sizeof(*program) + 4 * program->held * sizeof(int64_t) + program->ops * REPLAY_OP_BYTES;
 
     if (program->place)
         bytes += program->world * sizeof(*program->place);
@@ -44,8 +44,7 @@ static size_t corrupt_bytes(const struct corrupt_book *book)
 
     return sizeof(*book) + book->world * sizeof(*book->rank) + map_bytes(&replicas->clean) +
            map_bytes(&replicas->place) + map_bytes(&replicas->updating) +
-           replicas->room * sizeof(*replicas->part) +
-           replicas->hold_room * sizeof(*replicas->hold);
+           replicas->room * sizeof(*replicas->part) + replicas->hold_room * sizeof(*replicas->hold);
 }
 
 static size_t stall_bytes(const struct stall *stall)

@@ -206,8 +206,8 @@ bool hang_stack_of(const struct court *court, uint32_t rank, struct fact_stack *
 
 size_t hang_bytes(const struct hang *hang)
 {
-    size_t bytes = sizeof(*hang) + hang->bytes +
-                   hang->world * (sizeof(*hang->rank) + sizeof(*hang->kept));
+    size_t bytes =
+        sizeof(*hang) + hang->bytes + hang->world * (sizeof(*hang->rank) + sizeof(*hang->kept));
 
     for (int i = 0; i < SHAPES; i++)
         bytes += hang->shape[i] ? sizeof(*hang->shape[i]) : 0;

@@ -18,7 +18,7 @@ struct beat_kept {     /* of a rank, beside what wait.h looks at */
     int64_t cpu_at_ns;
     double cpu_ns;
     uint32_t oom_kills;
-    size_t room; /* bytes behind op and channel */
+    size_t room;          /* bytes behind op and channel */
     unsigned char *stack; /* a fact_stack as it travels: most are far shorter than they may be */
     size_t stack_bytes;
 };

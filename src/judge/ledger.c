@@ -68,8 +68,7 @@ void ledger_book_destroy(struct ledger_book *book)
 size_t ledger_book_bytes(const struct ledger_book *book)
 {
     return sizeof(*book) + KEPT_STEPS * sizeof(*book->step) +
-           book->ranks *
-               (sizeof(*book->until_ns) + sizeof(*book->stepped) + sizeof(*book->bubble));
+           book->ranks * (sizeof(*book->until_ns) + sizeof(*book->stepped) + sizeof(*book->bubble));
 }
 
 static bool array_fit(void *array, uint32_t ranks, size_t each)

@@ -378,7 +378,7 @@ static struct model_class *class_create(const struct fact_shape *fact)
 
 static size_t class_bytes(const struct model_class *class)
 {
-    size_t each = 7 + sizeof(uint32_t) * (1 + 2 * (size_t)class->lines);
+    size_t each = 7 + sizeof(uint32_t) * (1 + 2 * (size_t) class->lines);
 
     if (class->pace)
         each += sizeof(*class->pace) + 1;

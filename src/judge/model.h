@@ -118,9 +118,9 @@ struct model_comm {
     uint32_t attempt; /* the newest in which somebody was a member */
     uint32_t size, kind; /* size: as its members say; 0: none has spoken yet */
     char name[FACT_NAME];
-    uint32_t *member;    /* by index, `known` of them: rank, MODEL_NONE when unseen */
-    uint32_t known;      /* size, or less while few members have spoken */
-    uint32_t heard;      /* members that have */
+    uint32_t *member; /* by index, `known` of them: rank, MODEL_NONE when unseen */
+    uint32_t known;   /* size, or less while few members have spoken */
+    uint32_t heard;   /* members that have */
     struct comm_far *far;
     uint32_t fars;
 };

@@ -139,8 +139,7 @@ static void link_name(const struct court *court, const struct sync_link *link, c
 {
     const struct model_comm *comm = &court->model.comm[link->comm];
 
-    if (model_member(comm, link->from) == MODEL_NONE ||
-        model_member(comm, link->to) == MODEL_NONE)
+    if (model_member(comm, link->from) == MODEL_NONE || model_member(comm, link->to) == MODEL_NONE)
         snprintf(out, room, "%s", comm->name);
     else
         snprintf(out, room, "%s from rank %u to rank %u", comm->name, comm->member[link->from],

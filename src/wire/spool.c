@@ -209,9 +209,14 @@ static void writer_clean(struct spool_writer **writer)
     spool_writer_close(*writer);
 }
 
-/* Finds the end of the last whole frame and the highest number of our own.  Damage in the
- * middle stays where it is (readers skip it); only what follows the last whole frame goes.
- */
+void spool_writer_learn(struct spool_writer *writer, const struct frame *frame, uint64_t behind)
+{
+    if (frame->sender == writer->sender && frame->number >= writer->number)
+        writer->number = frame->number + 1;
+    writer->size = (off_t)behind;
+}
+
+/* Finds the end of the last whole frame and the highest number of our own. */
 static int writer_recover(struct spool_writer *writer, struct err *err)
 {
     CLEAN(reader_clean) struct spool_reader *reader = NULL;
@@ -226,13 +231,8 @@ static int writer_recover(struct spool_writer *writer, struct err *err)
         close(fd);
         return result;
     }
-    while ((result = spool_next(reader, &frame, err)) > 0) {
-        if (frame.sender == writer->sender && frame.number >= writer->number)
-            writer->number = frame.number + 1;
-        writer->size = (off_t)spool_reader_offset(reader);
-    }
-    if (result == 0 && ftruncate(writer->fd, writer->size) < 0)
-        return err_set(err, -errno, "cutting the torn tail: %m");
+    while ((result = spool_next(reader, &frame, err)) > 0)
+        spool_writer_learn(writer, &frame, spool_reader_offset(reader));
     return result;
 }
 
@@ -254,12 +254,11 @@ static int writer_keep_name(const struct spool_writer *writer, const char *path,
     return 0;
 }
 
-int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
+int spool_writer_lock(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err)
 {
-    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    struct spool_writer *writer;
     CLEAN(fd_clean) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int result;
 
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", path);
@@ -273,9 +272,29 @@ int spool_writer_open(const char *path, const char *sender, struct spool_writer 
     writer->synced = -1;
     writer->sender = hash64(0, sender, strlen(sender));
     writer->boot = (uint64_t)time_real_ns();
+    *ret = writer;
+    return 0;
+}
+
+/* Damage in the middle stays where it is (readers skip it); only what follows the last whole frame goes. */
+int spool_writer_begin(struct spool_writer *writer, const char *path, struct err *err)
+{
+    if (ftruncate(writer->fd, writer->size) < 0)
+        return err_set(err, -errno, "cutting the torn tail: %m");
+    return writer_keep_name(writer, path, err);
+}
+
+int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
+                      struct err *err)
+{
+    CLEAN(writer_clean) struct spool_writer *writer = NULL;
+    int result = spool_writer_lock(path, sender, &writer, err);
+
+    if (result < 0)
+        return result;
     result = writer_recover(writer, err);
     if (result == 0)
-        result = writer_keep_name(writer, path, err);
+        result = spool_writer_begin(writer, path, err);
     if (result < 0)
         return err_wrap(err, result, "%s", path);
     *ret = TAKE(writer);

@@ -22,6 +22,13 @@ struct spool_writer;
  */
 int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err);
+/* The same in three parts, for whoever reads a long file anyway and a little at a time: lock, then each frame of the file
+ * in its order with the offset behind it, then what spool_writer_open() does at its end.  Nothing is put before that.
+ */
+int spool_writer_lock(const char *path, const char *sender, struct spool_writer **ret,
+                      struct err *err);
+void spool_writer_learn(struct spool_writer *writer, const struct frame *frame, uint64_t behind);
+int spool_writer_begin(struct spool_writer *writer, const char *path, struct err *err);
 void spool_writer_close(struct spool_writer *writer);
 uint64_t spool_writer_number(const struct spool_writer *writer); /* of the next frame */
 uint64_t spool_writer_bytes(const struct spool_writer *writer);  /* of whole frames */

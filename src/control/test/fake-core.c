@@ -29,6 +29,11 @@ int core_create(const char *run, struct core **ret)
     return 0;
 }
 
+size_t core_bytes(const struct core *core)
+{
+    return sizeof(*core);
+}
+
 void core_watch_steps(struct core *core, core_watch *watch, void *arg)
 {
     (void)core;

@@ -1,0 +1,29 @@
+#!/bin/sh
+# A long log of one run is read a little at a time: meanwhile the controller answers, and other runs go on.
+. "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/site.sh"
+
+begin --run-memory 0
+register long >"$TAP/status"
+for first in 0 400 800 1200 1600 2000 2400 2800 3200 3600; do
+    "$BUILD/test/frames" shapes $first 400 >"$TAP/body"
+    is "it brings many facts" "$(post long "$TAP/body")" 200
+done
+end
+"$BUILD/test/frames" make 4000 1 >"$TAP/one"
+
+# The controller is stopped as soon as it answers: reading has not come far.
+begin --run-memory 0
+loading=$(show metrics | sed -n 's/^lockstep_runs_loading \([0-9]*\)$/\1/p')
+is "it answers while a log is being read" "$loading" 1
+last=$(post long "$TAP/one")
+is "facts of that run have to wait" "$last" 503
+has "and it is said why" 'its log is being read, [0-9]+ of [0-9]+ bytes so far' "$TAP/out"
+is "another run begins" "$(register other)" 200
+is "and brings facts" "$(post other "$TAP/one")" 200
+taken() { [ "$(post long "$TAP/one")" = 200 ]; }
+await taken
+tap_result $? "when it is read they are taken"
+is "all of it was kept" "$(show api/v1/runs/long/shapes?limit=1 | grep -c '"shapes"')" 1
+end
+done_testing
