@@ -45,7 +45,7 @@ static const struct opt control_opts[] = {
       "LOCKSTEP_LOG_MAX", false },
     { "run-memory", 0, OPT_U64, offsetof(struct control_settings, site.run_memory), "BYTES",
       "memory that the facts of one run of a site may take; a run that needs more is refused; "
-      "default 1073741824, 0: no limit",
+      "default 4294967296, 0: no limit",
       NULL, false },
     { "run-disk", 0, OPT_U64, offsetof(struct control_settings, site.run_disk), "BYTES",
       "disk space of the log of one run of a site; beyond it that run's facts are refused; default "
@@ -149,7 +149,7 @@ static int control_run(int argc, char **argv)
 {
     struct control_settings settings = { .tick_ns = 50 * NS_PER_MS,
                                          .site.log_max = UINT64_C(8) << 30,
-                                         .site.run_memory = UINT64_C(1) << 30,
+                                         .site.run_memory = UINT64_C(4) << 30,
                                          .site.run_disk = UINT64_C(32) << 30,
                                          .site.forget_ns = 3600 * NS_PER_S,
                                          .site.close_ns = 60 * NS_PER_S,

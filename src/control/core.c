@@ -18,6 +18,8 @@
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
 #define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */
+#define PENDING_BYTES (1u << 30)    /* ... and memory, where there are more than ... */
+#define PENDING_LEAST 8             /* ... so many */
 #define WORLD_ROOM 1024             /* ranks that a world has room for, before more have spoken */
 #define EARLY_BYTES (8u << 20)      /* of frames of ranks beyond that */
 #define PATIENCE_STEPS 4            /* so many newer whole steps: the missing ranks will not come */
@@ -33,6 +35,7 @@ struct core {
     struct core_counts counts;
     struct step_wait pending[PENDING_MAX]; /* ordered by step, oldest first */
     uint32_t pendings;
+    size_t pending_bytes;
     uint64_t done_step;    /* steps up to here have been judged in this attempt; plus one */
     uint32_t claimed;      /* the largest world that was told of */
     struct map heard;      /* ranks that opened a ring or ended: so many of it are believed in */
@@ -73,6 +76,7 @@ static void pending_clear(struct core *core)
     for (uint32_t i = 0; i < core->pendings; i++)
         step_wait_fini(&core->pending[i]);
     core->pendings = 0;
+    core->pending_bytes = 0;
 }
 
 void core_destroy(struct core *core)
@@ -88,12 +92,8 @@ void core_destroy(struct core *core)
 
 size_t core_bytes(const struct core *core)
 {
-    size_t bytes =
-        sizeof(*core) + court_bytes(&core->court) + map_bytes(&core->heard) + core->early.room;
-
-    for (uint32_t i = 0; i < core->pendings; i++)
-        bytes += core->pending[i].bytes;
-    return bytes;
+    return sizeof(*core) + court_bytes(&core->court) + map_bytes(&core->heard) + core->early.room +
+           core->pending_bytes;
 }
 
 void core_counts(const struct core *core, struct core_counts *ret)
@@ -341,7 +341,11 @@ static int feed_shape(struct core *core, struct cut in)
 
 static uint32_t pending_room(const struct core *core)
 {
-    return MAX(8, MIN(PENDING_MAX, PENDING_RANKS / MAX(1, core->court.model.world)));
+    uint32_t room = MIN(PENDING_MAX, PENDING_RANKS / MAX(1, core->court.model.world));
+
+    if (core->pending_bytes > PENDING_BYTES)
+        room = MIN(room, core->pendings);
+    return MAX(PENDING_LEAST, room);
 }
 
 /* The waiting step with this number, made where it belongs; NULL: no room or memory. */
@@ -364,11 +368,13 @@ static struct step_wait *pending_get(struct core *core, uint64_t step)
         return NULL;
     }
     core->pendings++;
+    core->pending_bytes += core->pending[at].bytes;
     return &core->pending[at];
 }
 
 static void pending_drop_first(struct core *core)
 {
+    core->pending_bytes -= core->pending[0].bytes;
     step_wait_fini(&core->pending[0]);
     core->pendings--;
     memmove(core->pending, core->pending + 1, core->pendings * sizeof(*core->pending));
@@ -406,7 +412,10 @@ static int feed_step(struct core *core, struct cut in)
     if (step_wait_has(whole, fact.rank))
         return 0; /* it came twice */
     shape->attempt = fact.attempt;
-    return step_wait_add(whole, &fact, shape);
+    core->pending_bytes -= whole->bytes;
+    result = step_wait_add(whole, &fact, shape);
+    core->pending_bytes += whole->bytes;
+    return result;
 }
 
 static int feed_exit(struct core *core, struct cut in)

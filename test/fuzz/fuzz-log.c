@@ -58,18 +58,15 @@ static bool next_frame(struct cut *in, uint64_t number, struct frame *ret)
     return true;
 }
 
-/* A world of millions of ranks is slow, not wrong: it would eat the time of all other inputs. */
+/* A world of thousands of ranks is slow, not wrong: it would eat the time of all other inputs. */
 static bool is_small(const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
     struct fact_ring ring;
-    struct fact_comm comm;
     struct fact_run run;
 
     if (frame->type == FRAME_RING && fact_ring_get(in, &ring) == 0)
         return ring.world <= RANKS_MAX && ring.rank < RANKS_MAX;
-    if (frame->type == FRAME_COMM && fact_comm_get(in, &comm) == 0)
-        return comm.size <= RANKS_MAX;
     if (frame->type == FRAME_RUN && fact_run_get(in, &run) == 0)
         return run.ranks <= RANKS_MAX;
     return true;
