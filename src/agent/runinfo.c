@@ -2,14 +2,19 @@
 #include "agent/runinfo.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/paths.h"
 #include "core/clean.h"
+#include "core/untrusted.h"
+
+#define RUN_JSON_MAX (64 << 20) /* some bytes a rank */
 
 static void json_clean(struct json_object **object)
 {
@@ -76,15 +81,20 @@ static int nodes_get(struct json_object *top, const char *name, struct runinfo *
 int runinfo_read(const char *run_dir, const char *node, struct runinfo *ret, struct err *err)
 {
     CLEAN(json_clean) struct json_object *top = NULL;
+    CLEAN(fd_clean) int fd = -1;
     struct runinfo info = { 0 };
     struct path path;
+    struct stat st;
     int result = path_join(&path, run_dir, "run.json", err);
 
     if (result < 0)
         return result;
-    if (access(path.text, R_OK) < 0)
-        return err_set(err, -errno, "%s: %m", path.text);
-    top = json_object_from_file(path.text);
+    fd = untrusted_open(AT_FDCWD, path.text, O_RDONLY, UNTRUSTED_ANY_OWNER, err);
+    if (fd < 0)
+        return TAKE_FD(fd);
+    if (fstat(fd, &st) < 0 || st.st_size > RUN_JSON_MAX)
+        return err_set(err, -EINVAL, "%s: larger than %d bytes", path.text, RUN_JSON_MAX);
+    top = json_object_from_fd(fd);
     if (!top || !json_object_is_type(top, json_type_object))
         return err_set(err, -EINVAL, "%s: not the run.json of a run", path.text);
     text_get(top, "id", info.id, sizeof(info.id));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/untrusted.h"
 #include "wire/spool.h"
 
 static void reader_clean(struct spool_reader **reader)
@@ -26,10 +27,12 @@ static void machine_read(char ret[static 40])
 /* False: there is none that can be believed. */
 static bool note_read(struct sent *sent)
 {
-    CLEAN(file_clean) FILE *file = fopen(sent->file, "re");
-    char machine[40] = "";
+    CLEAN(fd_clean) int fd = untrusted_open(AT_FDCWD, sent->file, O_RDONLY, geteuid(), NULL);
+    char text[96], machine[40] = "";
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
-    sent->any = file && fscanf(file, "%20" SCNu64 " %39s", &sent->number, machine) == 2 &&
+    text[MAX(size, 0)] = '\0';
+    sent->any = sscanf(text, "%20" SCNu64 " %39s", &sent->number, machine) == 2 &&
                 sent->machine[0] && strcmp(machine, sent->machine) == 0;
     return sent->any;
 }
@@ -65,7 +68,7 @@ void sent_note(struct sent *sent, uint64_t number)
     sent->any = true;
     sent->number = number;
     snprintf(text, sizeof(text), "%020" PRIu64 " %-36s\n", number, sent->machine);
-    fd = open(sent->file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = untrusted_open(AT_FDCWD, sent->file, O_WRONLY | O_CREAT, geteuid(), NULL);
     if (fd < 0)
         return;
     if (pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text)) /* a full disk ... */

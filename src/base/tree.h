@@ -1,8 +1,15 @@
-/* tree.h - removes a directory that we made, with all that is in it. */
+/* tree.h - removes a directory with all that is in it.
+ *
+ * Each step is one name below an open directory: a link is removed and never followed, also when somebody exchanges
+ * it for a directory meanwhile, and a mount point stays.  What cannot be removed stays.
+ */
 #ifndef LOCKSTEP_BASE_TREE_H
 #define LOCKSTEP_BASE_TREE_H
 
-/* Follows no links; what cannot be removed stays.  Returns 0, or -errno of the first failure. */
+#define TREE_DEPTH 64 /* levels; what is deeper stays, with -ELOOP */
+
+/* Returns 0, or -errno of the first failure.  The path up to the last name is the caller's own. */
 int tree_remove(const char *path);
+int tree_empty(int dir_fd); /* what is in it; the descriptor stays open */
 
 #endif

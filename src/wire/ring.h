@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/err.h"
 
@@ -152,6 +153,9 @@ bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number)
  * maps nothing.
  */
 int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err);
+/* The same for a name in an open directory, which is the ring's own: no link, no mount. */
+int ring_reader_open_at(int dir_fd, const char *name, struct ring_reader **ret, struct err *err);
+uid_t ring_reader_owner(const struct ring_reader *reader); /* of the file, by the kernel */
 void ring_reader_close(struct ring_reader *reader);
 
 struct ring_info { /* a stable copy of what the header and the table say now */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/untrusted.h"
 #include "lockstep/probe.h"
 #include "wire/ring.h"
 #include "wire/ring_format.h"
@@ -42,6 +43,7 @@ struct reader_lane {
 struct ring_reader {
     int fd;
     bool writable, mark_lost;
+    uid_t owner; /* of the file */
     char *path;
     struct ring_header header; /* its fixed part, as it was when checked */
     uint64_t block[READER_CHUNK][RECORD_WORDS];
@@ -120,30 +122,28 @@ static int lane_head(const struct ring_reader *reader, uint32_t lane, uint64_t *
 
 /* ---- opening ---- */
 
-static int reader_open_file(struct ring_reader *reader, struct err *err)
+static int reader_open_file(struct ring_reader *reader, int dir_fd, const char *name,
+                            struct err *err)
 {
-    int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    uid_t owner = geteuid() == 0 ? UNTRUSTED_ANY_OWNER : geteuid();
+    int fd = untrusted_open(dir_fd, name, O_RDWR, owner, err);
 
-    reader->fd = open(reader->path, O_RDWR | flags);
-    reader->writable = reader->fd >= 0;
-    if (reader->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM))
-        reader->fd = open(reader->path, O_RDONLY | flags);
-    if (reader->fd < 0)
-        return err_set(err, -errno, "%s: %m", reader->path);
+    reader->writable = fd >= 0;
+    if (fd == -EACCES || fd == -EROFS || fd == -EPERM)
+        fd = untrusted_open(dir_fd, name, O_RDONLY, owner, err);
+    if (fd < 0)
+        return fd;
+    reader->fd = fd;
     return 0;
 }
 
 static int reader_check_file(struct ring_reader *reader, uint64_t *ret_bytes, struct err *err)
 {
     struct stat st;
-    uid_t me = geteuid();
 
     if (fstat(reader->fd, &st) < 0)
         return err_set(err, -errno, "%s: %m", reader->path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, -EPROTO, "%s: not a regular file", reader->path);
-    if (me != 0 && st.st_uid != me)
-        return err_set(err, -EPERM, "%s: owner is user %u, not %u", reader->path, st.st_uid, me);
+    reader->owner = st.st_uid;
     *ret_bytes = (uint64_t)st.st_size;
     return 0;
 }
@@ -196,7 +196,7 @@ static void reader_free(struct ring_reader **reader)
     free(*reader);
 }
 
-int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err)
+int ring_reader_open_at(int dir_fd, const char *path, struct ring_reader **ret, struct err *err)
 {
     CLEAN(reader_free) struct ring_reader *reader = calloc(1, sizeof(*reader));
     uint64_t bytes = 0;
@@ -208,7 +208,7 @@ int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err
     reader->path = strdup(path);
     if (!reader->path)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
-    result = reader_open_file(reader, err);
+    result = reader_open_file(reader, dir_fd, path, err);
     if (result == 0)
         result = reader_check_file(reader, &bytes, err);
     if (result == 0)
@@ -219,6 +219,16 @@ int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     *ret = TAKE(reader);
     return 0;
+}
+
+int ring_reader_open(const char *path, struct ring_reader **ret, struct err *err)
+{
+    return ring_reader_open_at(AT_FDCWD, path, ret, err);
+}
+
+uid_t ring_reader_owner(const struct ring_reader *reader)
+{
+    return reader->owner;
 }
 
 void ring_reader_close(struct ring_reader *reader)

@@ -12,6 +12,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
+#include "core/untrusted.h"
 
 #define READ_BYTES (64u << 10)
 
@@ -66,11 +67,12 @@ static int reader_create(int fd, struct spool_reader **ret)
 
 int spool_reader_open(const char *path, struct spool_reader **ret, struct err *err)
 {
-    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEAN(fd_clean)
+    int fd = untrusted_open(AT_FDCWD, path, O_RDONLY, UNTRUSTED_ANY_OWNER, err);
     int result;
 
     if (fd < 0)
-        return err_set(err, -errno, "%s: %m", path);
+        return TAKE_FD(fd);
     result = reader_create(fd, ret);
     if (result == 0)
         fd = -1;
@@ -258,10 +260,11 @@ int spool_writer_lock(const char *path, const char *sender, struct spool_writer 
                       struct err *err)
 {
     struct spool_writer *writer;
-    CLEAN(fd_clean) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CLEAN(fd_clean)
+    int fd = untrusted_open(AT_FDCWD, path, O_RDWR | O_CREAT, UNTRUSTED_ANY_OWNER, err);
 
     if (fd < 0)
-        return err_set(err, -errno, "%s: %m", path);
+        return TAKE_FD(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, errno == EWOULDBLOCK ? -EBUSY : -errno,
                        "%s: another process is writing it", path);

@@ -18,7 +18,7 @@
 struct spool_writer;
 
 /* `sender` names the writer within its run ("agent-n1"); its hash is the frames' sender.
- * -EBUSY: another writer has it (flock).  Mode 0600.
+ * -EBUSY: another writer has it (flock); -EPROTO, -ELOOP: no regular file is in its place.  Mode 0600.
  */
 int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err);
@@ -51,6 +51,7 @@ bool spool_was_cut(const struct spool_writer *writer);
 
 struct spool_reader;
 
+/* -EPROTO, -ELOOP: not a regular file.  Never blocks, also not on a FIFO. */
 int spool_reader_open(const char *path, struct spool_reader **ret, struct err *err);
 void spool_reader_close(struct spool_reader *reader);
 /* 1 with *ret set (its payload lives until the next call), 0 when there is no whole frame yet,
