@@ -88,14 +88,12 @@ static void mounts_open(struct cgroup *cgroup)
         levels_open(cgroup, v1_mounts[i]);
 }
 
-static int where_read(pid_t pid, struct proc_cgroup *ret)
+static int where_read(int proc_fd, struct proc_cgroup *ret)
 {
-    CLEAN(fd_clean) int fd = -1;
-    char file[64], text[4096];
+    CLEAN(fd_clean) int fd = openat(proc_fd, "cgroup", O_RDONLY | O_CLOEXEC);
+    char text[4096];
     ssize_t size;
 
-    snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
-    fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     size = read(fd, text, sizeof(text) - 1);
@@ -105,11 +103,11 @@ static int where_read(pid_t pid, struct proc_cgroup *ret)
     return proc_parse_cgroup(text, ret);
 }
 
-int cgroup_follow(pid_t pid, struct cgroup **keep)
+int cgroup_follow(int proc_fd, struct cgroup **keep)
 {
     struct proc_cgroup where;
     struct cgroup *cgroup;
-    int result = where_read(pid, &where);
+    int result = where_read(proc_fd, &where);
 
     if (result < 0)
         return result;

@@ -7,10 +7,10 @@
 
 struct cgroup;
 
-/* The group that `pid` is in now; -ENOENT: none with a count of throttling.  A group that is
+/* The group that the process is in now whose directory in /proc is `proc_fd`; -ENOENT: none with a count of throttling.  A group that is
  * the same as *keep's is not opened again: 0 with *keep as it was.
  */
-int cgroup_follow(pid_t pid, struct cgroup **keep);
+int cgroup_follow(int proc_fd, struct cgroup **keep);
 void cgroup_close(struct cgroup *cgroup);
 /* Throttled time of the group and those above it, so that a limit set anywhere counts.  In v1
  * and v2 this adds up the CPUs: with a limit it may grow faster than the clock.

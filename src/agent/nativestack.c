@@ -93,20 +93,30 @@ static int on_frame(Dwfl_Frame *frame, void *arg)
     return DWARF_CB_OK;
 }
 
-static int thread_hold(pid_t tid, struct err *err)
+/* A seized thread runs on, and its pid is nobody else's any more: if the process is still the one that was asked for,
+ * it is the one that we hold, and only then is it stopped.  Else it is let go when we end.
+ */
+static int thread_hold(const struct proc_ref *proc, struct err *err)
 {
-    int status;
+    pid_t tid = proc->pid;
+    int status, result = proc_ref_check(proc);
 
-    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
+    if (result == 0 && ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
         return err_set(err, -errno, "may not be traced: %m");
+    if (result == 0)
+        result = proc_ref_check(proc);
+    if (result < 0)
+        return err_set(err, result, "no process of the ring's owner");
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0 || waitpid(tid, &status, __WALL) != tid ||
         !WIFSTOPPED(status))
         return err_set(err, -ESRCH, "does not stop");
     return 0;
 }
 
-static int walk_thread(const struct dw *dw, pid_t pid, char *ret, size_t room, struct err *err)
+static int walk_thread(const struct dw *dw, const struct proc_ref *proc, char *ret, size_t room,
+                       struct err *err)
 {
+    pid_t pid = proc->pid;
     const Dwfl_Callbacks callbacks = { .find_elf = dw->find_elf, .find_debuginfo = no_debuginfo };
     struct walk walk = { .dw = dw, .text = ret, .room = room };
     int result;
@@ -118,7 +128,7 @@ static int walk_thread(const struct dw *dw, pid_t pid, char *ret, size_t room, s
         dw->end(walk.dwfl);
         return err_set(err, -ENOENT, "what it has loaded cannot be read");
     }
-    result = thread_hold(pid, err);
+    result = thread_hold(proc, err);
     if (result == 0) {
         ret[0] = '\0';
         if (dw->attach(walk.dwfl, pid, true) == 0)
@@ -131,11 +141,11 @@ static int walk_thread(const struct dw *dw, pid_t pid, char *ret, size_t room, s
     return result;
 }
 
-int nativestack_read(pid_t pid, char *ret, size_t room, struct err *err)
+int nativestack_read(const struct proc_ref *proc, char *ret, size_t room, struct err *err)
 {
     struct dw dw;
 
     if (!dw_load(&dw))
         return err_set(err, -ENOSYS, "libdw.so.1 (elfutils) is not installed");
-    return walk_thread(&dw, pid, ret, room, err);
+    return walk_thread(&dw, proc, ret, room, err);
 }

@@ -8,11 +8,11 @@
 #define LOCKSTEP_AGENT_NATIVESTACK_H
 
 #include <stddef.h>
-#include <sys/types.h>
 
+#include "agent/proc.h"
 #include "core/err.h"
 
-/* "function", innermost first, one a line.  -ENOSYS: no libdw here; -EPERM: not permitted. */
-int nativestack_read(pid_t pid, char *ret, size_t room, struct err *err);
+/* "function", innermost first, one a line.  -ENOSYS: no libdw here; -EPERM: not permitted, or not the owner's any more. */
+int nativestack_read(const struct proc_ref *proc, char *ret, size_t room, struct err *err);
 
 #endif

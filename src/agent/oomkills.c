@@ -16,7 +16,7 @@
 #include "core/clean.h"
 
 struct oomkills {
-    const char *root; /* before /proc and /sys */
+    const char *root; /* before /sys */
     char path[512];
     int fd;
     uint64_t base, last; /* of the group that is followed now */
@@ -62,15 +62,11 @@ static bool count_read(int fd, uint64_t *ret)
     return proc_parse_oom_kill(text, ret) == 0;
 }
 
-static int text_of(const struct oomkills *kills, pid_t pid, char *text, size_t room)
+static int text_of(int proc_fd, char *text, size_t room)
 {
-    CLEAN(fd_clean) int fd = -1;
-    char path[640];
-    ssize_t size;
+    CLEAN(fd_clean) int fd = openat(proc_fd, "cgroup", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, room - 1);
 
-    snprintf(path, sizeof(path), "%s/proc/%d/cgroup", kills->root, (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    size = fd < 0 ? -1 : read(fd, text, room - 1);
     text[MAX(size, 0)] = '\0';
     return size > 0 ? 0 : -1;
 }
@@ -97,12 +93,12 @@ static int group_open(const struct oomkills *kills, const struct place *place, c
     }
 }
 
-void oomkills_follow(struct oomkills *kills, pid_t pid)
+void oomkills_follow(struct oomkills *kills, int proc_fd)
 {
     struct proc_cgroup where;
     char text[4096];
 
-    if (text_of(kills, pid, text, sizeof(text)) < 0 ||
+    if (text_of(proc_fd, text, sizeof(text)) < 0 ||
         proc_parse_cgroup_of(text, "memory", &where) < 0 || strstr(where.path, "/.."))
         return;
     if (kills->fd >= 0 && strcmp(where.path, kills->path) == 0)

@@ -7,11 +7,11 @@
 
 struct oomkills;
 
-/* Below `root`, which must stay, lie /proc and /sys; NULL: where they are.  Returns NULL: no memory. */
+/* Below `root`, which must stay, lies /sys; NULL: where it is.  Returns NULL: no memory. */
 struct oomkills *oomkills_create(const char *root);
 void oomkills_destroy(struct oomkills *kills);
-/* Once a second: the process may have been moved to another group. */
-void oomkills_follow(struct oomkills *kills, pid_t pid);
+/* Once a second: the process, whose directory in /proc that is, may have been moved to another group. */
+void oomkills_follow(struct oomkills *kills, int proc_fd);
 /* Since it is followed; the process itself may have ended. */
 uint32_t oomkills_count(struct oomkills *kills);
 

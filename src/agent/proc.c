@@ -1,4 +1,4 @@
-/* proc.c - a process bound by its open stat file, and the sums over its threads. */
+/* proc.c - a process bound by its open directory in /proc, and the sums over its threads. */
 #include "agent/proc.h"
 
 #include <dirent.h>
@@ -26,8 +26,9 @@ struct thread {
 };
 
 struct proc {
-    pid_t pid;
+    struct proc_ref ref;
     int stat_fd;
+    bool foreign; /* it is another user's now: not looked at */
     struct thread *thread;
     size_t threads, room;
     uint64_t threads_told; /* in stat, when they were listed last */
@@ -55,6 +56,13 @@ static int stat_read(int fd, struct proc_stat *ret)
     return size < 0 ? (int)size : proc_parse_stat(text, ret);
 }
 
+static ssize_t file_read(int dir_fd, const char *name, char *text, size_t room)
+{
+    CLEAN(fd_clean) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? -errno : text_read(fd, text, room);
+}
+
 static uint64_t own_namespace(void)
 {
     struct stat st;
@@ -62,16 +70,42 @@ static uint64_t own_namespace(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-/* -ESRCH: no such process, or a later one with that number. */
-static int bind_pid(struct proc *proc, pid_t pid, uint64_t start)
+int proc_ref_check(const struct proc_ref *ref)
 {
-    CLEAN(fd_clean) int fd = -1;
-    struct proc_stat stat;
+    char text[4096];
+    uint32_t uid[4];
+    ssize_t size = file_read(ref->dir_fd, "status", text, sizeof(text));
+
+    if (size < 0)
+        return size == -ENOENT ? -ESRCH : (int)size;
+    if (proc_parse_uids(text, uid) < 0)
+        return -EPERM;
+    for (size_t i = 0; i < COUNT(uid); i++) {
+        if (uid[i] != ref->owner)
+            return -EPERM;
+    }
+    return 0;
+}
+
+static int dir_open(pid_t pid)
+{
     char path[64];
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d", pid);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ESRCH ? -ESRCH : -errno;
+    return fd;
+}
+
+/* -ESRCH: no such process, or a later one with that number; -EPERM: another user's. */
+static int bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
+{
+    CLEAN(fd_clean) int fd = openat(*dir_fd, "stat", O_RDONLY | O_CLOEXEC);
+    struct proc_stat stat;
     int result;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ESRCH ? -ESRCH : -errno;
     result = stat_read(fd, &stat);
@@ -79,65 +113,82 @@ static int bind_pid(struct proc *proc, pid_t pid, uint64_t start)
         return result;
     if (start && stat.start != start)
         return -ESRCH;
-    proc->pid = pid;
+    proc->ref.pid = pid;
+    proc->ref.dir_fd = TAKE_FD(*dir_fd);
     proc->stat_fd = TAKE_FD(fd);
-    return 0;
+    return proc_ref_check(&proc->ref);
 }
 
-static bool nspid_is(pid_t pid, uint32_t inner)
+static int bind_pid(struct proc *proc, pid_t pid, uint64_t start)
 {
-    CLEAN(fd_clean) int fd = -1;
-    char path[64], text[4096];
+    CLEAN(fd_clean) int dir = dir_open(pid);
+
+    return dir < 0 ? TAKE_FD(dir) : bind_dir(proc, pid, &dir, start);
+}
+
+static bool nspid_is(int dir_fd, uint32_t inner)
+{
+    char text[4096];
     uint32_t got;
 
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && text_read(fd, text, sizeof(text)) > 0 && proc_parse_nspid(text, &got) == 0 &&
-           got == inner;
+    return file_read(dir_fd, "status", text, sizeof(text)) > 0 &&
+           proc_parse_nspid(text, &got) == 0 && got == inner;
 }
 
-static bool namespace_is(pid_t pid, uint64_t inode)
+static bool namespace_is(int dir_fd, uint64_t inode)
 {
     struct stat st;
-    char path[64];
 
     if (inode == 0)
         return true;
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-    return stat(path, &st) != 0 || (uint64_t)st.st_ino == inode; /* may be forbidden to us */
+    /* It may be forbidden to us. */
+    return fstatat(dir_fd, "ns/pid", &st, 0) != 0 || (uint64_t)st.st_ino == inode;
+}
+
+static void proc_unbind(struct proc *proc)
+{
+    fd_clean(&proc->stat_fd);
+    fd_clean(&proc->ref.dir_fd);
+    proc->stat_fd = proc->ref.dir_fd = -1;
 }
 
 #define INIT_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO: from there all are seen */
 
-/* In another pid namespace: the process whose innermost pid, namespace and start time fit. */
+/* In another pid namespace: the process whose innermost pid, namespace, start time and user fit. */
 static int bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint64_t start)
 {
-    DIR *dir = opendir("/proc");
+    CLEAN(dir_clean) DIR *dir = opendir("/proc");
     struct dirent *entry;
     int result = own_namespace() == INIT_NAMESPACE && geteuid() == 0 ? -ESRCH : -ENOENT;
 
     if (!dir)
         return -errno;
-    while (result != 0 && (entry = readdir(dir))) {
+    while ((entry = readdir(dir))) {
+        CLEAN(fd_clean) int fd = -1;
         char *end;
         long pid = strtol(entry->d_name, &end, 10);
 
-        if (pid > 0 && *end == '\0' && nspid_is((pid_t)pid, inner) &&
-            namespace_is((pid_t)pid, inode) && bind_pid(proc, (pid_t)pid, start) == 0)
-            result = 0;
+        if (pid <= 0 || *end != '\0')
+            continue;
+        fd = dir_open((pid_t)pid);
+        if (fd < 0 || !nspid_is(fd, inner) || !namespace_is(fd, inode))
+            continue;
+        if (bind_dir(proc, (pid_t)pid, &fd, start) == 0)
+            return 0;
+        proc_unbind(proc);
     }
-    closedir(dir);
     return result;
 }
 
-int proc_open(uint32_t pid, uint64_t ns_inode, uint64_t start, struct proc **ret)
+int proc_open(uint32_t pid, uint64_t ns_inode, uint64_t start, uid_t owner, struct proc **ret)
 {
     struct proc *proc = calloc(1, sizeof(*proc));
     int result;
 
     if (!proc)
         return -ENOMEM;
-    proc->stat_fd = -1;
+    proc->stat_fd = proc->ref.dir_fd = -1;
+    proc->ref.owner = owner;
     if (ns_inode == 0 || ns_inode == own_namespace())
         result = bind_pid(proc, (pid_t)pid, start);
     else
@@ -170,14 +221,13 @@ void proc_close(struct proc *proc)
         thread_forget(proc, proc->threads - 1);
     free(proc->thread);
     cgroup_close(proc->cgroup);
-    if (proc->stat_fd >= 0)
-        close(proc->stat_fd);
+    proc_unbind(proc);
     free(proc);
 }
 
-pid_t proc_pid(const struct proc *proc)
+const struct proc_ref *proc_ref(const struct proc *proc)
 {
-    return proc->pid;
+    return &proc->ref;
 }
 
 static struct thread *thread_find(struct proc *proc, pid_t tid)
@@ -208,20 +258,20 @@ static int thread_open(const struct proc *proc, pid_t tid)
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", proc->pid, tid);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "task/%d/schedstat", tid);
+    return openat(proc->ref.dir_fd, path, O_RDONLY | O_CLOEXEC);
 }
 
 static void threads_list(struct proc *proc)
 {
-    char path[64];
+    int fd = openat(proc->ref.dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEAN(dir_clean) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
-    DIR *dir;
 
-    snprintf(path, sizeof(path), "/proc/%d/task", proc->pid);
-    dir = opendir(path);
-    if (!dir)
+    if (!dir) {
+        fd_clean(&fd);
         return;
+    }
     for (size_t i = 0; i < proc->threads; i++)
         proc->thread[i].listed = false;
     while ((entry = readdir(dir))) {
@@ -234,7 +284,6 @@ static void threads_list(struct proc *proc)
         if (thread->fd < 0 && proc->threads <= THREAD_FILES)
             thread->fd = thread_open(proc, thread->tid);
     }
-    closedir(dir);
     for (size_t i = proc->threads; i > 0; i--) {
         if (!proc->thread[i - 1].listed)
             thread_forget(proc, i - 1);
@@ -259,7 +308,10 @@ static bool thread_read(const struct proc *proc, struct thread *thread)
 
 void proc_refresh(struct proc *proc)
 {
-    cgroup_follow(proc->pid, &proc->cgroup);
+    proc->foreign = proc_ref_check(&proc->ref) == -EPERM;
+    if (proc->foreign)
+        return;
+    cgroup_follow(proc->ref.dir_fd, &proc->cgroup);
     threads_list(proc);
 }
 
@@ -275,15 +327,12 @@ static int64_t throttled(struct proc *proc, int64_t now_ns)
 
 bool proc_waits_for_storage(const struct proc *proc, char state)
 {
-    CLEAN(fd_clean) int fd = -1;
-    char path[64], text[128];
+    char text[128];
 
     if (state != 'S' && state != 'D')
         return false;
-    snprintf(path, sizeof(path), "/proc/%d/wchan", proc->pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
     /* Not for us to see, or nothing told: a plain sleep is no sign, state D nearly always is. */
-    if (fd < 0 || text_read(fd, text, sizeof(text)) < 0 || strcmp(text, "0") == 0)
+    if (file_read(proc->ref.dir_fd, "wchan", text, sizeof(text)) < 0 || strcmp(text, "0") == 0)
         return state == 'D';
     return name_is_storage_wait(text);
 }
@@ -296,6 +345,8 @@ char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample)
 
     if (result < 0)
         return result == -ESRCH ? 'X' : '?';
+    if (proc->foreign)
+        return '?';
     if (stat.threads != proc->threads_told) {
         threads_list(proc);
         proc->threads_told = stat.threads;

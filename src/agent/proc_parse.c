@@ -179,3 +179,21 @@ int proc_parse_nspid(const char *status, uint32_t *innermost)
     *innermost = (uint32_t)last;
     return 0;
 }
+
+int proc_parse_uids(const char *status, uint32_t ret[static 4])
+{
+    const char *at = strncmp(status, "Uid:", 4) == 0 ? status : strstr(status, "\nUid:");
+    uint32_t uid[4];
+    uint64_t value;
+
+    if (!at)
+        return -ENOENT;
+    at = strchr(at, ':') + 1;
+    for (size_t i = 0; i < COUNT(uid); i++) {
+        if (!number_get(&at, &value) || value > UINT32_MAX)
+            return -ENOENT;
+        uid[i] = (uint32_t)value;
+    }
+    memcpy(ret, uid, sizeof(uid));
+    return 0;
+}

@@ -19,6 +19,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "core/untrusted.h"
 #include "wire/facts.h"
 
 /* A thread that works moves on between two looks, or gives the GIL away.  A short loop is often found at the same
@@ -119,19 +120,19 @@ static void text_read(const struct python *python, uint64_t address, char ret[st
 
 /* ---- finding Python ---- */
 
-static bool symbol_in_file(const char *path, const char *name, uint64_t *value, uint64_t *base)
+static bool symbol_in_file(int root_fd, const char *path, uint64_t *value, uint64_t *base)
 {
-    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEAN(fd_clean) int fd = untrusted_open_inside(root_fd, path, NULL);
     struct stat st;
     void *data;
     bool found;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
         return false;
     data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED)
         return false;
-    found = elf_symbol(data, (size_t)st.st_size, name, value, base) == 0;
+    found = elf_symbol(data, (size_t)st.st_size, "_PyRuntime", value, base) == 0;
     munmap(data, (size_t)st.st_size);
     return found;
 }
@@ -153,32 +154,29 @@ static bool line_is_python(const char *line, uint64_t *begin, char path[static P
     return *minor >= 9;
 }
 
-static int python_find(struct python *python, unsigned *ret_minor, struct err *err)
+static int python_find(struct python *python, int proc_fd, unsigned *ret_minor, struct err *err)
 {
-    char name[64], path[PATH_MAX], inside[PATH_MAX + 64];
-    char *line = NULL;
+    CLEAN(fd_clean) int root = openat(proc_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CLEAN(free_clean) char *line = NULL;
+    char path[PATH_MAX];
     size_t room = 0;
-    int result = -ENOENT;
+    int fd = openat(proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+    CLEAN(file_clean) FILE *maps = fd < 0 ? NULL : fdopen(fd, "re");
 
-    snprintf(name, sizeof(name), "/proc/%d/maps", (int)python->pid);
-    CLEAN(file_clean) FILE *maps = fopen(name, "re");
     if (!maps)
-        return err_set(err, -errno, "%s: %m", name);
-    while (result < 0 && getline(&line, &room, maps) > 0) {
+        return err_set(err, -errno, "its memory map cannot be read: %m");
+    while (getline(&line, &room, maps) > 0) {
         uint64_t begin, value, base;
         unsigned minor;
 
-        if (!line_is_python(line, &begin, path, &minor))
-            continue;
-        snprintf(inside, sizeof(inside), "/proc/%d/root%s", (int)python->pid, path);
-        if (!symbol_in_file(inside, "_PyRuntime", &value, &base))
+        if (!line_is_python(line, &begin, path, &minor) ||
+            !symbol_in_file(root, path, &value, &base))
             continue;
         python->runtime = begin + value - base;
         *ret_minor = minor;
-        result = 0;
+        return 0;
     }
-    free(line);
-    return result < 0 ? err_set(err, result, "no Python in it") : 0;
+    return err_set(err, -ENOENT, "no Python in it");
 }
 
 /* What 3.13 and later carry at the beginning of _PyRuntime, in words behind the cookie. */
@@ -442,12 +440,12 @@ static void keeper_write(const struct python *python, uint64_t keeper, uint64_t 
              others);
 }
 
-int pystack_read(pid_t pid, char *ret, size_t room, struct err *err)
+int pystack_read(const struct proc_ref *proc, char *ret, size_t room, struct err *err)
 {
-    struct python python = { .pid = pid };
+    struct python python = { .pid = proc->pid };
     uint64_t thread, frame, keeper;
     unsigned minor;
-    int result = python_find(&python, &minor, err);
+    int result = python_find(&python, proc->dir_fd, &minor, err);
 
     if (result == 0)
         result = python_layout(&python, minor, err);

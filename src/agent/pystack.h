@@ -10,15 +10,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
+#include "agent/proc.h"
 #include "core/err.h"
 
 /* "function (file:line)", innermost first, one a line, of the process's first thread.  Where another thread holds the
  * GIL and does not let go, that one's, the innermost with ", which holds the GIL", then the first's.  -ENOENT: there is no Python
  * in it; -EPERM: it may not be read; -EPROTO: its memory does not look as expected.
  */
-int pystack_read(pid_t pid, char *ret, size_t room, struct err *err);
+int pystack_read(const struct proc_ref *proc, char *ret, size_t room, struct err *err);
 
 /* ---- the parsers ---- */
 

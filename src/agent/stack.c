@@ -29,15 +29,11 @@ struct stack {
     int64_t begun_ns;
 };
 
-static bool file_read(pid_t pid, const char *name, char *ret, size_t room)
+static bool file_read(int proc_fd, const char *name, char *ret, size_t room)
 {
-    char path[64];
-    CLEAN(fd_clean) int fd = -1;
-    ssize_t size;
+    CLEAN(fd_clean) int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, ret, room - 1);
 
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    size = fd < 0 ? -1 : read(fd, ret, room - 1);
     ret[MAX(size, 0)] = '\0';
     return size > 0;
 }
@@ -76,30 +72,49 @@ __attribute__((format(printf, 2, 3))) static void why_not(struct fact_stack *fac
     va_end(args);
 }
 
-void stack_look(const struct stack_ask *ask, struct fact_stack *ret)
+static void look_at(const struct stack_ask *ask, struct fact_stack *ret)
 {
     char text[8192];
     struct err err = { "" };
     int result;
 
-    *ret = (struct fact_stack){
-        .rank = ask->rank, .attempt = ask->attempt, .state = ask->state, .mono_ns = time_mono_ns()
-    };
-    if (file_read(ask->pid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
+    if (file_read(ask->proc.dir_fd, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
         snprintf(ret->channel, sizeof(ret->channel), "%s", text);
-    if (file_read(ask->pid, "stack", text, sizeof(text)))
+    if (file_read(ask->proc.dir_fd, "stack", text, sizeof(text)))
         stack_parse_kernel(text, ret->kernel, sizeof(ret->kernel));
-    result = pystack_read(ask->pid, ret->python, sizeof(ret->python), &err);
+    result = pystack_read(&ask->proc, ret->python, sizeof(ret->python), &err);
     if (result < 0 && result != -ENOENT)
         why_not(ret, "python stack: %s", err.text);
     if (!ask->native)
         return;
-    if (nativestack_read(ask->pid, ret->native, sizeof(ret->native), &err) < 0)
+    if (nativestack_read(&ask->proc, ret->native, sizeof(ret->native), &err) < 0)
         why_not(ret, "native stack: %s", err.text);
 }
 
+/* Its user is compared before and after: a pid that was reused, or a program that became another user's
+ * meanwhile, leaves nothing of what was read.
+ */
+void stack_look(const struct stack_ask *ask, struct fact_stack *ret)
+{
+    const struct fact_stack nothing = {
+        .rank = ask->rank, .attempt = ask->attempt, .state = ask->state, .mono_ns = time_mono_ns()
+    };
+    int result = proc_ref_check(&ask->proc);
+
+    *ret = nothing;
+    if (result == 0)
+        look_at(ask, ret);
+    if (result == 0)
+        result = proc_ref_check(&ask->proc);
+    if (result == 0)
+        return;
+    *ret = nothing;
+    why_not(ret, "%s",
+            result == -EPERM ? "its process belongs to another user" : "its process is gone");
+}
+
 /* Nothing of the agent's stays open here: its locks must end with it. */
-static void child_run(const struct stack_ask *ask, int fd, pid_t parent)
+static void child_run(struct stack_ask *ask, int fd, pid_t parent)
 {
     struct buf payload = { 0 };
     struct fact_stack fact;
@@ -111,7 +126,10 @@ static void child_run(const struct stack_ask *ask, int fd, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
     alarm(LOOK_SECONDS);
     setpriority(PRIO_PROCESS, 0, NICENESS);
-    dup2(fd, STDIN_FILENO); /* not used for input: the lowest descriptor is the one that stays */
+    fd = fcntl(fd, F_DUPFD, 3); /* above those that take their places */
+    dup2(ask->proc.dir_fd, STDOUT_FILENO);
+    dup2(fd, STDIN_FILENO); /* neither is used for input or output */
+    ask->proc.dir_fd = STDOUT_FILENO;
     close_range(3, ~0u, 0);
     if (getppid() != parent)
         _exit(1);
@@ -124,6 +142,7 @@ static void child_run(const struct stack_ask *ask, int fd, pid_t parent)
 int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
 {
     struct stack *stack = calloc(1, sizeof(*stack));
+    struct stack_ask inner = *ask;
     pid_t parent = getpid();
     int fd[2];
 
@@ -135,7 +154,7 @@ int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
     }
     stack->child = fork();
     if (stack->child == 0)
-        child_run(ask, fd[1], parent);
+        child_run(&inner, fd[1], parent);
     close(fd[1]);
     stack->fd = fd[0];
     stack->begun_ns = now_ns;

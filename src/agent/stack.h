@@ -11,12 +11,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/proc.h"
 #include "wire/facts.h"
 
 struct stack;
 
 struct stack_ask {
-    pid_t pid;
+    struct proc_ref proc;
     uint32_t rank, attempt;
     char state;  /* of the process, as last seen */
     bool native; /* also its native stack: it is held for a moment */

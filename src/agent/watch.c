@@ -40,6 +40,7 @@ struct watch {
     bool finished; /* the assembler has been told that no more will come */
     bool comm_told[RING_COMMS];
     bool hows_dropped; /* some were, and it was said */
+    bool foreign_logged;
 
     struct proc *proc;
     struct oomkills *kills;
@@ -77,7 +78,7 @@ static void tell_ring(struct watch *watch)
                               .world = watch->info.world,
                               .attempt = watch->info.attempt,
                               .ring = watch->ring,
-                              .pid = watch->proc ? (uint32_t)proc_pid(watch->proc) : 0,
+                              .pid = watch->proc ? (uint32_t)proc_ref(watch->proc)->pid : 0,
                               .open_ns = (int64_t)watch->info.open_mono_ns,
                               .has_layout = watch->info.has_layout };
 
@@ -276,10 +277,16 @@ static void find_process(struct watch *watch, int64_t now_ns)
         return;
     watch->find_pause_ns = MIN(MAX(2 * watch->find_pause_ns, NS_PER_S), 30 * NS_PER_S);
     watch->find_at_ns = now_ns + watch->find_pause_ns;
-    result =
-        proc_open(watch->info.pid, watch->info.pid_ns_inode, watch->info.pid_start, &watch->proc);
+    result = proc_open(watch->info.pid, watch->info.pid_ns_inode, watch->info.pid_start,
+                       ring_reader_owner(watch->reader), &watch->proc);
     if (result < 0)
         watch->state = result == -ESRCH ? 'X' : '?';
+    if (result == -EPERM && !watch->foreign_logged) {
+        watch->foreign_logged = true;
+        log_error("rank %u: its ring names process %u, which belongs to another user; the process "
+                  "is not looked at",
+                  watch->info.rank, watch->info.pid);
+    }
 }
 
 /* Once a second: what may change slowly. */
@@ -295,7 +302,7 @@ static void look_slowly(struct watch *watch, int64_t now_ns)
     else if (watch->proc)
         proc_refresh(watch->proc);
     if (watch->proc)
-        oomkills_follow(watch->kills, proc_pid(watch->proc));
+        oomkills_follow(watch->kills, proc_ref(watch->proc)->dir_fd);
     tell_ring(watch);
     for (uint32_t i = 0; i < watch->info.comms_used && !watch->broken; i++)
         tell_comm(watch, i);
@@ -430,7 +437,7 @@ static void look_at_stack(struct watch *watch, int64_t now_ns)
         now_ns < watch->stack_at_ns)
         return;
     watch->stack_at_ns = now_ns + STACK_AGAIN_NS;
-    ask.pid = proc_pid(watch->proc);
+    ask.proc = *proc_ref(watch->proc);
     stack_begin(&ask, now_ns, &watch->stack);
 }
 

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct proc_stat stat;
     struct proc_cgroup cgroup;
     int64_t first, second;
-    uint32_t pid;
+    uint32_t pid, uid[4];
     uint64_t kills, stolen;
     struct proc proc;
 
@@ -36,6 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (proc_parse(text, &proc) == 0 && proc.pid <= 0)
         abort();
     others_parse_stolen(text, &stolen);
+    proc_parse_uids(text, uid);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();
     return 0;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
 
@@ -63,6 +64,17 @@ static int tree_teardown(void **state)
     return 0;
 }
 
+/* As of the process whose directory in /proc that would be. */
+static void follow(const struct tree *tree)
+{
+    CLEAN(fd_clean) int fd = -1;
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/proc/%d", tree->root, PID);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    oomkills_follow(tree->kills, fd);
+}
+
 /* Writes a file in place, as the kernel changes it, and makes the directories above it. */
 __attribute__((format(printf, 3, 4))) static void put(const struct tree *tree, const char *path,
                                                       const char *format, ...)
@@ -91,7 +103,7 @@ static void a_kill_in_a_group_of_v2_is_counted(void **state)
 
     put(tree, "/proc/4711/cgroup", V2_CGROUP);
     put(tree, "/sys/fs/cgroup" V2_SLURM "/memory.events", V2_EVENTS, 2, 2);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     assert_int_equal(oomkills_count(tree->kills), 0); /* those before it was followed */
     put(tree, "/sys/fs/cgroup" V2_SLURM "/memory.events", V2_EVENTS, 3, 3);
     assert_int_equal(oomkills_count(tree->kills), 1);
@@ -107,7 +119,7 @@ static void a_group_of_v2_without_the_memory_controller_is_counted_above(void **
     put(tree, "/sys/fs/cgroup" V2_SLURM "/cgroup.procs", "4711\n");
     put(tree, "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/memory.events", V2_EVENTS, 0, 0);
     put(tree, "/sys/fs/cgroup/system.slice/memory.events", V2_EVENTS, 9, 9);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     put(tree, "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/memory.events", V2_EVENTS, 1, 1);
     put(tree, "/sys/fs/cgroup/system.slice/memory.events", V2_EVENTS, 19, 19);
     assert_int_equal(oomkills_count(tree->kills), 1);
@@ -119,7 +131,7 @@ static void a_container_sees_its_own_group_as_the_root(void **state)
 
     put(tree, "/proc/4711/cgroup", "0::/\n");
     put(tree, "/sys/fs/cgroup/memory.events", V2_EVENTS, 0, 0);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     put(tree, "/sys/fs/cgroup/memory.events", V2_EVENTS, 1, 1);
     assert_int_equal(oomkills_count(tree->kills), 1);
 }
@@ -130,7 +142,7 @@ static void a_kill_in_a_group_of_v1_is_counted_and_not_above(void **state)
 
     put(tree, "/proc/4711/cgroup", V1_CGROUP);
     put(tree, "/sys/fs/cgroup/memory/docker/f00d/memory.oom_control", V1_CONTROL, 0);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     put(tree, "/sys/fs/cgroup/memory/docker/f00d/memory.oom_control", V1_CONTROL, 2);
     put(tree, "/sys/fs/cgroup/memory/memory.oom_control", V1_CONTROL, 7);
     assert_int_equal(oomkills_count(tree->kills), 2);
@@ -142,7 +154,7 @@ static void both_at_once_are_read_where_memory_is(void **state)
 
     put(tree, "/proc/4711/cgroup", HYBRID_CGROUP);
     put(tree, "/sys/fs/cgroup/unified/job/memory.events", V2_EVENTS, 0, 0);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     put(tree, "/sys/fs/cgroup/unified/job/memory.events", V2_EVENTS, 1, 1);
     assert_int_equal(oomkills_count(tree->kills), 1);
 }
@@ -154,11 +166,11 @@ static void one_that_moves_to_another_group_takes_its_count_along(void **state)
     put(tree, "/proc/4711/cgroup", "0::/a\n");
     put(tree, "/sys/fs/cgroup/a/memory.events", V2_EVENTS, 0, 0);
     put(tree, "/sys/fs/cgroup/b/memory.events", V2_EVENTS, 5, 5);
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     put(tree, "/sys/fs/cgroup/a/memory.events", V2_EVENTS, 1, 1);
     assert_int_equal(oomkills_count(tree->kills), 1);
     put(tree, "/proc/4711/cgroup", "0::/b\n");
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     assert_int_equal(oomkills_count(tree->kills), 1);
     put(tree, "/sys/fs/cgroup/b/memory.events", V2_EVENTS, 6, 6);
     assert_int_equal(oomkills_count(tree->kills), 2);
@@ -169,17 +181,17 @@ static void what_cannot_be_read_counts_nothing(void **state)
     static const char *const groups[] = { "", "nonsense\n", "0::/../outside\n", "0::/nowhere\n" };
     struct tree *tree = *state;
 
-    oomkills_follow(tree->kills, PID); /* no such process */
+    follow(tree); /* no such process */
     assert_int_equal(oomkills_count(tree->kills), 0);
     put(tree, "/sys/outside/memory.events", V2_EVENTS, 1, 1);
     for (size_t i = 0; i < COUNT(groups); i++) {
         put(tree, "/proc/4711/cgroup", "%s", groups[i]);
-        oomkills_follow(tree->kills, PID);
+        follow(tree);
         assert_int_equal(oomkills_count(tree->kills), 0);
     }
     put(tree, "/proc/4711/cgroup", "0::/damaged\n");
     put(tree, "/sys/fs/cgroup/damaged/memory.events", "oom_kill many\n");
-    oomkills_follow(tree->kills, PID);
+    follow(tree);
     assert_int_equal(oomkills_count(tree->kills), 0);
 }
 

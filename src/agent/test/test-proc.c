@@ -162,9 +162,10 @@ static void a_process_is_followed_until_it_is_gone(void **state)
             spin++;
     }
     assert_int_equal(stat("/proc/self/ns/pid", &ns), 0);
-    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, start_of(pid) + 1, &proc), -ESRCH);
-    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, start_of(pid), &proc), 0);
-    assert_int_equal(proc_pid(proc), pid);
+    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, start_of(pid) + 1, geteuid(), &proc),
+                     -ESRCH);
+    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, start_of(pid), geteuid(), &proc), 0);
+    assert_int_equal(proc_ref(proc)->pid, pid);
     assert_int_not_equal(proc_sample(proc, time_mono_ns(), &before), 'X');
     do
         assert_int_not_equal(proc_sample(proc, time_mono_ns(), &after), 'X');
@@ -180,7 +181,75 @@ static void a_process_is_followed_until_it_is_gone(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(proc_sample(proc, time_mono_ns(), &after), 'X');
     proc_close(proc);
-    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, 1, &proc), -ESRCH);
+    assert_int_equal(proc_open((uint32_t)pid, ns.st_ino, 1, geteuid(), &proc), -ESRCH);
+}
+
+/* Its pid is right in every other respect. */
+static void a_process_of_another_user_is_not_looked_at(void **state)
+{
+    struct proc *proc = NULL;
+    pid_t pid = fork();
+
+    (void)state;
+    if (pid == 0) {
+        for (;;)
+            pause();
+    }
+    assert_int_equal(proc_open((uint32_t)pid, 0, start_of(pid), geteuid() + 1, &proc), -EPERM);
+    assert_null(proc);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* A directory in /proc that is open is of that process for ever. */
+static void one_that_becomes_another_users_is_left_alone(void **state)
+{
+    struct sample sample;
+    struct proc *proc;
+    int go[2];
+    pid_t pid;
+    char c;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(pipe(go), 0);
+    pid = fork();
+    if (pid == 0) {
+        if (read(go[0], &c, 1) != 1 || setuid(4711) < 0)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(proc_open((uint32_t)pid, 0, start_of(pid), 0, &proc), 0);
+    assert_int_not_equal(proc_sample(proc, time_mono_ns(), &sample), '?');
+    assert_int_equal(write(go[1], "", 1), 1);
+    while (proc_ref_check(proc_ref(proc)) == 0)
+        usleep(1000);
+    assert_int_equal(proc_ref_check(proc_ref(proc)), -EPERM);
+    proc_refresh(proc);
+    assert_int_equal(proc_sample(proc, time_mono_ns(), &sample), '?');
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(proc_ref_check(proc_ref(proc)), -ESRCH);
+    proc_close(proc);
+    close(go[0]);
+    close(go[1]);
+}
+
+static void the_users_of_a_process_are_read(void **state)
+{
+    uint32_t uid[4] = { 0 };
+
+    (void)state;
+    assert_int_equal(proc_parse_uids("Name:\tUid: 0\nUid:\t1\t2\t3\t4294967295\nGid:\t0\n", uid),
+                     0);
+    assert_int_equal(uid[0], 1);
+    assert_int_equal(uid[3], UINT32_MAX);
+    assert_int_equal(proc_parse_uids("Uid:\t1\t2\t3\n", uid), -ENOENT);
+    assert_int_equal(proc_parse_uids("Uid:\t1\t2\t3\t4294967296\n", uid), -ENOENT);
+    assert_int_equal(proc_parse_uids("Gid:\t1\t2\t3\t4\n", uid), -ENOENT);
+    assert_int_equal(proc_parse_uids("", uid), -ENOENT);
 }
 
 static bool put_text(const char *directory, const char *name, const char *text)
@@ -226,7 +295,7 @@ static void a_process_that_is_held_back_is_seen_so(void **state)
         for (;;)
             spin++;
     }
-    assert_int_equal(proc_open((uint32_t)pid, 0, start_of(pid), &proc), 0);
+    assert_int_equal(proc_open((uint32_t)pid, 0, start_of(pid), geteuid(), &proc), 0);
     snprintf(text, sizeof(text), "%d", pid);
     assert_true(put_text(directory, "cgroup.procs", text)); /* moved while it is followed */
     while (sample.throttled_ns < 100 * NS_PER_MS) {
@@ -257,6 +326,9 @@ int main(void)
         cmocka_unit_test(samples_lie_on_the_line_between_looks),
         cmocka_unit_test(totals_never_go_down),
         cmocka_unit_test(a_process_is_followed_until_it_is_gone),
+        cmocka_unit_test(a_process_of_another_user_is_not_looked_at),
+        cmocka_unit_test(one_that_becomes_another_users_is_left_alone),
+        cmocka_unit_test(the_users_of_a_process_are_read),
         cmocka_unit_test(a_process_that_is_held_back_is_seen_so),
     };
 

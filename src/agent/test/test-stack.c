@@ -80,6 +80,26 @@ static pid_t python_start(const char *how)
     return pid;
 }
 
+static struct proc_ref ref_of(pid_t pid)
+{
+    struct proc_ref ref = { .pid = pid, .owner = geteuid() };
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    ref.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(ref.dir_fd >= 0);
+    return ref;
+}
+
+static int pystack_of(pid_t pid, char *text, size_t room, struct err *err)
+{
+    struct proc_ref ref = ref_of(pid);
+    int result = pystack_read(&ref, text, room, err);
+
+    close(ref.dir_fd);
+    return result;
+}
+
 static void child_end(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -96,7 +116,7 @@ static void python_is_read(const char *how, int sig)
         skip(); /* no Python here */
     if (sig)
         kill(pid, sig);
-    assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+    assert_int_equal(pystack_of(pid, text, sizeof(text), &err), 0);
     assert_non_null(strstr(text, "load (<string>:"));
     assert_non_null(strstr(text, "load (<string>:5)\n"));
     assert_non_null(strstr(text, "main (<string>:27)\n<module> (<string>:28)"));
@@ -129,7 +149,7 @@ static void who_keeps_the_gil_comes_first(void **state)
         skip();
     for (int i = 0; i < 250 && strncmp(text, "keep ", 5) != 0; i++) {
         nanosleep(&soon, NULL);
-        assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+        assert_int_equal(pystack_of(pid, text, sizeof(text), &err), 0);
     }
     assert_non_null(strstr(text, "keep (<string>:19), which holds the GIL\n"));
     assert_non_null(strstr(text, "\nfirst thread: ")); /* in start(), or past it */
@@ -161,7 +181,7 @@ static void a_thread_that_works_does_not_keep_it(void **state)
     for (int i = 0; i < 20; i++) {
         int64_t before = cpu_of(pid);
 
-        assert_int_equal(pystack_read(pid, text, sizeof(text), &err), 0);
+        assert_int_equal(pystack_of(pid, text, sizeof(text), &err), 0);
         if (cpu_of(pid) - before > 150 * NS_PER_MS)
             assert_null(strstr(text, "GIL")); /* the rest may be torn: it moves */
     }
@@ -180,7 +200,7 @@ static void a_program_without_python_is_told_as_such(void **state)
     struct err err = { "" };
 
     (void)state;
-    assert_int_equal(pystack_read(getpid(), text, sizeof(text), &err), -ENOENT);
+    assert_int_equal(pystack_of(getpid(), text, sizeof(text), &err), -ENOENT);
 }
 
 /* ---- native ---- */
@@ -230,7 +250,7 @@ static char state_of(pid_t pid, char *traced, size_t room)
 static void the_whole_look_names_where_it_is_and_lets_it_go(void **state)
 {
     struct stack_ask ask = {
-        .pid = native_start(), .rank = 3, .attempt = 1, .state = 'S', .native = true
+        .proc = ref_of(native_start()), .rank = 3, .attempt = 1, .state = 'S', .native = true
     };
     struct fact_stack fact = { 0 };
     struct stack *stack;
@@ -250,24 +270,52 @@ static void the_whole_look_names_where_it_is_and_lets_it_go(void **state)
     else
         assert_non_null(strstr(fact.why_not, "native stack"));
     /* It needs a cpu to go back to sleep. */
-    for (int i = 0; i < 500 && state_of(ask.pid, traced, sizeof(traced)) == 'R'; i++)
+    for (int i = 0; i < 500 && state_of(ask.proc.pid, traced, sizeof(traced)) == 'R'; i++)
         usleep(10000);
-    assert_int_equal(state_of(ask.pid, traced, sizeof(traced)), 'S');
+    assert_int_equal(state_of(ask.proc.pid, traced, sizeof(traced)), 'S');
     assert_string_equal(traced, "0\n");
-    child_end(ask.pid);
+    child_end(ask.proc.pid);
 }
 
 static void one_that_is_gone_has_no_stack(void **state)
 {
-    struct stack_ask ask = { .pid = native_start(), .native = true };
+    struct stack_ask ask = { .proc = ref_of(native_start()), .native = true };
     struct fact_stack fact;
 
     (void)state;
-    child_end(ask.pid);
+    child_end(ask.proc.pid);
     stack_look(&ask, &fact);
     assert_string_equal(fact.native, "");
     assert_string_equal(fact.python, "");
     assert_true(fact.why_not[0]);
+}
+
+/* As a forged ring would ask for it: the process is there, but not the ring owner's. */
+static void another_users_process_is_neither_read_nor_stopped(void **state)
+{
+    struct stack_ask ask = { .proc = ref_of(native_start()), .state = 'S', .native = true };
+    struct fact_stack fact = { 0 };
+    struct stack *stack;
+    char traced[32] = "";
+    int result;
+
+    (void)state;
+    ask.proc.owner++;
+    assert_int_equal(stack_begin(&ask, time_mono_ns(), &stack), 0);
+    while ((result = stack_poll(stack, time_mono_ns(), &fact)) == 0) {
+        assert_int_equal(state_of(ask.proc.pid, traced, sizeof(traced)), 'S');
+        assert_string_equal(traced, "0\n");
+        usleep(1000);
+    }
+    stack_end(stack);
+    assert_int_equal(result, 1);
+    assert_string_equal(fact.channel, "");
+    assert_string_equal(fact.kernel, "");
+    assert_string_equal(fact.python, "");
+    assert_string_equal(fact.native, "");
+    assert_string_equal(fact.why_not, "its process belongs to another user");
+    child_end(ask.proc.pid);
+    close(ask.proc.dir_fd);
 }
 
 /* ---- the parsers ---- */
@@ -339,6 +387,7 @@ int main(void)
         cmocka_unit_test(a_program_without_python_is_told_as_such),
         cmocka_unit_test(the_whole_look_names_where_it_is_and_lets_it_go),
         cmocka_unit_test(one_that_is_gone_has_no_stack),
+        cmocka_unit_test(another_users_process_is_neither_read_nor_stopped),
         cmocka_unit_test(kernel_frames_lose_their_addresses),
         cmocka_unit_test(pythons_are_known_by_their_names),
         cmocka_unit_test(lines_are_found_in_each_versions_table),
