@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@
 #define SEND_REST_NS (8 * NS_PER_S)
 #define SEND_TROUBLE_NS (NS_PER_S) /* nobody took anything when we began to end */
 #define TRAFFIC_NS (5 * NS_PER_S)  /* how often it is told what was sent */
+#define REFUSED_NS (10 * NS_PER_S) /* a token that is not valid for so long is not valid any more */
 #define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
 struct entry { /* a file of the ring directory */
@@ -52,11 +54,13 @@ struct agent {
     struct runinfo run;
     struct path rings;
     int rings_fd; /* locked: who looks for runs without an agent sees that this has one */
+    bool rings_locked;
     char node[64];
     struct resume resume;
     struct outbox outbox;
     struct nodesplit *split;
     struct watch_place place;
+    unsigned looks;
     struct entry *entry;
     size_t entries, room;
     struct timespec scanned_mtime;
@@ -66,6 +70,10 @@ struct agent {
     struct loop *loop;
     struct client *client; /* NULL: the spool is not sent */
     struct sender *sender;
+    struct token token; /* from the node's daemon; "": not yet, or it is in a file */
+    int token_fd;
+    int64_t refused_ns;         /* since when the controller does not take that token; 0: it does */
+    int64_t idle_ns, active_ns; /* when a ring last had a process; 0: it does not matter */
     struct path spool;
     uint64_t spool_max, shrink_at; /* bytes */
     int64_t measure_at_ns;
@@ -120,17 +128,13 @@ static struct entry *entry_add(struct agent *agent, const char *name, uint64_t i
 static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
 {
     struct err err = { 0 };
-    struct path path;
-    int result = path_join(&path, agent->rings.text, entry->name, &err);
+    int result = watch_open(&agent->place, agent->rings_fd, entry->name, &entry->watch, &err);
 
-    if (result == 0)
-        result =
-            watch_open(&agent->place, path.text, entry->rank, entry->ring, &entry->watch, &err);
     if (result == -ENOMEM || (result == -EAGAIN && now_ns - entry->since_ns < MAKING_NS))
         return; /* again on the next tick */
     entry->making = false;
     if (result < 0 && result != -ENOENT)
-        log_error("%s; ignored", err.text);
+        log_error("%s/%s; ignored", agent->rings.text, err.text);
     if (result < 0)
         return;
     entry->attempt = watch_attempt(entry->watch);
@@ -140,12 +144,11 @@ static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
 /* Rings lie in memory that the job needs, too: the file goes if it is still the one that was read. */
 static void entry_remove(const struct agent *agent, const struct entry *entry)
 {
-    struct path path;
     struct stat st;
 
-    if (path_join(&path, agent->rings.text, entry->name, NULL) == 0 && lstat(path.text, &st) == 0 &&
+    if (fstatat(agent->rings_fd, entry->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
         (uint64_t)st.st_ino == entry->inode)
-        unlink(path.text);
+        unlinkat(agent->rings_fd, entry->name, 0);
 }
 
 /* What is told of a former attempt will not be asked for again.  Those of the newest stay: another
@@ -178,6 +181,23 @@ static void scan_name(struct agent *agent, int dir_fd, const char *name, int64_t
         entry_add(agent, name, (uint64_t)st.st_ino, now_ns);
 }
 
+/* One that was removed and made again is another directory.  False: there is none. */
+static bool rings_open(struct agent *agent, struct stat *st)
+{
+    if (agent->rings_fd >= 0 && (fstat(agent->rings_fd, st) < 0 || st->st_nlink == 0)) {
+        close(agent->rings_fd);
+        agent->rings_fd = -1;
+        agent->rings_locked = false;
+    }
+    if (agent->rings_fd < 0 && !agent->idle_ns) /* a daemon's run ends with its directory */
+        agent->rings_fd = open(agent->rings.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (agent->rings_fd < 0 || fstat(agent->rings_fd, st) < 0)
+        return false;
+    if (!agent->rings_locked) /* whoever looks whether it is locked has it locked for a moment */
+        agent->rings_locked = flock(agent->rings_fd, LOCK_SH | LOCK_NB) == 0;
+    return true;
+}
+
 /* A name made in the same clock tick as the last scan does not change the time again: so once a second
  * in any case.
  */
@@ -186,24 +206,23 @@ static void scan(struct agent *agent, int64_t now_ns)
     struct dirent *file;
     struct stat st;
     DIR *dir;
+    int fd;
 
-    if (stat(agent->rings.text, &st) < 0)
+    if (!rings_open(agent, &st))
         return;
-    if (agent->rings_fd < 0) {
-        agent->rings_fd = open(agent->rings.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (agent->rings_fd >= 0)
-            flock(agent->rings_fd, LOCK_SH | LOCK_NB);
-    }
     if (now_ns < agent->scan_at_ns && st.st_mtim.tv_sec == agent->scanned_mtime.tv_sec &&
         st.st_mtim.tv_nsec == agent->scanned_mtime.tv_nsec)
         return;
-    dir = opendir(agent->rings.text);
-    if (!dir)
+    fd = openat(agent->rings_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        fd_clean(&fd);
         return;
+    }
     agent->scanned_mtime = st.st_mtim;
     agent->scan_at_ns = now_ns + SCAN_NS;
     while ((file = readdir(dir)))
-        scan_name(agent, dirfd(dir), file->d_name, now_ns);
+        scan_name(agent, agent->rings_fd, file->d_name, now_ns);
     closedir(dir);
 }
 
@@ -320,6 +339,15 @@ static void settle(struct agent *agent, int64_t now_ns)
     nodesplit_turn(agent->split, now_ns);
 }
 
+/* Whether anything is left to read: else the agent of a daemon need not be there. */
+static void note_activity(struct agent *agent, int64_t now_ns)
+{
+    for (size_t i = 0; i < agent->entries; i++) {
+        if (agent->entry[i].watch || agent->entry[i].making)
+            agent->active_ns = now_ns;
+    }
+}
+
 static void tick(struct agent *agent, int64_t now_ns)
 {
     if (!agent->hello_told)
@@ -342,6 +370,7 @@ static void tick(struct agent *agent, int64_t now_ns)
         if (agent->entry[i].making)
             entry_open(agent, &agent->entry[i], now_ns);
     }
+    note_activity(agent, now_ns);
 }
 
 /* When only the keeper is gone, its children come to the launcher. */
@@ -376,11 +405,39 @@ static void send_rest(struct agent *agent)
     say_traffic(agent);
 }
 
+static bool is_idle(struct agent *agent)
+{
+    return agent->idle_ns && agent->sender && !agent->outbox.blocked &&
+           time_mono_ns() - agent->active_ns > agent->idle_ns && sender_is_done(agent->sender);
+}
+
+/* The daemon registers the run again, and starts another agent. */
+static bool is_refused(struct agent *agent, int64_t now_ns)
+{
+    if (agent->token_fd < 0 || !sender_is_refused(agent->sender))
+        agent->refused_ns = 0;
+    else if (!agent->refused_ns)
+        agent->refused_ns = now_ns;
+    return agent->refused_ns && now_ns - agent->refused_ns > REFUSED_NS;
+}
+
+/* It stays on disk until the run is over: what the controller has need not. */
+static void leave_little(struct agent *agent)
+{
+    struct shrink_counts counts;
+    struct err err = { "" };
+
+    if (shrink_spool(agent, &counts, &err) < 0)
+        log_error("the spool stays as large as it is: %s", err.text);
+}
+
 int agent_run(struct agent *agent, struct err *err)
 {
     int64_t next = time_mono_ns();
     struct notify notify;
+    bool idle, refused;
 
+    agent->active_ns = next;
     notify_open(&notify);
     notify_ready(&notify, "watching rings");
     do {
@@ -389,7 +446,10 @@ int agent_run(struct agent *agent, struct err *err)
         tick(agent, now);
         notify_alive(&notify, now);
         next = MAX(next + agent->tick_ns, now);
-    } while ((!agent->child || parent_is_ours(agent)) && !wait_until(agent, next));
+        idle = is_idle(agent);
+        refused = is_refused(agent, now);
+    } while (!refused && (!agent->child || parent_is_ours(agent)) && !idle &&
+             !wait_until(agent, next));
     notify_stopping(&notify);
     notify_close(&notify);
     tick(agent, time_mono_ns()); /* rings born since the last one */
@@ -404,7 +464,12 @@ int agent_run(struct agent *agent, struct err *err)
     send_rest(agent);
     if (agent->outbox.blocked)
         return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
-    return 0;
+    if (refused)
+        return err_set(err, -EACCES, "the controller does not take the token of run %s any more",
+                       agent->run.id);
+    if (idle)
+        leave_little(agent);
+    return idle;
 }
 
 /* ---- birth and death ---- */
@@ -424,6 +489,7 @@ void agent_close(struct agent *agent)
     client_close(agent->client);
     loop_destroy(agent->loop);
     fd_clean(&agent->rings_fd);
+    fd_clean(&agent->token_fd);
     free(agent);
 }
 
@@ -432,10 +498,27 @@ static void agent_clean(struct agent **agent)
     agent_close(*agent);
 }
 
+static void open_every(struct agent *agent, const struct agent_node *every)
+{
+    agent->run.all = true;
+    snprintf(agent->run.id, sizeof(agent->run.id), "%s", every->run);
+    snprintf(agent->rings.text, sizeof(agent->rings.text), "rings of %s", every->run);
+    agent->rings_fd = every->rings_fd;
+    agent->token_fd = every->token_fd;
+    agent->idle_ns = every->idle_ns;
+}
+
 static int open_run(struct agent *agent, const struct agent_settings *settings, struct err *err)
 {
-    int result = runinfo_read(settings->run_dir, settings->node, &agent->run, err);
+    int result;
 
+    if (settings->every) {
+        open_every(agent, settings->every);
+        return 0;
+    }
+    result = runinfo_check_owner(settings->run_dir, err);
+    if (result == 0)
+        result = runinfo_read(settings->run_dir, settings->node, &agent->run, err);
     if (result == -ENOENT && settings->rings) { /* no launcher: all rings that are there */
         agent->run.all = true;
         result = 0;
@@ -455,20 +538,21 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
 static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
 {
     char sender[80], file[96];
-    struct path spool, path;
-    int result;
+    struct path spool = { "." };
+    int result = 0;
 
     snprintf(sender, sizeof(sender), "agent-%s", agent->node);
     snprintf(file, sizeof(file), "%s.lsf", sender);
-    result = path_join(&spool, run_dir, "spool", err);
-    if (result == 0)
+    if (run_dir)
+        result = path_join(&spool, run_dir, "spool", err);
+    if (result == 0 && run_dir)
         result = path_make(spool.text, err);
     if (result == 0)
-        result = path_join(&path, spool.text, file, err);
+        result = path_join(&agent->spool, spool.text, file, err);
     if (result == 0)
-        result = spool_writer_open(path.text, sender, &agent->outbox.writer, err);
+        result = spool_writer_open(agent->spool.text, sender, &agent->outbox.writer, err);
     if (result == 0)
-        result = resume_read(path.text, agent->outbox.skew_ns, &agent->resume,
+        result = resume_read(agent->spool.text, agent->outbox.skew_ns, &agent->resume,
                              &agent->outbox.shapes, err);
     return result;
 }
@@ -490,31 +574,48 @@ static int open_loop(struct agent *agent, struct err *err)
                       : loop_signals(agent->loop, wanted, COUNT(wanted), on_signal, agent, err);
 }
 
+/* Its other end is the daemon's alone: when it is closed, so is the daemon. */
+static void on_token(void *arg, int fd, uint32_t events)
+{
+    struct agent *agent = arg;
+    char text[2 * TOKEN_SIZE];
+    ssize_t size = read(fd, text, sizeof(text));
+
+    (void)events;
+    if (size > 0 && token_parse(text, (size_t)size, &agent->token, NULL) == 0)
+        sender_hurry(agent->sender);
+    if (size != 0)
+        return;
+    loop_forget(agent->loop, fd);
+    agent->told = true;
+}
+
 static int open_sender(struct agent *agent, const struct agent_settings *settings, struct err *err)
 {
-    struct path token;
-    char file[96];
-    int result;
+    struct path token = { "" };
+    int result = 0;
 
     if (!settings->control.url)
         return 0;
     signal(SIGPIPE, SIG_IGN);
-    snprintf(file, sizeof(file), "spool/agent-%s.lsf", agent->node);
-    result = path_join(&agent->spool, settings->run_dir, file, err);
     agent->spool_max = agent->shrink_at = settings->spool_max;
-    if (result == 0)
+    if (settings->run_dir)
         result = path_join(&token, settings->run_dir, "agent.token", err);
     if (result == 0)
         result = client_open(agent->loop, &settings->control, &agent->client, err);
     if (result < 0)
         return result;
-    result = sender_create(&(struct sender_settings){ .loop = agent->loop,
-                                                      .client = agent->client,
-                                                      .run = agent->run.id,
-                                                      .spool = agent->spool.text,
-                                                      .token_file = token.text },
-                           &agent->sender);
-    return result < 0 ? err_set(err, result, "out of memory") : 0;
+    result =
+        sender_create(&(struct sender_settings){ .loop = agent->loop,
+                                                 .client = agent->client,
+                                                 .run = agent->run.id,
+                                                 .spool = agent->spool.text,
+                                                 .token_file = token.text,
+                                                 .token = settings->every ? &agent->token : NULL },
+                      &agent->sender);
+    if (result == 0 && agent->token_fd >= 0)
+        result = loop_watch(agent->loop, agent->token_fd, EPOLLIN, on_token, agent);
+    return result < 0 ? err_set(err, result, "%s", strerror(-result)) : 0;
 }
 
 /* A few files a thread of each rank: as many as we may have. */
@@ -542,7 +643,7 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
 
     if (!agent)
         return err_set(err, -ENOMEM, "out of memory");
-    agent->rings_fd = -1;
+    agent->rings_fd = agent->token_fd = -1;
     agent->split = nodesplit_create();
     if (!agent->split)
         return err_set(err, -ENOMEM, "out of memory");
@@ -569,9 +670,10 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     agent->place = (struct watch_place){ .outbox = &agent->outbox,
                                          .resume = &agent->resume,
                                          .split = agent->split,
-                                         .run = agent->run.id,
+                                         .run = settings->every ? "" : agent->run.id,
                                          .node = agent->node,
-                                         .tell_exits = agent->run.ranks == 0 };
+                                         .tell_exits = agent->run.ranks == 0,
+                                         .looks = &agent->looks };
     *ret = TAKE(agent);
     return 0;
 }

@@ -7,8 +7,16 @@
 #include "base/client.h"
 #include "core/err.h"
 
+struct agent_node {  /* what the daemon of a node gives to the agents that it starts */
+    const char *run; /* as the controller knows it */
+    int rings_fd;    /* the directory of its rings; the agent's from then on */
+    int token_fd;    /* a pipe by which the run's token comes, when there is one */
+    int64_t idle_ns; /* when for so long no ring had a process, and all is sent, the agent ends */
+};
+
 struct agent_settings {
-    const char *run_dir;
+    const char *run_dir; /* NULL with `every`: the spool is in the working directory */
+    const struct agent_node *every;
     const char *node;
     const char *rings; /* NULL: as run.json says */
     int64_t tick_ns;
@@ -21,7 +29,9 @@ struct agent;
 
 /* -EINVAL: settings or run.json are no good; -EBUSY: this node has an agent already. */
 int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err);
-/* Until SIGTERM or SIGINT, or until the launcher is gone.  Returns 0 when all was told. */
+/* Until SIGTERM or SIGINT, or until the launcher or the daemon is gone.  Returns 0 when all was told; 1 when it ended
+ * because no ring had a process (agent_node).
+ */
 int agent_run(struct agent *agent, struct err *err);
 void agent_close(struct agent *agent);
 

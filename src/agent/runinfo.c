@@ -111,6 +111,15 @@ int runinfo_read(const char *run_dir, const char *node, struct runinfo *ret, str
     return 0;
 }
 
+int runinfo_check_owner(const char *run_dir, struct err *err)
+{
+    struct stat st;
+
+    if (geteuid() != 0 || stat(run_dir, &st) < 0 || st.st_uid == 0)
+        return 0; /* one that is not there is somebody else's error */
+    return err_set(err, -EPERM, "%s belongs to user %u; run this as that user", run_dir, st.st_uid);
+}
+
 void runinfo_fini(struct runinfo *info)
 {
     free(info->mine);

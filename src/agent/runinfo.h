@@ -19,6 +19,8 @@ struct runinfo {
 
 /* -ENOENT: no run.json; -EINVAL: not one, or the run has several nodes and none is `node`. */
 int runinfo_read(const char *run_dir, const char *node, struct runinfo *ret, struct err *err);
+/* -EPERM: we are root and the directory is a user's, who could exchange what root writes there by name. */
+int runinfo_check_owner(const char *run_dir, struct err *err);
 void runinfo_fini(struct runinfo *info);
 bool runinfo_is_mine(const struct runinfo *info, uint32_t rank);
 

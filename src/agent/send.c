@@ -3,13 +3,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <json-c/json.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/enlist.h"
 #include "agent/sender.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -25,6 +25,7 @@
 struct send {
     const struct send_settings *settings;
     struct path spools, token_file;
+    struct token token; /* the run's; "": not registered yet */
     struct loop *loop;
     struct client *client;
     struct loop_timer enlist, look;
@@ -50,31 +51,6 @@ static void send_close(struct send *send)
 
 /* ---- the run's token ---- */
 
-static int token_of_answer(const struct client_answer *answer, struct token *token, struct err *err)
-{
-    struct json_object *root = NULL, *value = NULL;
-    struct json_tokener *tokener = json_tokener_new_ex(8);
-    int result = -EPROTO;
-
-    if (tokener && answer->body->size)
-        root = json_tokener_parse_ex(tokener, (const char *)answer->body->data,
-                                     (int)answer->body->size);
-    if (answer->status == 0)
-        err_set(err, 0, "%s", answer->why);
-    else if (answer->status != 200 && root && json_object_object_get_ex(root, "error", &value))
-        err_set(err, 0, "the controller answers %u: %s", answer->status,
-                json_object_get_string(value));
-    else if (answer->status != 200 || !root || !json_object_object_get_ex(root, "token", &value))
-        err_set(err, 0, "the controller answers %u and no token", answer->status);
-    else
-        result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
-                             token, err);
-    json_object_put(root);
-    if (tokener)
-        json_tokener_free(tokener);
-    return result;
-}
-
 static void enlist_later(struct send *send, const struct err *err)
 {
     if (strcmp(send->trouble.text, err->text) != 0)
@@ -89,7 +65,7 @@ static void on_enlisted(void *arg, const struct client_answer *answer)
     struct send *send = arg;
     struct err err = { "" };
     struct token token;
-    int result = token_of_answer(answer, &token, &err);
+    int result = enlist_token(answer, &token, &err);
 
     if (result == 0)
         result = token_write(send->token_file.text, &token, &err);
@@ -97,6 +73,7 @@ static void on_enlisted(void *arg, const struct client_answer *answer)
         enlist_later(send, &err);
         return;
     }
+    send->token = token;
     send->enlisted = true;
     for (size_t i = 0; i < send->count; i++)
         sender_hurry(send->one[i].sender);
@@ -105,22 +82,12 @@ static void on_enlisted(void *arg, const struct client_answer *answer)
 static void on_enlist(void *arg, int64_t now_ns)
 {
     struct send *send = arg;
-    struct token launch;
     struct err err = { "" };
-    struct buf body = { 0 };
-    char text[128];
 
     (void)now_ns;
-    snprintf(text, sizeof(text), "{\"run\":\"%s\"}", send->settings->run);
-    buf_put(&body, text, strlen(text));
-    if (token_read(send->settings->launch_file, &launch, &err) < 0) {
-        buf_fini(&body);
+    if (enlist_call(send->client, send->settings->launch_file, send->settings->run, on_enlisted,
+                    send, &err) < 0)
         enlist_later(send, &err);
-    } else if (client_call(send->client, "/api/v1/runs", &launch, &body, on_enlisted, send) < 0) {
-        buf_fini(&body);
-        err_set(&err, 0, "out of memory");
-        enlist_later(send, &err);
-    }
 }
 
 /* ---- spools ---- */
@@ -151,7 +118,7 @@ static void add_sender(struct send *send, const char *name)
                                                  .client = send->client,
                                                  .run = send->settings->run,
                                                  .spool = spool.text,
-                                                 .token_file = send->token_file.text },
+                                                 .token = &send->token },
                       &grown[send->count].sender) == 0)
         send->count++;
 }
@@ -200,14 +167,14 @@ static void on_finished(void *arg, const struct client_answer *answer)
 
 static void ask_to_finish(struct send *send)
 {
-    struct token token;
     struct buf body = { 0 };
     char path[128];
 
-    if (send->finish_asked || token_read(send->token_file.text, &token, NULL) < 0)
+    if (send->finish_asked)
         return;
     snprintf(path, sizeof(path), "/api/v1/runs/%s/finish", send->settings->run);
-    send->finish_asked = client_call(send->client, path, &token, &body, on_finished, send) == 0;
+    send->finish_asked =
+        client_call(send->client, path, &send->token, &body, on_finished, send) == 0;
 }
 
 static void begin_to_finish(struct send *send)
@@ -250,13 +217,22 @@ static int send_open(struct send *send, struct err *err)
 {
     static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
     const struct send_settings *settings = send->settings;
-    int result = path_join(&send->spools, settings->run_dir, "spool", err);
+    int result = 0;
 
     signal(SIGPIPE, SIG_IGN);
     send->again_ns = AGAIN_MIN_NS;
     send->parent = getppid();
-    if (result == 0)
+    snprintf(send->spools.text, sizeof(send->spools.text), ".");
+    if (settings->run_dir)
+        result = path_join(&send->spools, settings->run_dir, "spool", err);
+    if (result == 0 && settings->token) {
+        send->token = *settings->token;
+        send->enlisted = true;
+    } else if (result == 0) {
         result = path_join(&send->token_file, settings->run_dir, "agent.token", err);
+        if (result == 0)
+            token_read(send->token_file.text, &send->token, NULL); /* of an earlier life */
+    }
     if (result == 0)
         result = loop_create(&send->loop, err);
     if (result == 0)
@@ -267,7 +243,8 @@ static int send_open(struct send *send, struct err *err)
         return result;
     send->enlist = (struct loop_timer){ .fn = on_enlist, .arg = send };
     send->look = (struct loop_timer){ .fn = on_look, .arg = send };
-    loop_timer_set(send->loop, &send->enlist, 0);
+    if (!send->enlisted)
+        loop_timer_set(send->loop, &send->enlist, 0);
     loop_timer_set(send->loop, &send->look, 0);
     if (!settings->child)
         begin_to_finish(send);
@@ -283,6 +260,8 @@ int send_run(const struct send_settings *settings, struct err *err)
         result = loop_run(send.loop, err);
     if (result < 0 || send.done)
         return result;
+    if (!settings->run_dir)
+        return err_set(err, -ETIMEDOUT, "not all of run %s is with the controller", settings->run);
     return err_set(
         err, -ETIMEDOUT, "not all of run %s is with the controller%s%s; 'lockstep send %s' goes on",
         settings->run, send.trouble.text[0] ? ": " : "", send.trouble.text, settings->run_dir);

@@ -14,9 +14,13 @@
 #include "core/err.h"
 
 struct send_settings {
-    const char *run_dir;
+    const char *run_dir;     /* NULL: the spools are in the working directory */
     const char *run;         /* its name */
     const char *launch_file; /* token that may begin runs */
+    /* The run's own, where somebody else has registered it; NULL: it is registered here, and its token kept in
+     * RUN_DIR/agent.token.
+     */
+    const struct token *token;
     struct client_settings control;
     bool child;          /* of a launcher: until told to end; else until all is sent */
     int64_t patience_ns; /* how long to try at the end */

@@ -47,6 +47,7 @@ struct sender {
     bool asked;                     /* the controller's answer is in `boot` */
     bool busy;                      /* a call is under way */
     bool dry;                       /* the last look found nothing new */
+    bool refused;                   /* the last answer said that the token is not valid */
     struct buf batch;               /* sent, not acknowledged */
     size_t batch_frames, batch_max; /* frames; 0: as bytes allow */
     size_t batch_steps;             /* of these */
@@ -79,7 +80,8 @@ int sender_create(const struct sender_settings *settings, struct sender **ret)
     sender->settings = *settings;
     snprintf(sender->run, sizeof(sender->run), "%s", settings->run);
     snprintf(sender->spool, sizeof(sender->spool), "%s", settings->spool);
-    snprintf(sender->token_file, sizeof(sender->token_file), "%s", settings->token_file);
+    snprintf(sender->token_file, sizeof(sender->token_file), "%s",
+             settings->token ? "" : settings->token_file);
     sent_open(&sender->sent, sender->spool);
     sender->bytes_max = BATCH_BYTES;
     sender->pause_ns = PAUSE_MIN_NS;
@@ -194,6 +196,7 @@ static void trouble_over(struct sender *sender)
                  (double)(time_mono_ns() - sender->trouble_ns) / 1e9, sender->trouble);
     sender->trouble[0] = '\0';
     sender->trouble_ns = 0;
+    sender->refused = false;
     sender->pause_ns = PAUSE_MIN_NS;
 }
 
@@ -264,6 +267,7 @@ static void on_failed(struct sender *sender, const struct client_answer *answer,
         return;
     }
     trouble_say(sender, why);
+    sender->refused = answer->status == 401 || answer->status == 403 || answer->status == 404;
     sender_back_off(sender, answer->status == 426 ? PAUSE_HOPELESS_NS : 0);
 }
 
@@ -377,17 +381,27 @@ static bool learn_id(struct sender *sender)
     return sender->id != 0;
 }
 
+/* -ENOENT: the run is being registered. */
+static int sender_token(const struct sender *sender, struct token *ret, struct err *err)
+{
+    if (!sender->settings.token)
+        return token_read(sender->token_file, ret, err);
+    *ret = *sender->settings.token;
+    return ret->text[0] ? 0 : -ENOENT;
+}
+
 static void call(struct sender *sender, const struct buf *body, client_fn *fn)
 {
     struct buf copy = { 0 };
     struct token token;
     struct err err = { "" };
     char path[256];
+    int result = sender_token(sender, &token, &err);
 
-    if (token_read(sender->token_file, &token, &err) < 0) {
-        if (access(sender->token_file, F_OK) == 0)
+    if (result < 0) {
+        if (result != -ENOENT)
             trouble_say(sender, err.text);
-        sender_back_off(sender, 0); /* else the run is being registered */
+        sender_back_off(sender, 0);
         return;
     }
     snprintf(path, sizeof(path), "/api/v1/frames?run=%s&sender=%016" PRIx64, sender->run,
@@ -437,6 +451,11 @@ bool sender_is_done(struct sender *sender)
 bool sender_is_in_trouble(const struct sender *sender)
 {
     return sender->trouble_ns != 0;
+}
+
+bool sender_is_refused(const struct sender *sender)
+{
+    return sender->refused;
 }
 
 void sender_hurry(struct sender *sender)

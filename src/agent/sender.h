@@ -23,6 +23,8 @@ struct sender_settings {
     const char *run;        /* its name */
     const char *spool;      /* the file; it need not be there yet */
     const char *token_file; /* the run's; it need not be there yet */
+    /* Instead of a file: the caller's, "" until it is known; NULL: none. */
+    const struct token *token;
 };
 
 int sender_create(const struct sender_settings *settings, struct sender **ret); /* -ENOMEM */
@@ -31,6 +33,7 @@ void sender_destroy(struct sender *sender); /* NULL is fine; before its client i
 /* All frames that are in the spool now are on the controller's disk, and it was seen to say so. */
 bool sender_is_done(struct sender *sender);
 bool sender_is_in_trouble(const struct sender *sender); /* the last call failed */
+bool sender_is_refused(const struct sender *sender);    /* ... because the token is not valid */
 /* Tries at once, however long it was to wait. */
 void sender_hurry(struct sender *sender);
 /* The spool was written anew: what is in it is read from its start. */

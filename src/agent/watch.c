@@ -21,6 +21,7 @@
 #define STACK_STEPS 3                   /* ... or so many of its longest steps */
 #define STACK_START_NS (600 * NS_PER_S) /* ... or before the first step */
 #define STACK_AGAIN_NS (60 * NS_PER_S)
+#define STACKS_AT_ONCE 16 /* children of one agent, however many rings claim to be stuck */
 /* 0 is a good name for a communicator, but in a step it means that there is none. */
 #define COMM_ZERO UINT64_C(0x6c6f636b73746570)
 
@@ -405,6 +406,13 @@ static void beat_when_due(struct watch *watch, int64_t now_ns)
 
 /* ---- what it is doing now ---- */
 
+static void stack_drop(struct watch *watch)
+{
+    if (watch->stack)
+        --*watch->place->looks;
+    stack_end(TAKE(watch->stack));
+}
+
 static void stack_finish(struct watch *watch, int64_t now_ns)
 {
     struct fact_stack fact;
@@ -412,7 +420,7 @@ static void stack_finish(struct watch *watch, int64_t now_ns)
 
     if (result == 0)
         return;
-    stack_end(TAKE(watch->stack));
+    stack_drop(watch);
     if (result > 0)
         outbox_stack(watch->place->outbox, &fact); /* lost on a full disk: it is asked again */
 }
@@ -436,9 +444,12 @@ static void look_at_stack(struct watch *watch, int64_t now_ns)
     if (!watch->proc || watch->info.closed || now_ns - watch->advanced_ns < limit ||
         now_ns < watch->stack_at_ns)
         return;
+    if (*watch->place->looks >= STACKS_AT_ONCE)
+        return;
     watch->stack_at_ns = now_ns + STACK_AGAIN_NS;
     ask.proc = *proc_ref(watch->proc);
-    stack_begin(&ask, now_ns, &watch->stack);
+    if (stack_begin(&ask, now_ns, &watch->stack) == 0)
+        ++*watch->place->looks;
 }
 
 static int tell_exit(struct watch *watch, int64_t now_ns)
@@ -528,7 +539,7 @@ void watch_close(struct watch *watch)
     ring_reader_close(watch->reader);
     proc_close(watch->proc);
     oomkills_destroy(watch->kills);
-    stack_end(watch->stack);
+    stack_drop(watch);
     free(watch);
 }
 
@@ -548,19 +559,22 @@ static int check_ring(const struct watch *watch, const char *path, uint32_t rank
     return 0;
 }
 
-int watch_open(const struct watch_place *place, const char *path, uint32_t rank, uint32_t ring,
-               struct watch **ret, struct err *err)
+int watch_open(const struct watch_place *place, int rings_fd, const char *path, struct watch **ret,
+               struct err *err)
 {
     CLEAN(watch_clean) struct watch *watch = calloc(1, sizeof(*watch));
     const struct resume_ring *done;
     struct fact_comm comm;
+    uint32_t rank, ring;
     int result;
 
+    if (!ring_name_parse(path, &rank, &ring))
+        return err_set(err, -EINVAL, "%s: no ring's name", path);
     if (!watch)
         return err_set(err, -ENOMEM, "%s: out of memory", path);
     watch->place = place;
     watch->ring = ring;
-    result = ring_reader_open(path, &watch->reader, err);
+    result = ring_reader_open_at(rings_fd, path, &watch->reader, err);
     if (result == 0)
         result = ring_reader_info(watch->reader, &watch->info, err);
     if (result == 0)

@@ -25,11 +25,12 @@ struct watch_place { /* what all watches of an agent share */
     struct nodesplit *split;
     const char *run, *node;
     bool tell_exits; /* nobody else does */
+    unsigned *looks; /* ranks that are looked at now, each by a process */
 };
 
-/* -EAGAIN: the ring is still being made; -EXDEV: it is another run's; -EPROTO …: it is no ring. */
-int watch_open(const struct watch_place *place, const char *path, uint32_t rank, uint32_t ring,
-               struct watch **ret, struct err *err);
+/* `name` in the directory of rings.  -EAGAIN: the ring is still being made; -EXDEV: it is another run's; -EPROTO …: it is no ring. */
+int watch_open(const struct watch_place *place, int rings_fd, const char *name, struct watch **ret,
+               struct err *err);
 void watch_close(struct watch *watch);
 uint32_t watch_attempt(const struct watch *watch); /* that the ring is of */
 /* Reads, looks, tells.  Returns false when all has been told and the watch can be closed. */

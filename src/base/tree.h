@@ -10,6 +10,6 @@
 
 /* Returns 0, or -errno of the first failure.  The path up to the last name is the caller's own. */
 int tree_remove(const char *path);
-int tree_empty(int dir_fd); /* what is in it; the descriptor stays open */
+int tree_empty(int dir_fd); /* what is in it; AT_FDCWD: in the working directory */
 
 #endif

@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/node.h"
+#include "agent/node/node.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
 
@@ -43,14 +44,43 @@ static const struct opt agent_opts[] = {
       "with --every-run: where users have their rings, as DIR/lockstep-UID/RUN; default /dev/shm",
       NULL, false },
     { "state", 0, OPT_TEXT, offsetof(struct agent_options, every.state), "DIR",
-      "with --every-run: where spools and tokens are, default /var/lib/lockstep-agent", NULL,
-      false },
+      "with --every-run: where spools are, default /var/lib/lockstep-agent", NULL, false },
+    { "token-file", 0, OPT_TEXT, offsetof(struct agent_options, every.launch_file), "FILE",
+      "with --every-run: token that may begin runs, default tokens/launch.token in the user's "
+      "state "
+      "directory",
+      "LOCKSTEP_TOKEN_FILE", false },
+    { "runs-per-user", 0, OPT_U32, offsetof(struct agent_options, every.runs_per_user), "N",
+      "with --every-run: runs of one user that are watched at a time, default 32", NULL, false },
+    { "runs-max", 0, OPT_U32, offsetof(struct agent_options, every.runs_max), "N",
+      "with --every-run: runs of all users that are watched at a time, default 512", NULL, false },
     { .name = NULL },
 };
 
+/* Its children have another working directory. */
+static int absolute(const char **file, struct path *ret, struct err *err)
+{
+    if (!*file)
+        return 0;
+    if (!realpath(*file, ret->text))
+        return err_set(err, -errno, "%s: %m", *file);
+    *file = ret->text;
+    return 0;
+}
+
+static int default_token(struct path *ret, struct err *err)
+{
+    struct path state;
+    int result = paths_state(&state, err);
+
+    return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
+}
+
 static int every_run(struct agent_options *options)
 {
+    struct path token, ca;
     struct err err = { "" };
+    int result = 0;
 
     if (!options->agent.control.url || options->agent.run_dir || options->agent.rings) {
         log_error(options->agent.control.url
@@ -58,9 +88,22 @@ static int every_run(struct agent_options *options)
                       : "--every-run needs a controller: set LOCKSTEP_CONTROL");
         return 2;
     }
+    if (!options->every.runs_per_user || !options->every.runs_max) {
+        log_error("--runs-per-user and --runs-max are at least 1");
+        return 2;
+    }
+    if (!options->every.launch_file) {
+        result = default_token(&token, &err);
+        options->every.launch_file = token.text;
+    }
+    if (result == 0)
+        result = absolute(&options->agent.control.ca_file, &ca, &err);
     options->every.node = options->agent.node;
-    setenv("LOCKSTEP_CONTROL", options->agent.control.url, 1); /* for its children */
-    if (node_run(&options->every, &err) == 0)
+    options->every.control = options->agent.control;
+    options->every.spool_max = options->agent.spool_max;
+    if (result == 0)
+        result = node_run(&options->every, &err);
+    if (result == 0)
         return 0;
     log_error("%s", err.text);
     return 3;
@@ -71,7 +114,9 @@ static int agent_main(int argc, char **argv)
     struct agent_options options = { .agent.tick_ns = 50 * NS_PER_MS,
                                      .agent.control.timeout_ns = 30 * NS_PER_S,
                                      .agent.spool_max = 256u << 20,
-                                     .every.state = "/var/lib/lockstep-agent" };
+                                     .every.state = "/var/lib/lockstep-agent",
+                                     .every.runs_per_user = 32,
+                                     .every.runs_max = 512 };
     int first = opt_parse(&command_agent, argc, argv, &options);
     char host[64] = "";
     struct agent *agent;

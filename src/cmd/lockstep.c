@@ -38,6 +38,7 @@ static const struct command *const commands[] = {
     &command_bench_matrix,
     &command_version,
     &command_trainer,
+    &command_node_agent,
     &command_completion,
     NULL,
 };

@@ -18,6 +18,7 @@ extern const struct command command_control;
 extern const struct command command_demo;
 extern const struct command command_diff;
 extern const struct command command_doctor;
+extern const struct command command_node_agent;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_send;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "act/runfile.h"
+#include "agent/runinfo.h"
 #include "agent/send.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -88,6 +89,8 @@ static int send_main(int argc, char **argv)
                                        .patience_ns = options.patience_ns };
     if (result == 0)
         result = run_name(directory.text, run, &err);
+    if (result == 0)
+        result = runinfo_check_owner(directory.text, &err);
     if (result == 0)
         result = send_run(&settings, &err);
     if (result == 0)

@@ -42,7 +42,7 @@ train() # UID RUN STEPS
     pids="$pids $!"
 }
 has_steps() { LOCKSTEP_STATE=$site "$LOCKSTEP" why --json "$1" >"$TAP/out" 2>"$TAP/err"; [ "$(number steps)" -ge "$2" ] 2>/dev/null; }
-owned() { ps -eo pid=,ppid=,uid=,args= | awk -v p=$daemon -v u="$1" '$2 == p && $3 == u && / agent /' | wc -l; }
+owned() { ps -eo pid=,ppid=,uid=,args= | awk -v p=$daemon -v u="$1" '$2 == p && $3 == u && / node-agent /' | wc -l; }
 
 train $ada work $STEPS
 train $bob work $STEPS
@@ -51,10 +51,11 @@ tap_result $? "a run of one user reaches the controller"
 await has_steps work.u$bob 20
 tap_result $? "and one of another with the same name, as another run"
 is "each has an agent with its user's rights" "$(owned $ada) $(owned $bob)" "1 1"
-is "which may read the run's own token" "$(stat -c '%u %a' "$state/work.u$ada/agent/agent.token")" "$ada 600"
-! setpriv --reuid=$ada --regid=$ada --clear-groups cat "$state/work.u$bob/agent/agent.token" >/dev/null 2>&1
-tap_result $? "and nobody else's"
-before=$(ps -eo pid=,ppid=,uid=,args= | awk -v p=$daemon -v u=$ada '$2 == p && $3 == u && / agent / { print $1 }')
+is "whose spool is its user's" "$(stat -c '%u %a' "$state/runs/work.u$ada/spool")" "$ada 700"
+! setpriv --reuid=$ada --regid=$ada --clear-groups ls "$state/runs/work.u$ada/spool" >/dev/null 2>&1
+tap_result $? "though he cannot reach it by a path"
+is "and no token is on disk" "$(grep -rl lst_ "$state" | wc -l)" 0
+before=$(ps -eo pid=,ppid=,uid=,args= | awk -v p=$daemon -v u=$ada '$2 == p && $3 == u && / node-agent / { print $1 }')
 kill -9 "$before"
 other() { [ "$(owned $ada)" = 1 ] && ! kill -0 "$before" 2>/dev/null; }
 await other
@@ -93,13 +94,16 @@ tap_result $? "when somebody speaks of it again it goes on"
 await state_is work.u$bob 'ended, exit status not known'
 tap_result $? "until that is over, too"
 rm -rf "$root/lockstep-$ada/work"
-gone() { [ ! -e "$state/work.u$ada" ]; }
+gone() { [ ! -e "$state/runs/work.u$ada" ]; }
 await gone
 tap_result $? "when rings are gone, and all is with the controller, nothing stays behind"
 is "the other runs go on" "$(owned $bob)" 1
+children=$(pgrep -P $daemon | tr '\n' ' ')
 kill -TERM $daemon
 wait $daemon
 is "it ends when told" $? 0
 daemon=''
-is "with all of its children" "$(pgrep -c -f "$state" || true)" 0
+alive=0
+for pid in $children; do ! kill -0 "$pid" 2>/dev/null || alive=$((alive + 1)); done
+is "with all of its children" $alive 0
 done_testing

@@ -1,0 +1,55 @@
+/* enlist.c - POST /api/v1/runs, and the token in its answer. */
+#include "agent/enlist.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/token.h"
+#include "core/buf.h"
+
+int enlist_call(struct client *client, const char *launch_file, const char *run, client_fn *fn,
+                void *arg, struct err *err)
+{
+    struct token launch;
+    struct buf body = { 0 };
+    char text[128];
+    int result = token_read(launch_file, &launch, err);
+
+    if (result < 0)
+        return result;
+    snprintf(text, sizeof(text), "{\"run\":\"%s\"}", run);
+    buf_put(&body, text, strlen(text));
+    result = client_call(client, "/api/v1/runs", &launch, &body, fn, arg);
+    explicit_bzero(&launch, sizeof(launch));
+    if (result == 0)
+        return 0;
+    buf_fini(&body);
+    return err_set(err, result, "out of memory");
+}
+
+int enlist_token(const struct client_answer *answer, struct token *ret, struct err *err)
+{
+    struct json_object *root = NULL, *value = NULL;
+    struct json_tokener *tokener = json_tokener_new_ex(8);
+    int result = -EPROTO;
+
+    if (tokener && answer->body->size)
+        root = json_tokener_parse_ex(tokener, (const char *)answer->body->data,
+                                     (int)answer->body->size);
+    if (answer->status == 0)
+        err_set(err, 0, "%s", answer->why);
+    else if (answer->status != 200 && root && json_object_object_get_ex(root, "error", &value))
+        err_set(err, 0, "the controller answers %u: %s", answer->status,
+                json_object_get_string(value));
+    else if (answer->status != 200 || !root || !json_object_object_get_ex(root, "token", &value))
+        err_set(err, 0, "the controller answers %u and no token", answer->status);
+    else
+        result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
+                             ret, err);
+    json_object_put(root);
+    if (tokener)
+        json_tokener_free(tokener);
+    return result;
+}

@@ -1,0 +1,19 @@
+/* become.h - a process of root's becomes one of a user's, that the user cannot take over.
+ *
+ * It keeps what it has open and runs on without an exec, so it is never dumpable: its user cannot trace it or open its
+ * memory, its files or its working directory through /proc.  He can stop and kill it.
+ */
+#ifndef LOCKSTEP_AGENT_NODE_BECOME_H
+#define LOCKSTEP_AGENT_NODE_BECOME_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/err.h"
+
+/* For good, and verified.  Ends with its parent. */
+int become_user(uid_t uid, gid_t gid, struct err *err);
+/* What it may use beside the limits of its user's jobs; `file_bytes` is the largest file that it writes. */
+int become_limited(uint64_t file_bytes, struct err *err);
+
+#endif

@@ -1,0 +1,376 @@
+/* node.c - the life of each run: found, served, asleep, sent, gone. */
+#include "agent/node/node.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/node/node_private.h"
+#include "base/log.h"
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define SCAN_NS (500 * NS_PER_MS)
+#define LOOK_ASLEEP_NS (5 * NS_PER_S)
+#define UNSERVED_NS (3 * NS_PER_S) /* a launcher's agent that died is back sooner */
+#define STARTS_AT_ONCE 8
+#define PAUSE_NS NS_PER_S /* before an agent that died is started again; doubled ... */
+#define PAUSE_MAX_NS (60 * NS_PER_S)
+#define LIVED_NS (60 * NS_PER_S)      /* ... unless it lived for so long */
+#define REST_PAUSE_NS (10 * NS_PER_S) /* what could not be sent is tried again; doubled */
+#define REST_PAUSE_MAX_NS (600 * NS_PER_S)
+#define END_NS (12 * NS_PER_S)         /* an agent sends its last for 8 s */
+#define REST_NS (40 * NS_PER_S)        /* the other gives up after 15 s */
+#define SETTLED_NS (10 * NS_PER_S)     /* rings that an idle agent has certainly seen */
+#define STOP_NS (1500 * NS_PER_MS)     /* from SIGTERM to SIGKILL when the daemon ends ... */
+#define STOP_MAX_NS (1900 * NS_PER_MS) /* ... and to the end, whoever is left */
+
+/* ---- its rings ---- */
+
+static void run_look(struct node_run *run, int64_t now_ns)
+{
+    CLEAN(fd_clean) int fd = -1;
+    struct stat st;
+
+    if (now_ns < run->look_at_ns)
+        return;
+    run->look_at_ns = now_ns + (run->asleep ? LOOK_ASLEEP_NS : 0);
+    fd = scan_open_run(run->node->scan, run->uid, run->name);
+    run->there = fd >= 0 && fstat(fd, &st) == 0;
+    if (!run->there)
+        return;
+    if (st.st_ino != run->inode || memcmp(&st.st_mtim, &run->mtime, sizeof(run->mtime)) != 0) {
+        run->inode = st.st_ino;
+        run->mtime = st.st_mtim;
+        run->changed_ns = now_ns;
+        run->asleep = false;
+    }
+    if (!run->begun && scan_is_locked(fd))
+        run->over = true; /* somebody serves it; if he ends, it is found again */
+    else if (!run->free_ns)
+        run->free_ns = now_ns;
+}
+
+static bool is_known(void *arg, uid_t uid, const char *name)
+{
+    return node_find(arg, uid, name) != NULL;
+}
+
+static void on_found(void *arg, uid_t uid, gid_t gid, const char *name)
+{
+    node_add(arg, uid, gid, name);
+}
+
+/* ---- its process ---- */
+
+static void run_pause(struct node_run *run, int64_t now_ns, int64_t least_ns, int64_t most_ns)
+{
+    run->pause_ns = MIN(MAX(run->pause_ns * 2, least_ns), most_ns);
+    run->again_ns = now_ns + run->pause_ns;
+}
+
+/* What it wants to have now. */
+static enum child_kind run_wants(const struct node_run *run, int64_t now_ns)
+{
+    if (run->over || run->pid || now_ns < run->again_ns)
+        return CHILD_NONE;
+    if (run->there && !run->begun)
+        return now_ns - run->free_ns >= UNSERVED_NS ? CHILD_AGENT : CHILD_NONE;
+    if (run->there)
+        return run->asleep ? CHILD_NONE : CHILD_AGENT;
+    return run->token.text[0] ? CHILD_REST : CHILD_NONE;
+}
+
+static int run_start(struct node_run *run, enum child_kind kind, struct err *err)
+{
+    struct node *node = run->node;
+    CLEAN(fd_clean) int rings = -1;
+    CLEAN(fd_clean) int spool = -1;
+    int result;
+
+    if (kind == CHILD_AGENT)
+        rings = scan_open_run(node->scan, run->uid, run->name);
+    if (kind == CHILD_AGENT && rings < 0)
+        return err_set(err, rings, "its rings: %s", strerror(-rings));
+    spool = store_open_spool(&node->store, run->id, run->uid, run->gid, err);
+    if (spool < 0)
+        return TAKE_FD(spool);
+    result = child_start(&(struct child_settings){ .kind = kind,
+                                                   .run = run->id,
+                                                   .node = node->settings->node,
+                                                   .uid = run->uid,
+                                                   .gid = run->gid,
+                                                   .control = &node->settings->control,
+                                                   .spool_max = node->settings->spool_max,
+                                                   .spool_fd = spool,
+                                                   .rings_fd = rings },
+                         &run->pid, &run->token_fd);
+    return result < 0 ? err_set(err, result, "%s", strerror(-result)) : 0;
+}
+
+static void start(struct node_run *run, enum child_kind kind, int64_t now_ns)
+{
+    struct node_user *user = node_user(run->node, run->uid);
+    struct err err = { "" };
+
+    user->started = ++run->node->turns;
+    if (run_start(run, kind, &err) < 0) {
+        log_error("run %s is not served: %s", run->id, err.text);
+        run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
+        return;
+    }
+    if (!run->begun)
+        log_info("run %s: its rings are watched", run->id);
+    run->begun = true;
+    run->kind = kind;
+    run->started_ns = now_ns;
+    run->kill_at_ns = kind == CHILD_REST ? now_ns + REST_NS : 0;
+    user->children++;
+    run->node->children++;
+    registry_give(run);
+}
+
+/* Who has the fewest processes goes first, among those the one whose turn is longest ago. */
+static bool goes_before(const struct node_user *user, const struct node_user *other)
+{
+    return user->children < other->children ||
+           (user->children == other->children && user->started < other->started);
+}
+
+static bool start_one(struct node *node, int64_t now_ns)
+{
+    const struct node_settings *settings = node->settings;
+    struct node_user *first = NULL;
+    struct node_run *next = NULL;
+
+    for (size_t i = 0; i < node->runs; i++) {
+        struct node_user *user = node_user(node, node->run[i]->uid);
+
+        if (run_wants(node->run[i], now_ns) == CHILD_NONE || (first && !goes_before(user, first)) ||
+            node_is_full(user->children, settings->runs_per_user, node->children,
+                         settings->runs_max))
+            continue;
+        first = user;
+        next = node->run[i];
+    }
+    if (next)
+        start(next, run_wants(next, now_ns), now_ns);
+    return next != NULL;
+}
+
+/* ---- how it ends ---- */
+
+static void agent_ended(struct node_run *run, int status, int64_t now_ns)
+{
+    if (run->asked) {
+        run->again_ns = now_ns;
+        return;
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_EXIT_IDLE) {
+        run->asleep = now_ns - run->changed_ns > SETTLED_NS; /* else it may have missed a ring */
+        run->pause_ns = 0;
+        run->again_ns = now_ns;
+        return;
+    }
+    if (now_ns - run->started_ns > LIVED_NS)
+        run->pause_ns = 0;
+    run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
+    registry_forget(run); /* perhaps the controller does not know it any more */
+    log_error("the agent of run %s ended (status %d); started again in %lld s", run->id, status,
+              (long long)(run->pause_ns / NS_PER_S));
+}
+
+static void rest_ended(struct node_run *run, int status, int64_t now_ns)
+{
+    if (status == 0 && store_remove(&run->node->store, run->id) == 0) {
+        run->over = true;
+        log_info("run %s: its rings are gone, and the controller has all of it", run->id);
+        return;
+    }
+    registry_forget(run);
+    run_pause(run, now_ns, REST_PAUSE_NS, REST_PAUSE_MAX_NS);
+    log_error("run %s: its rings are gone; what could not be sent stays for %lld s", run->id,
+              (long long)(run->pause_ns / NS_PER_S));
+}
+
+static void child_ended(struct node *node, pid_t pid, int status, int64_t now_ns)
+{
+    for (size_t i = 0; i < node->runs; i++) {
+        struct node_run *run = node->run[i];
+        enum child_kind kind = run->kind;
+
+        if (run->pid != pid)
+            continue;
+        run->pid = 0;
+        run->kind = CHILD_NONE;
+        fd_clean(&run->token_fd);
+        run->token_fd = -1;
+        node_user(node, run->uid)->children--;
+        node->children--;
+        if (kind == CHILD_AGENT)
+            agent_ended(run, status, now_ns);
+        else if (!node->stopping)
+            rest_ended(run, status, now_ns);
+        run->kill_at_ns = 0;
+        run->asked = false;
+        return;
+    }
+}
+
+static void reap(struct node *node, int64_t now_ns)
+{
+    int status;
+
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        child_ended(node, pid, status, now_ns);
+}
+
+/* What it was asked for and did not do is done for it. */
+static void run_turn(struct node_run *run, int64_t now_ns)
+{
+    struct node *node = run->node;
+
+    if (run->pid && !run->asked && (node->stopping || (run->kind == CHILD_AGENT && !run->there))) {
+        kill(run->pid, SIGTERM);
+        run->asked = true;
+        run->kill_at_ns = node->stopping ? node->stop_ns + STOP_NS : now_ns + END_NS;
+    }
+    if (run->pid && node->stopping)
+        run->kill_at_ns = MIN(run->kill_at_ns, node->stop_ns + STOP_NS);
+    if (run->pid && run->kill_at_ns && now_ns >= run->kill_at_ns)
+        kill(run->pid, SIGKILL);
+    if (run->pid || run->there || run->over || node->stopping)
+        return;
+    /* Nothing has begun, or nothing is left. */
+    if (!run->begun || (now_ns >= run->again_ns && store_remove(&node->store, run->id) == 0))
+        run->over = true;
+}
+
+/* ---- the daemon ---- */
+
+static void turn_runs(struct node *node, int64_t now_ns)
+{
+    for (size_t i = 0; i < node->runs; i++) {
+        if (!node->stopping)
+            run_look(node->run[i], now_ns);
+        run_turn(node->run[i], now_ns);
+    }
+    node_drop_over(node);
+    if (node->stopping)
+        return;
+    for (int i = 0; i < STARTS_AT_ONCE && start_one(node, now_ns); i++)
+        ;
+    registry_turn(node, now_ns);
+}
+
+static void on_turn(void *arg, int64_t now_ns)
+{
+    struct node *node = arg;
+    const struct scan_sink sink = { .is_known = is_known, .found = on_found, .arg = node };
+
+    reap(node, now_ns);
+    if (!node->stopping && now_ns >= node->scan_at_ns) {
+        scan_turn(node->scan, &sink);
+        node->scan_at_ns = now_ns + SCAN_NS;
+    }
+    turn_runs(node, now_ns);
+    notify_alive(&node->notify, now_ns);
+    if (node->stopping && (node->children == 0 || now_ns - node->stop_ns >= STOP_MAX_NS))
+        loop_stop(node->loop);
+    loop_timer_set(node->loop, &node->timer, now_ns + (node->stopping ? 50 * NS_PER_MS : SCAN_NS));
+}
+
+static void on_signal(void *arg, int signal)
+{
+    struct node *node = arg;
+
+    if (signal != SIGCHLD && !node->stopping) {
+        node->stopping = true;
+        node->stop_ns = time_mono_ns();
+    }
+    loop_timer_set(node->loop, &node->timer, 0);
+}
+
+/* "RUN.uUID" of an earlier daemon's life: it goes on where that one was. */
+static void on_left(void *arg, const char *id, uid_t uid, gid_t gid)
+{
+    struct node *node = arg;
+    char name[64], suffix[16];
+    size_t size = strlen(id), tail;
+    struct node_run *run;
+
+    snprintf(suffix, sizeof(suffix), ".u%u", uid);
+    tail = strlen(suffix);
+    if (size <= tail || size >= sizeof(name) || strcmp(id + size - tail, suffix) != 0) {
+        if (store_remove(&node->store, id) < 0)
+            log_error("%s/runs/%s is left alone: it is no run of user %u", node->settings->state,
+                      id, uid);
+        return;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)(size - tail), id);
+    run = node_add(node, uid, gid, name);
+    if (run)
+        run->begun = true;
+}
+
+static int node_open(struct node *node, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT, SIGCHLD };
+    const struct node_settings *settings = node->settings;
+    int result = store_open(&node->store, settings->state, err);
+
+    signal(SIGPIPE, SIG_IGN);
+    node->timer = (struct loop_timer){ .fn = on_turn, .arg = node };
+    if (result == 0)
+        result = scan_create(settings->root ? settings->root : "/dev/shm", &node->scan, err);
+    if (result == 0)
+        result = loop_create(&node->loop, err);
+    if (result == 0)
+        result = loop_signals(node->loop, wanted, COUNT(wanted), on_signal, node, err);
+    if (result == 0)
+        result = client_open(node->loop, &settings->control, &node->client, err);
+    if (result == 0)
+        store_list(&node->store, on_left, node);
+    return result;
+}
+
+static void node_close(struct node **at)
+{
+    struct node *node = *at;
+
+    if (!node)
+        return;
+    client_close(node->client);
+    loop_destroy(node->loop);
+    node_table_fini(node);
+    scan_destroy(node->scan);
+    store_close(&node->store);
+    free(node);
+}
+
+int node_run(const struct node_settings *settings, struct err *err)
+{
+    CLEAN(node_close) struct node *node = calloc(1, sizeof(*node));
+    int result;
+
+    if (!node)
+        return err_set(err, -ENOMEM, "out of memory");
+    node->settings = settings;
+    node->store.fd = -1;
+    result = node_open(node, err);
+    if (result < 0)
+        return result;
+    notify_open(&node->notify);
+    notify_ready(&node->notify, "looking for runs");
+    loop_timer_set(node->loop, &node->timer, 0);
+    result = loop_run(node->loop, err);
+    notify_stopping(&node->notify);
+    notify_close(&node->notify);
+    return result;
+}
