@@ -54,6 +54,9 @@ static const struct opt agent_opts[] = {
       "with --every-run: runs of one user that are watched at a time, default 32", NULL, false },
     { "runs-max", 0, OPT_U32, offsetof(struct agent_options, every.runs_max), "N",
       "with --every-run: runs of all users that are watched at a time, default 512", NULL, false },
+    { "idle", 0, OPT_DURATION, offsetof(struct agent_options, every.idle_ns), "TIME",
+      "with --every-run: an agent ends when no ring of its run had a process for so long, default 60s",
+      NULL, false },
     { .name = NULL },
 };
 
@@ -88,8 +91,8 @@ static int every_run(struct agent_options *options)
                       : "--every-run needs a controller: set LOCKSTEP_CONTROL");
         return 2;
     }
-    if (!options->every.runs_per_user || !options->every.runs_max) {
-        log_error("--runs-per-user and --runs-max are at least 1");
+    if (!options->every.runs_per_user || !options->every.runs_max || options->every.idle_ns <= 0) {
+        log_error("--runs-per-user, --runs-max and --idle must not be 0");
         return 2;
     }
     if (!options->every.launch_file) {
@@ -116,7 +119,8 @@ static int agent_main(int argc, char **argv)
                                      .agent.spool_max = 256u << 20,
                                      .every.state = "/var/lib/lockstep-agent",
                                      .every.runs_per_user = 32,
-                                     .every.runs_max = 512 };
+                                     .every.runs_max = 512,
+                                     .every.idle_ns = 60 * NS_PER_S };
     int first = opt_parse(&command_agent, argc, argv, &options);
     char host[64] = "";
     struct agent *agent;

@@ -22,13 +22,13 @@
 #include "core/time.h"
 
 #define FILE_SLACK_BYTES (UINT64_C(64) << 20) /* a spool is measured once a second */
-#define IDLE_NS (60 * NS_PER_S)
 #define REST_NS (15 * NS_PER_S)
 
 struct node_agent_options {
     const char *run, *node;
     uint32_t user, group;
     uint64_t spool_max;
+    int64_t idle_ns;
     struct client_settings control;
     bool rest;
 };
@@ -44,6 +44,8 @@ static const struct opt node_agent_opts[] = {
       false },
     { "spool-max", 0, OPT_U64, offsetof(struct node_agent_options, spool_max), "BYTES",
       "a larger spool is shrunk", NULL, false },
+    { "idle", 0, OPT_DURATION, offsetof(struct node_agent_options, idle_ns), "TIME",
+      "end when no ring had a process for so long", NULL, false },
     { "control", 0, OPT_TEXT, offsetof(struct node_agent_options, control.url), "URL",
       "the site's controller", NULL, false },
     { "control-ca", 0, OPT_TEXT, offsetof(struct node_agent_options, control.ca_file), "FILE",
@@ -74,7 +76,7 @@ static int serve(const struct node_agent_options *options, struct err *err)
     const struct agent_node every = { .run = options->run,
                                       .rings_fd = CHILD_RINGS_FD,
                                       .token_fd = CHILD_TOKEN_FD,
-                                      .idle_ns = IDLE_NS };
+                                      .idle_ns = options->idle_ns };
     const struct agent_settings settings = { .node = options->node,
                                              .every = &every,
                                              .tick_ns = 50 * NS_PER_MS,

@@ -63,6 +63,7 @@ static void command_fill(struct words *words, const struct child_settings *setti
     word_add(words, "--user=%u", settings->uid);
     word_add(words, "--group=%u", settings->gid);
     word_add(words, "--spool-max=%" PRIu64, settings->spool_max);
+    word_add(words, "--idle=%" PRId64 "ns", settings->idle_ns);
     word_add(words, "--control=%s", settings->control->url);
     if (settings->control->ca_file)
         word_add(words, "--control-ca=%s", settings->control->ca_file);

@@ -35,6 +35,7 @@ struct child_settings {
     gid_t gid;
     const struct client_settings *control;
     uint64_t spool_max;
+    int64_t idle_ns;
     int spool_fd, rings_fd; /* stay the caller's; rings_fd -1: none */
 };
 

@@ -108,6 +108,7 @@ static int run_start(struct node_run *run, enum child_kind kind, struct err *err
                                                    .gid = run->gid,
                                                    .control = &node->settings->control,
                                                    .spool_max = node->settings->spool_max,
+                                                   .idle_ns = node->settings->idle_ns,
                                                    .spool_fd = spool,
                                                    .rings_fd = rings },
                          &run->pid, &run->token_fd);

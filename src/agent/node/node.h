@@ -25,6 +25,7 @@ struct node_settings {
     const char *launch_file; /* token that may begin runs */
     struct client_settings control;
     uint64_t spool_max;     /* bytes, of each agent */
+    int64_t idle_ns;        /* an agent ends when no ring had a process for so long */
     uint32_t runs_per_user; /* processes for one user */
     uint32_t runs_max;      /* for all of them */
 };
