@@ -1,6 +1,8 @@
 /* proc_parse.c - /proc and control-group texts into numbers; nothing in them is trusted. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,5 +197,16 @@ int proc_parse_uids(const char *status, uint32_t ret[static 4])
         uid[i] = (uint32_t)value;
     }
     memcpy(ret, uid, sizeof(uid));
+    return 0;
+}
+
+int proc_parse_lock(const char *line, struct proc_lock *ret)
+{
+    struct proc_lock lock;
+
+    if (sscanf(line, "%*u: FLOCK %*s %*s %d %x:%x:%" SCNu64, &lock.pid, &lock.major, &lock.minor,
+               &lock.inode) != 4)
+        return -ENOENT;
+    *ret = lock;
     return 0;
 }

@@ -28,7 +28,7 @@ void scan_destroy(struct scan *scan); /* NULL is fine */
 void scan_turn(struct scan *scan, const struct scan_sink *sink);
 /* The directory of a run, if it is still there and its user's: a descriptor, or -errno. */
 int scan_open_run(const struct scan *scan, uid_t uid, const char *name);
-/* Whether somebody serves it: an agent locks the directory of the rings that it reads. */
-bool scan_is_locked(int run_fd);
+/* Whether an agent serves it, of its user's or of root's: it locks the directory of the rings that it reads. */
+bool scan_is_locked(int run_fd, uid_t uid);
 
 #endif
