@@ -55,7 +55,8 @@ static const struct opt agent_opts[] = {
     { "runs-max", 0, OPT_U32, offsetof(struct agent_options, every.runs_max), "N",
       "with --every-run: runs of all users that are watched at a time, default 512", NULL, false },
     { "idle", 0, OPT_DURATION, offsetof(struct agent_options, every.idle_ns), "TIME",
-      "with --every-run: an agent ends when no ring of its run had a process for so long, default 60s",
+      "with --every-run: an agent ends when no ring of its run had a process for so long, default "
+      "60s",
       NULL, false },
     { .name = NULL },
 };

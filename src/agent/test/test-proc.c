@@ -257,13 +257,15 @@ static void locks_of_directories_are_found_among_others(void **state)
     struct proc_lock lock = { 0 };
 
     (void)state;
-    assert_int_equal(proc_parse_lock("12: FLOCK  ADVISORY  READ  4711 00:1a:5678 0 EOF\n", &lock), 0);
+    assert_int_equal(proc_parse_lock("12: FLOCK  ADVISORY  READ  4711 00:1a:5678 0 EOF\n", &lock),
+                     0);
     assert_int_equal(lock.pid, 4711);
     assert_int_equal(lock.major, 0);
     assert_int_equal(lock.minor, 0x1a);
     assert_int_equal(lock.inode, 5678);
     assert_int_equal(proc_parse_lock("1: POSIX  ADVISORY  WRITE 1 08:01:2 0 EOF", &lock), -ENOENT);
-    assert_int_equal(proc_parse_lock("1: -> FLOCK  ADVISORY  WRITE 1 08:01:2 0 EOF", &lock), -ENOENT);
+    assert_int_equal(proc_parse_lock("1: -> FLOCK  ADVISORY  WRITE 1 08:01:2 0 EOF", &lock),
+                     -ENOENT);
     assert_int_equal(proc_parse_lock("", &lock), -ENOENT);
 }
 
