@@ -303,7 +303,9 @@ static void another_users_process_is_neither_read_nor_stopped(void **state)
     ask.proc.owner++;
     assert_int_equal(stack_begin(&ask, time_mono_ns(), &stack), 0);
     while ((result = stack_poll(stack, time_mono_ns(), &fact)) == 0) {
-        assert_int_equal(state_of(ask.proc.pid, traced, sizeof(traced)), 'S');
+        char now = state_of(ask.proc.pid, traced, sizeof(traced));
+
+        assert_true(now == 'S' || now == 'R'); /* it may not sleep yet */
         assert_string_equal(traced, "0\n");
         usleep(1000);
     }
