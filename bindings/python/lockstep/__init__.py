@@ -38,6 +38,8 @@ class step(contextlib.ContextDecorator):
     itself are not recorded.
     """
 
+    __module__ = "lockstep"  # whatever it is attached as
+
     def __init__(self, number=None):
         if number is not None and not 0 <= int(number) < 1 << 63:
             raise ValueError("a step's number is 0 or more")
@@ -56,6 +58,8 @@ class step(contextlib.ContextDecorator):
 
 class phase(contextlib.ContextDecorator):
     """What the host is doing: `with lockstep.phase("data"):`.  Phases nest."""
+
+    __module__ = "lockstep"
 
     def __init__(self, name):
         if name not in _PHASES:

@@ -5,10 +5,11 @@ a launcher are no ranks (the launcher's own tools, loaders' workers, compilers).
 program's own `import torch`, and the ring for the first sign of training.
 """
 import atexit
+import sys
 
 from . import _failures, _pauses, _where
 from ._imports import imports
-from ._probe import complain, probe
+from ._probe import complain
 
 # Module, and who hooks it once the program has imported it: a function of our module of that name.
 # Those of torch wait until all of torch is there.
@@ -59,15 +60,29 @@ def _torch_loaded(torch):
     _hook(HOOKS)
 
 
+# Before Python finalizes, in this order: our module, and what is called of it where it has been imported.
+STOPS = (
+    ("_loop", lambda module: module.loop.finish()),
+    ("_ends", lambda module: module.watch.stop()),
+    ("_replicas", lambda module: module.stop()),
+    ("_probe", lambda module: module.probe.close()),
+    ("_pauses", lambda module: module.uninstall()),
+)
+
+
 def _at_exit():
-    try:
-        import sys
-        loop = sys.modules.get(__package__ + "._loop")
-        if loop is not None:
-            loop.loop.finish()
-        probe.close()
-    except Exception as error:
-        complain("at exit: %r" % (error,))
+    """Python runs these after its threads have been joined, the first registered last: after the program's own.
+
+    From here on nothing of ours runs but wrappers that call torch's own functions: no thread, no callback of the
+    garbage collector or of a weak reference.
+    """
+    for name, stop in STOPS:
+        try:
+            module = sys.modules.get("%s.%s" % (__package__, name))
+            if module is not None:
+                stop(module)
+        except Exception as error:
+            complain("at exit: %s: %r" % (name, error))
 
 
 def attach():

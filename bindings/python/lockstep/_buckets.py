@@ -10,6 +10,7 @@ import threading
 import time
 
 from . import _abi, _collectives, _signals, _torch
+from ._ends import watch, works
 from ._gloo import STREAM, gloo
 from ._groups import groups
 from ._probe import probe
@@ -19,32 +20,19 @@ from ._wrap import unseen
 class Buckets:
     """What was launched in this backward and has not been seen to be over.
 
-    Its future could tell, but in gloo's thread, which would then need the interpreter's lock: that
-    costs several times what the op itself does.  So they are looked at when the next one is launched,
-    and when backward is over: then the reducer has waited for all of them.  Where neither comes, as in
-    a job that hangs, a thread looks now and then; it does so for C, too.
+    Ends are looked for when the next one is launched, and when backward is over: then the reducer has waited for
+    all of them.  Where neither comes, as in a job that hangs, a thread looks now and then (_ends.py); it does so
+    for C, too.
     """
 
-    PERIOD_S = 0.5
-    LOOK_AFTER_NS = 200000  # small buckets come so fast that asking each time would tell nothing more
+    LOOK_AFTER_NS = works.LOOK_AFTER_NS
 
     def __init__(self):
         self.open = collections.deque()  # (work, communicator, key, turn) of those launched by Python, oldest first
         self.looked = 0
         self.looking = threading.Lock()
-        self.wanted = threading.Event()
-        self.awake = False
-        self.thread = None
-
-    def begin(self):
-        """A backward begins, or the first bucket of one that nobody saw beginning."""
-        if self.awake:
-            return
-        self.awake = True
-        if self.thread is None:
-            self.thread = threading.Thread(target=self._watch, name="lockstep", daemon=True)
-            self.thread.start()
-        self.wanted.set()
+        watch.looks.append(self.look)
+        watch.looks.append(_look_in_c)
 
     def look_again(self):
         now = time.monotonic_ns()
@@ -53,13 +41,13 @@ class Buckets:
             self.look()
 
     def look(self):
-        if not self.looking.acquire(False):
-            return
-        try:
-            while self.open and self.open[0][0].is_completed():
-                self._end()
-        finally:
-            self.looking.release()
+        if self.looking.acquire(False):
+            try:
+                while self.open and self.open[0][0].is_completed():
+                    self._end()
+            finally:
+                self.looking.release()
+        return self.open
 
     def over(self):
         if gloo.over is not None:
@@ -68,38 +56,32 @@ class Buckets:
             with self.looking:
                 while self.open:
                     self._end()
+        if works.open:  # of a communication hook
+            works.look_at_all()
+
+    def close(self):
+        """The ring is about to be closed: what is not over by now has no end in it."""
+        self.look()
+        self.open.clear()
 
     def _end(self):
         _, comm, key, turn = self.open.popleft()
         if turn == probe.turn and probe.handle:
             probe.library.coll_end(probe.handle, comm, key, 0)
 
-    def _looked(self):
-        """Are there any left?"""
-        self.look()
-        return gloo.look() or self.open
 
-    def _watch(self):
-        while True:
-            self.wanted.wait()
-            time.sleep(self.PERIOD_S)
-            if self._looked():
-                continue
-            self.wanted.clear()
-            self.awake = False
-            time.sleep(self.PERIOD_S)
-            if self._looked():  # began in between, and took us to be awake
-                self.begin()
+def _look_in_c():
+    return gloo.look()
 
 
 buckets = Buckets()
-probe.on_close.append(buckets.look)
+probe.on_close.append(buckets.close)
 
 
 @unseen
 def run_backward(original, args, kwargs):
     """Where C sees all buckets."""
-    buckets.begin()
+    watch.begin()
     result = original(*args, **kwargs)
     buckets.over()
     return result
@@ -164,7 +146,7 @@ def make_class(base):
             if buckets.open:
                 buckets.look_again()
             else:
-                buckets.begin()
+                watch.begin()
             buckets.open.append((work, self.comm, key, turn))
             return work
 

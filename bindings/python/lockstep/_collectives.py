@@ -9,21 +9,21 @@ Recorded are ops on tensors in host memory, which the host itself runs (gloo, MP
 ends when the device says so, and asking it would mean to wait: that is not for Python.
 
 An op whose caller waits at once lies on the host's line (stream 0) and ends with wait(); one that runs
-beside the caller lies on a line of its group and ends when its future is done, told by the thread
-that did it, or with wait(), when that comes first: the other thread may have to wait for the interpreter.
+beside the caller lies on a line of its group and ends with wait(), or when it is seen to be over (_ends.py).
 """
 import sys
 import threading
 import weakref
 
 from . import _abi, _torch
+from ._ends import Op, is_over, works
 from ._gloo import gloo
 from ._groups import groups
 from ._loop import COMM_INIT, loop
 from ._probe import complain, probe
 from ._wrap import unseen, wraps
 
-ASYNC_STREAM = _abi.HOST_THREADS  # plus the communicator's place
+ASYNC_STREAM = _abi.HOST_LATE + 64  # plus the communicator's place; those before it are of buckets
 P2P_STREAM = _abi.HOST_THREADS + 64
 _get_ident = threading.get_ident
 
@@ -77,33 +77,22 @@ _MESSAGES = {"send": "send", "recv": "recv"}
 
 # ---- the end of an op ----
 
-class Op:
-    """An op that has been launched.  Called, by whoever sees first that it is over, it ends."""
-
-    __slots__ = ("mark", "comm", "key", "ended")
-
-    def __init__(self, mark, comm, key):
-        self.mark, self.comm, self.key, self.ended = mark, comm, key, False
-
-    def __call__(self, _=None):
-        handle = probe.handle
-        if handle and not self.ended:
-            self.ended = True
-            self.mark(handle, self.comm, self.key, 0)
-
-
 class _Pending:
-    """Ops by the address of their work, until somebody has waited for it."""
+    """Ops that end with their work, by its address: somebody waits for it, or it is gone.
+
+    Of ops whose caller waits at once, and of messages: a message that nobody holds any more is given up by gloo.
+    """
 
     def __init__(self):
         self.ops = {}
+        probe.on_close.append(self.ops.clear)  # with them go the weak references, and what these would call
 
-    def add(self, work, op, ends_with_it):
+    def add(self, work, op):
         name = id(work)
         ops = self.ops
 
-        def dead(_):  # nobody waited, and nobody can any more
-            if ops.pop(name, None) is not None and ends_with_it:
+        def dead(_):
+            if ops.pop(name, None) is not None:
                 op()
 
         ops[name] = (weakref.ref(work, dead), op)
@@ -117,29 +106,22 @@ class _Pending:
 _pending = _Pending()
 
 
-def _watch(work, op, sync):
-    told = False
-    if not sync:
-        try:
-            work.get_future().add_done_callback(op)
-            told = True
-        except Exception:  # this kind of work has none
-            pass
-    if not op.ended:
-        _pending.add(work, op, not told)
-
-
 def hook_work(work):
     original = work.wait
 
     @wraps(original)
     def wait(self, *args, **kwargs):
-        if not _pending.ops:
+        if not _pending.ops and not works.open:
             return original(self, *args, **kwargs)
+        over = None
         try:
-            return original(self, *args, **kwargs)
+            result = original(self, *args, **kwargs)
+            over = True
+            return result
         finally:
-            _pending.done(self)
+            if over or is_over(self) is not False:  # whoever gave up waiting has not seen the end
+                _pending.done(self)
+                works.done(self)
 
     work.wait = wait
 
@@ -147,8 +129,19 @@ def hook_work(work):
 # ---- collectives ----
 
 def _waits(frame):
-    """Does the function of torch.distributed that called the group wait for the op before it returns?"""
+    """Does the function of torch.distributed that called the group wait for the op before it returns?
+
+    Asking a frame for its variables makes a dictionary that holds them all for as long as the frame lives.  So only
+    frames of torch's own are asked: they end with the call, and what they hold their caller holds, too.
+    """
+    if "async_op" not in frame.f_code.co_varnames or not _is_torchs(frame):
+        return False
     return frame.f_locals.get("async_op") is False
+
+
+def _is_torchs(frame):
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("torch.distributed.")
 
 
 def _launcher(name, original):
@@ -181,10 +174,14 @@ def _launcher(name, original):
         except BaseException:
             op()
             raise
+        if works.open:
+            works.look_again()
         if work is None:
             op()
+        elif stream == 0:
+            _pending.add(work, op)
         else:
-            _watch(work, op, stream == 0)
+            works.add(work, op)
         return work
 
     return launch
@@ -223,7 +220,7 @@ def _on_host(group):
 def _message_waits(frame):
     """Is it torch's send or recv, which wait?  They may call isend and irecv, through a wrapper or two."""
     for _ in range(4):
-        if frame is None or not frame.f_globals.get("__name__", "").startswith("torch."):
+        if frame is None or not _is_torchs(frame):
             return False
         if frame.f_code.co_name in ("send", "recv"):
             return True
@@ -254,7 +251,10 @@ def _wrap_message(name, original):
         except BaseException:
             message()
             raise
-        _watch(work, message, True)  # gloo's messages have no future
+        if work is None:
+            message()
+        else:
+            _pending.add(work, message)
         return work
 
     method.__code__ = method.__code__.replace(co_name=name)

@@ -66,7 +66,10 @@ def _hook_reducer(package):
 def _is_wanted(parameters, _, __, group):
     if os.environ.get("LOCKSTEP_GLOO") == "off":
         return False
-    return parameters[0].is_cpu and sys.modules["torch.distributed.distributed_c10d"].get_backend(group) == "gloo"
+    # Of a model that is partly on a device, autograd has threads of its own; a method of ours must not run in them.
+    if not all(parameter.is_cpu for parameter in parameters):
+        return False
+    return sys.modules["torch.distributed.distributed_c10d"].get_backend(group) == "gloo"
 
 
 def _hook_buffers(package):

@@ -20,3 +20,8 @@ def _callback(phase, info):
 
 def install():
     gc.callbacks.append(_callback)
+
+
+def uninstall():
+    if _callback in gc.callbacks:
+        gc.callbacks.remove(_callback)

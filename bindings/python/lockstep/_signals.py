@@ -7,7 +7,6 @@ Without us it is handled after backward, as around any call into C++; so we have
 It is done here and not in the C half, which sets no handler and makes no system call.
 """
 import _signal  # what signal's functions call, without turning each number into an enum: 30 of them a backward
-import operator
 import signal
 import threading
 
@@ -21,28 +20,25 @@ def _is_main():
     return threading.get_ident() == threading.main_thread().ident
 
 
-class _Signals:
-    """Once a backward, with cold caches: as little as possible is made anew."""
+def _handlers():
+    """(number, handler) of those with a handler of the program, or Python's own for Ctrl-C.
 
+    Found anew for each backward: what is kept would live longer than the program lets it.
+    """
+    return [pair for pair in zip(_SIGNALS, map(_signal.getsignal, _SIGNALS)) if callable(pair[1])]
+
+
+class _Signals:
     def __init__(self):
-        self.seen = [None] * len(_SIGNALS)  # the handlers of all, when they were looked at last
-        self.handled = []  # (number, handler) of those with a handler of the program, or Python's own for Ctrl-C
         self.came = {}  # number: frame; one that came twice is handled once, as ever
         self.away = False  # they are put off
-
-    def look(self):
-        now = list(map(_signal.getsignal, _SIGNALS))
-        if any(map(operator.is_not, now, self.seen)):
-            self.seen = now
-            self.handled = [pair for pair in zip(_SIGNALS, now) if callable(pair[1])]
-        return self.handled
 
     def later(self, number, frame):
         self.came.setdefault(number, frame)
 
-    def deliver(self):
+    def deliver(self, handled):
         came, self.came = self.came, {}
-        table = dict(self.handled)
+        table = dict(handled)
         for number, frame in came.items():
             table[number](number, frame)
 
@@ -56,7 +52,7 @@ def after(call, *args):
     """What comes meanwhile is handled at the end."""
     if _signals.away or not _is_main():
         return call(*args)
-    handled = _signals.look()
+    handled = _handlers()
     try:
         _signals.away = True
         for number, _ in handled:  # Ctrl-C is the first to be put off
@@ -68,4 +64,4 @@ def after(call, *args):
             if _signal.getsignal(number) is _later:
                 _signal.signal(number, handler)
         if _signals.came:
-            _signals.deliver()
+            _signals.deliver(handled)

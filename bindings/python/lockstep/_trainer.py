@@ -18,6 +18,8 @@ def attached():
 class Trainer:
     """One of them speaks at a time: a callback may be given by hand and be found by an entry point, too."""
 
+    __module__ = "lockstep._trainer"
+
     speaker = None
 
     def __init__(self, replicas):

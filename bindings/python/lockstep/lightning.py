@@ -26,6 +26,8 @@ def _base():
 class Callback(_base()):
     """replicas=True: parameters are compared between ranks, a part every step."""
 
+    __module__ = "lockstep.lightning"  # what is pickled must be found without an attached lockstep, too
+
     def __init__(self, replicas=False):
         super().__init__()
         self._trainer = Trainer(replicas)

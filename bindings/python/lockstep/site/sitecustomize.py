@@ -7,23 +7,31 @@ import os
 import sys
 
 
+# Not "lockstep": a program may have a module of that name.  What `import lockstep` finds is in _names.py.
+NAME = "_lockstep_attached"
+
+
 def _attach(package):
     if sys.version_info < (3, 9):
         return
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location("lockstep", os.path.join(package, "__init__.py"),
+    spec = spec_from_file_location(NAME, os.path.join(package, "__init__.py"),
                                    submodule_search_locations=[package])
     module = module_from_spec(spec)
-    sys.modules["lockstep"] = module
+    sys.modules[NAME] = module
+    finders = list(sys.meta_path)
     try:
         spec.loader.exec_module(module)
+        from _lockstep_attached import _names
+        _names.install()
         if os.environ.get("LOCKSTEP_ATTACH") != "0":
-            from lockstep import _attach as attachment
+            from _lockstep_attached import _attach as attachment
             attachment.attach()
     except BaseException:
-        for name in [name for name in sys.modules if name.split(".")[0] == "lockstep"]:
+        for name in [name for name in sys.modules if name.split(".")[0] == NAME]:
             del sys.modules[name]
+        sys.meta_path[:] = finders
         raise
 
 
