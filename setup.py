@@ -29,7 +29,7 @@ except ImportError:  # setuptools before 70
 HERE = os.path.dirname(os.path.abspath(__file__))
 SONAME = "liblockstep.so.0"
 ROOMS = ("probe", "wire", "core")  # libc only, all of them; the linker keeps what is used
-FLAGS = ("-std=gnu17 -O2 -g -fPIC -D_GNU_SOURCE -fvisibility=hidden -ffunction-sections "
+FLAGS = ("-std=gnu17 -O2 -g -fPIC -D_GNU_SOURCE -fvisibility=hidden -fasynchronous-unwind-tables -ffunction-sections "
          "-fdata-sections -shared -Wl,--gc-sections -Wl,-z,nodelete -Wl,-z,defs").split()
 
 

@@ -11,7 +11,7 @@
  * in this very process and compared with torch's exported symbols (bindings/python/lockstep/_gloo.py): where something
  * is not as expected nothing is touched, and the package does it in Python.
  *
- * For the package `lockstep` alone, so no promise to anybody.  use() and watch() are called by one thread at a time (with
+ * For the package `lockstep` alone, so no promise to anybody.  use(), watch() and work() are called by one thread at a time (with
  * the interpreter's lock), all else by any.
  */
 #ifndef LOCKSTEP_PROBE_GLOO_H
@@ -43,6 +43,12 @@ int lockstep_gloo_use(const struct gloo_torch *torch, uint64_t size);
 /* From now on all-reduces of this group (c10d::ProcessGroupGloo *) are recorded as those of the communicator; with a
  * negative one, no more, and the group is as torch made it.  0; -EINVAL: no such object; -ENOSPC: too many groups. */
 int lockstep_gloo_watch(void *group, struct lockstep_probe *probe, int comm, uint16_t stream);
+
+/* Of a work (c10d::Work *) that the caller holds, and that a group of gloo's has returned for an op which is in the ring:
+ * the op ends when the work is destroyed, or done() is called for it before that.  0; -EINVAL: a class that is not known, or
+ * watched already; -ENOSPC: too many are open. */
+int lockstep_gloo_work(void *work, struct lockstep_probe *probe, int comm, uint64_t key);
+void lockstep_gloo_done(void *work);
 
 /* Puts the ends of those that are over into the ring.  Returns how many are not. */
 uint32_t lockstep_gloo_look(void);

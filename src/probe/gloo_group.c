@@ -21,7 +21,7 @@
 #define GROUPS RING_COMMS
 #define GROUP_WORDS 256
 #define WORK_WORDS 64
-#define WORK_CLASSES 8
+#define WORK_CLASSES 16
 #define HEAD_WORDS 2 /* before the functions: offset to the whole object, and its type */
 
 struct object { /* of C++, with virtual functions */
@@ -99,7 +99,14 @@ static bool table_is_whole(void **table, size_t words)
     return torch.data_begin <= first && first < end && end <= torch.data_end;
 }
 
-/* Once for each class, of which gloo has a handful. */
+static bool table_is_ours(void *const *table)
+{
+    uintptr_t at = (uintptr_t)table;
+
+    return (uintptr_t)classes <= at && at < (uintptr_t)(classes + COUNT(classes));
+}
+
+/* Once for each class, of which gloo has a dozen. */
 static struct work_class *class_add(void **theirs)
 {
     struct work_class *class = NULL;
@@ -125,12 +132,33 @@ static bool work_watch(struct object *work)
     void **theirs = atomic_load_explicit(&work->table, memory_order_relaxed);
     struct work_class *class = class_find(theirs);
 
-    if (!class)
+    if (!class && !table_is_ours(theirs))
         class = class_add(theirs);
     if (!class)
         return false;
     atomic_store_explicit(&work->table, class->words + HEAD_WORDS, memory_order_relaxed);
     return true;
+}
+
+int lockstep_gloo_work(void *pointer, struct lockstep_probe *probe, int comm, uint64_t key)
+{
+    struct gloo_op op = { .epoch = probe_epoch(probe), .comm = comm, .key = key };
+
+    if (!atomic_load_explicit(&usable, memory_order_acquire) || !pointer || op.epoch == 0 ||
+        (unsigned)comm >= RING_COMMS)
+        return -EINVAL;
+    if (!gloo_open_add(pointer, op, pointer)) /* no thread has that address */
+        return -ENOSPC;
+    if (work_watch(pointer))
+        return 0;
+    gloo_open_forget(pointer);
+    return -EINVAL;
+}
+
+void lockstep_gloo_done(void *work)
+{
+    gloo_open_over(work, (uint64_t)time_mono_ns());
+    gloo_open_tell(NULL);
 }
 
 /* ---- groups ---- */

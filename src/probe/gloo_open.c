@@ -54,18 +54,37 @@ bool gloo_open_add(void *work, struct gloo_op op, const void *thread)
     return false;
 }
 
-void gloo_open_over(const void *work, uint64_t now_ns)
+/* The place of this work, which is the caller's then; ROOM: it has none. */
+static uint32_t place_find(const void *work)
 {
     for (uint32_t i = 0; i < WINDOW; i++) {
         uint32_t at = place_of((uintptr_t)work, i);
 
-        if (atomic_load_explicit(&places[at], memory_order_relaxed) != (uintptr_t)work ||
-            !place_take(at, (uintptr_t)work))
-            continue;
-        ops[at].end_ns = now_ns;
-        place_give(at, OVER);
-        return;
+        if (atomic_load_explicit(&places[at], memory_order_relaxed) == (uintptr_t)work &&
+            place_take(at, (uintptr_t)work))
+            return at;
     }
+    return ROOM;
+}
+
+void gloo_open_over(const void *work, uint64_t now_ns)
+{
+    uint32_t at = place_find(work);
+
+    if (at == ROOM)
+        return;
+    ops[at].end_ns = now_ns;
+    place_give(at, OVER);
+}
+
+void gloo_open_forget(const void *work)
+{
+    uint32_t at = place_find(work);
+
+    if (at == ROOM)
+        return;
+    atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
+    place_give(at, FREE);
 }
 
 static void op_end(const struct gloo_op *op)

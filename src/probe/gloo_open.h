@@ -18,6 +18,7 @@ struct gloo_op {
 /* thread: which launched it, an address that no other living one has.  false: no room. */
 bool gloo_open_add(void *work, struct gloo_op op, const void *thread);
 void gloo_open_over(const void *work, uint64_t now_ns);
+void gloo_open_forget(const void *work); /* its end will not be known */
 
 /* Puts ends into the ring: of all that are over, and of all that this thread launched (NULL: of no thread). */
 uint32_t gloo_open_tell(const void *thread); /* how many are left */

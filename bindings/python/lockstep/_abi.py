@@ -80,6 +80,8 @@ _PYTHON = {
     "python_method": (ctypes.c_void_p, [ctypes.c_char_p]),
     "gloo_use": (_INT, [ctypes.c_void_p, _U64]),
     "gloo_watch": (_INT, [ctypes.c_void_p, _PROBE, _INT, _U16]),
+    "gloo_work": (_INT, [ctypes.c_void_p, _PROBE, _INT, _U64]),
+    "gloo_done": (None, [ctypes.c_void_p]),
     "gloo_look": (_U32, []),
 }
 _CALLS = {

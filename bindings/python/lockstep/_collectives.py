@@ -144,6 +144,27 @@ def _is_torchs(frame):
     return isinstance(name, str) and name.startswith("torch.distributed.")
 
 
+class _InC:
+    """Ends an op that C watches; while there is a work to be asked, C has not seen its end."""
+
+    __slots__ = ("done", "pointer")
+
+    def __init__(self, done, pointer):
+        self.done, self.pointer = done, pointer
+
+    def __call__(self):
+        self.done(self.pointer)
+
+
+def _beside(group, work, op):
+    """Nobody waits for it here."""
+    pointer = gloo.follow(group, work, op.comm, op.key)
+    if pointer is None:
+        works.hold(work, op)
+    else:
+        works.add(work, _InC(probe.library.gloo_done, pointer))
+
+
 def _launcher(name, original):
     """launch(group, stream, args, kwargs): calls the group's method and returns its work.
 
@@ -181,7 +202,7 @@ def _launcher(name, original):
         elif stream == 0:
             _pending.add(work, op)
         else:
-            works.add(work, op)
+            _beside(group, work, op)
         return work
 
     return launch

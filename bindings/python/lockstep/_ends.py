@@ -6,11 +6,13 @@ callable of ours ever goes to torch.  Ends are seen where the program calls us a
 of ours, which is stopped before Python begins to finalize.  So they are upper bounds, and lie on streams that say so
 (HOST_LATE).
 
-A work is held until its end has been seen, or the program has waited for it: it is the only one that can be asked.
+Where C sees when a work of gloo's is destroyed (_gloo.py), the program alone holds its works.  Elsewhere a work is held
+until its end has been seen, or the program has waited for it: nobody else can be asked.
 """
 import os
 import threading
 import time
+import weakref
 
 from ._probe import complain, probe
 
@@ -107,19 +109,38 @@ def is_over(work):
         return None
 
 
+class _Held:
+    """Like a weak reference, but not weak."""
+
+    __slots__ = ("work",)
+
+    def __init__(self, work):
+        self.work = work
+
+    def __call__(self):
+        return self.work
+
+
 class Works:
     """Collectives that run beside the program, oldest first."""
 
     LOOK_AFTER_NS = 200000  # small ones come so fast that asking each time would tell nothing more
 
     def __init__(self):
-        self.open = {}  # id of the work: (work, op); the work is held, so nothing else has its id
+        self.open = {}  # id of the work: (reference, op)
         self.looked = 0
         watch.looks.append(self.look_at_all)
         probe.on_close.append(self.close)
 
+    def hold(self, work, op):
+        """Nobody but the work can be asked for its end."""
+        self.open[id(work)] = _Held(work), op
+        watch.begin()
+
     def add(self, work, op):
-        self.open[id(work)] = work, op
+        """C sees the end of one that nobody holds any more."""
+        name, entries = id(work), self.open
+        entries[name] = weakref.ref(work, lambda _: entries.pop(name, None)), op
         watch.begin()
 
     def done(self, work):
@@ -128,22 +149,28 @@ class Works:
         if entry is not None:
             entry[1]()
 
+    def _look(self, name, reference, op):
+        """Is it open?"""
+        work = reference()
+        if work is not None and is_over(work) is False:
+            return True
+        if self.open.pop(name, None) and work is not None:
+            op()
+        return False
+
     def look_again(self):
         """Of the oldest, up to one that is not over: those behind it began later."""
         now = time.monotonic_ns()
         if now - self.looked < self.LOOK_AFTER_NS:
             return
         self.looked = now
-        for work, op in list(self.open.values()):
-            if not is_over(work):
+        for name, entry in list(self.open.items()):
+            if self._look(name, *entry):
                 return
-            if self.open.pop(id(work), None):
-                op()
 
     def look_at_all(self):
-        for work, op in list(self.open.values()):
-            if is_over(work) is not False and self.open.pop(id(work), None):
-                op()
+        for name, entry in list(self.open.items()):
+            self._look(name, *entry)
         return self.open
 
     def close(self):

@@ -7,6 +7,7 @@ is refused (Unlike), and then _buckets.py does it in Python; so it does with LOC
 """
 import ctypes
 import os
+import re
 import struct
 import sys
 import weakref
@@ -17,6 +18,10 @@ from ._groups import groups
 from ._probe import complain, probe
 
 STREAM = _abi.HOST_LATE  # plus the communicator's place
+# Versions of torch that test/python has been run with in this mode; with others LOCKSTEP_GLOO=c asks for it.  To add one:
+# run p2100-torch-ddp, p2300-exit (LOCKSTEP_EXIT_CASES=all) and p2310-unwind with it (tools/torch-newer, where a Debian
+# has it) with LOCKSTEP_GLOO=c, and add the version here and in docs/PYTORCH.md.
+SEEN = {"1.13", "2.6"}
 _HEAD = 2  # words of a table before its first function
 _TABLE_WORDS = 256
 _TENSOR_BYTES = 256
@@ -38,6 +43,12 @@ _HALF = struct.Struct("=H")
 
 class Unlike(Exception):
     """This torch is not what we know."""
+
+
+def is_seen(version):
+    """1.13.0a0, 2.6.0+debian ...: has this one been tested?"""
+    numbers = re.match(r"(\d+\.\d+)(\D|$)", str(version))
+    return numbers is not None and numbers.group(1) in SEEN
 
 
 def _words(error):
@@ -147,6 +158,8 @@ class Gloo:
         self.groups = weakref.WeakKeyDictionary()  # group: the address of its object
         self.over = self.aside = None  # of C, once there is a group: both may be called without one
         self.look = _none
+        self.follows = {}  # communicator's place: are the works of its group seen by C?
+        self.work = None  # torch's class, and a table of one of its objects that has been looked at
         probe.on_open.append(self.put_back)
         probe.on_close.append(self.take_off)
 
@@ -167,14 +180,47 @@ class Gloo:
             self.groups.pop(group, None)
             return False
 
+    def follow(self, group, work, comm, key):
+        """The address of this work, which C watches from now on; None: it does not."""
+        follows = self.follows.get(comm)
+        if follows is None:
+            follows = self.follows[comm] = self._can_follow(group, work)
+        if not follows or type(work) is not self.work:
+            return None
+        pointer = ctypes.c_void_p.from_address(id(work) + object.__basicsize__).value
+        watch = probe.library.gloo_work
+        if watch(pointer, probe.handle, comm, key) == 0:
+            return pointer
+        self.look()  # puts ends into the ring, which makes room
+        return pointer if watch(pointer, probe.handle, comm, key) == 0 else None
+
+    def _can_follow(self, group, work):
+        try:
+            if not self._ready():
+                return False
+            if group not in self.groups and _word(_object(sys.modules["torch"], group)) != self.learnt.group_table:
+                raise Unlike("an object of another class")
+            pointer = _word(id(work) + object.__basicsize__)
+            if not self.learnt.data_begin <= _word(pointer) < self.learnt.data_end:
+                raise Unlike("a work of another class")
+            from torch._C._distributed_c10d import Work
+            self.work = Work
+            return True
+        except Exception as error:
+            complain("ends of a group's works are seen by Python: %s" % _words(error))
+            return False
+
     def _ready(self):
         if self.learnt is None:
             self.learnt = False
             wish = os.environ.get("LOCKSTEP_GLOO")
-            if wish == "python":
-                raise Unlike("LOCKSTEP_GLOO=python wants it so")
-            if wish not in (None, "", "c"):  # off: nobody asks us
-                complain("LOCKSTEP_GLOO=%s: expected c, python or off; c it is" % wish)
+            if wish in ("python", "off"):
+                raise Unlike("LOCKSTEP_GLOO=%s wants it so" % wish)
+            if wish not in (None, "", "c"):
+                complain("LOCKSTEP_GLOO=%s: expected c, python or off; ignored" % wish)
+            version = sys.modules["torch"].__version__
+            if wish != "c" and not is_seen(version):
+                raise Unlike("not tested with torch %s; LOCKSTEP_GLOO=c uses it all the same" % version)
             if not fast.use() or not hasattr(probe.library, "gloo_use"):
                 raise Unlike("no C half")
             learnt = _learn(sys.modules["torch"])
@@ -193,6 +239,7 @@ class Gloo:
 
     def put_back(self):
         """In another ring communicators have other places."""
+        self.follows.clear()
         for group in list(self.groups):
             try:
                 self._put(group)

@@ -10,7 +10,7 @@
 
 #include "probe/gloo.h"
 
-#define PLAY_CLASSES 12
+#define PLAY_CLASSES 20
 #define PLAY_ALLREDUCE 7
 #define PLAY_DELETE 1
 #define PLAY_ELEMENTS 40

@@ -220,6 +220,46 @@ static void test_another_ring_gets_nothing_of_the_one_before(void **state)
     end();
 }
 
+static void test_a_work_of_any_op_ends_when_it_is_destroyed_or_waited_for(void **state)
+{
+    struct play_work work[4] = { work_make(2), work_make(3), work_make(2), work_make(2) };
+    struct ring_event event[ROOM];
+    uint64_t key[4];
+    int comm;
+
+    begin();
+    comm = comm_add(1);
+    assert_int_equal(lockstep_gloo_work(NULL, probe, comm, 0), -EINVAL);
+    assert_int_equal(lockstep_gloo_work(&work[0], probe, -1, 0), -EINVAL);
+    assert_int_equal(lockstep_gloo_work(&work[0], probe, RING_COMMS, 0), -EINVAL);
+    assert_ptr_equal(work[0].object.table, play_work_table(2));
+    for (size_t i = 0; i < 3; i++) {
+        key[i] =
+            lockstep_coll_launch(probe, comm, LOCKSTEP_OP_BROADCAST, 8, 0xffc0, LOCKSTEP_DTYPE_INT8);
+        assert_int_equal(lockstep_gloo_work(&work[i], probe, comm, key[i]), 0);
+    }
+    assert_int_equal(lockstep_gloo_work(&work[0], probe, comm, key[0]), -EINVAL); /* is watched */
+    lockstep_gloo_over(); /* a reducer has waited, for others */
+    assert_int_equal(lockstep_gloo_look(), 3);
+    play_delete(&work[1]);
+    assert_int_equal(lockstep_gloo_look(), 2);
+    lockstep_gloo_done(&work[2]);
+    lockstep_gloo_done(&work[2]);
+    lockstep_gloo_done(&work[3]); /* never seen */
+    assert_int_equal(lockstep_gloo_look(), 1);
+    play_delete(&work[2]);
+    play_delete(&work[0]);
+    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_int_equal(work[0].deleted + work[1].deleted + work[2].deleted, 3);
+    assert_int_equal(events(state, 0, event), 9);
+    assert_int_equal(event[6].a, key[1]);
+    assert_int_equal(event[7].a, key[2]);
+    assert_int_equal(event[8].a, key[0]);
+    lockstep_probe_close(probe);
+    assert_int_equal(lockstep_gloo_work(&work[3], probe, comm, 0), -EINVAL); /* there is no ring */
+    assert_ptr_equal(work[3].object.table, play_work_table(2));
+}
+
 static void test_a_forked_child_tells_nothing(void **state)
 {
     struct play_work work[2] = { work_make(0), work_make(0) };
@@ -254,7 +294,7 @@ static void test_more_than_there_is_room_for(void **state)
     begin();
     watch();
     for (size_t i = 0; i < 2000; i++) {
-        work[i] = work_make((unsigned)(i % PLAY_CLASSES)); /* more classes, too */
+        work[i] = work_make((unsigned)(i % PLAY_CLASSES)); /* more classes than are known, too */
         assert_ptr_equal(play_reduce(&group, &work[i], &tensor), &work[i]);
     }
     open = lockstep_gloo_look();
@@ -365,6 +405,7 @@ int main(void)
         SCENE_TEST(test_what_is_not_ours_passes),
         SCENE_TEST(test_groups_come_and_go),
         SCENE_TEST(test_another_ring_gets_nothing_of_the_one_before),
+        SCENE_TEST(test_a_work_of_any_op_ends_when_it_is_destroyed_or_waited_for),
         SCENE_TEST(test_a_forked_child_tells_nothing),
         SCENE_TEST(test_more_than_there_is_room_for),
         SCENE_TEST(test_threads),
