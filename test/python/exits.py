@@ -2,14 +2,15 @@
 
 A case is one of each.  The same script runs without lockstep and attached.  Without lockstep some of these
 programs do not always end alike: torch's own threads ask for the interpreter's lock while it is being taken down.
-So what is compared is not one run with one run: an attached program must end in a way in which the bare program
-was seen to end, by as many runs of the bare one as that takes, up to TRIES.
+So what is compared is not one run with one run: each rank of an attached program must end in a way in which that of
+the bare one was seen to end, by as many runs of the bare one as that takes, up to TRIES.
 """
 import os
 import re
+import resource
 import signal
 
-from twice import STUCK, Job
+from twice import Job
 
 TRIES = 12
 
@@ -19,9 +20,15 @@ HEAD = """
 import os, signal, sys, threading, time
 import torch, torch.distributed as dist
 from torch import nn
+device = torch.device("cpu")
+if os.environ.get("CASE_BACKEND") == "nccl":
+    # Several ranks on one device: NCCL must take them for hosts of their own.
+    os.environ.update(NCCL_HOSTID="host" + os.environ["RANK"], NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo",
+                      NCCL_IB_DISABLE="1")
+    device = torch.device("cuda", 0)
+    torch.cuda.set_device(device)
 dist.init_process_group(os.environ.get("CASE_BACKEND", "gloo"))
 rank, world = dist.get_rank(), dist.get_world_size()
-device = torch.device(os.environ.get("CASE_DEVICE", "cpu"))
 SIZE = 3000000
 def big(size=SIZE):
     return torch.ones(size, device=device)
@@ -121,6 +128,20 @@ def finish():
 }
 
 ALL = [(operation, end) for operation in OPENS for end in ENDS]
+# Each operation and each way to end, in turns those that take the interpreter down.  A backward that just ends has
+# nothing open.
+_ways = ("exit", "end", "exception")
+SOME = [(operation, _ways[number % len(_ways)]) for number, operation in enumerate(OPENS)
+        if not operation.startswith("bucket")]
+SOME += [("bucket", "exit"), ("bucket", "exception"), ("bucket, hook", "exit"), ("bucket, thread", "end"),
+         ("all_reduce", "_exit"), ("bucket", "signal"), ("broadcast", "handled signal")]
+
+
+def allow_dumps():
+    """Core dumps, where this machine makes any in the working directory; a small part is enough to know of one."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    soft = 1 << 20 if most == resource.RLIM_INFINITY else min(most, 1 << 20)
+    resource.setrlimit(resource.RLIMIT_CORE, (soft, most))
 
 
 def script(operation, end):
@@ -131,11 +152,18 @@ def _words(status, text):
     """What a process prints while it crashes is a race of its threads."""
     if status in (-signal.SIGABRT, -signal.SIGSEGV):
         return "crashed"
-    return re.sub(r"(127\.0\.0\.1\]?):\d+", r"\1:PORT", text)
+    text = re.sub(r"(127\.0\.0\.1\]?):\d+", r"\1:PORT", text)
+    return re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
 
 
 def run(place, case, attached, env=None):
-    """What a user sees of it: status, output, errors of each rank; whether there is a core dump."""
+    """What a user sees of it: status, output, errors of each rank; whether there is a core dump.
+
+    env: more of the environment; "ours": that of attached ones alone.
+    """
+    env = dict(env or {})
+    ours = env.pop("ours", {})
+    env.update(ours if attached else {})
     job = Job(place, script(*case), attached, ranks=2, env=env)
     seen = job.end()
     dumps = sorted(name for name in seen.files if "core" in name)
@@ -143,38 +171,47 @@ def run(place, case, attached, env=None):
     return tuple(zip(seen.status, seen.out, words)), bool(dumps)
 
 
+class Ways:
+    """All the ways in which ranks were seen to end; each rank by itself, as one may crash where the other does not."""
+
+    def __init__(self):
+        self.seen = set()  # (rank, (status, output, errors)), and (None, whether there was a dump)
+        self.statuses = set()
+
+    def add(self, ranks, dumps):
+        self.seen |= set(enumerate(ranks)) | {(None, dumps)}
+        self.statuses.add(tuple(str(rank[0]) for rank in ranks))
+
+
 class Compared:
-    """One case: how it ended attached, and all the ways in which the bare one did."""
+    """One case: how it ended attached, and how without."""
 
     def __init__(self, place, case, env=None, runs=1):
         self.case, self.env, self.place = case, env, place
         self.number = 0
-        self.bare = {self._run(False)}
-        self.ours = {self._run(True) for _ in range(runs)}
+        self.bare, self.ours = Ways(), Ways()
+        self._run(False)
+        for _ in range(runs):
+            self._run(True)
         for _ in range(TRIES):
-            if self.ours <= self.bare:
+            if self.same:
                 break
-            self.bare.add(self._run(False))
+            self._run(False)
 
     def _run(self, attached):
         self.number += 1
         place = os.path.join(self.place, str(self.number))
         os.makedirs(place)
-        return run(place, self.case, attached, self.env)
+        (self.ours if attached else self.bare).add(*run(place, self.case, attached, self.env))
 
     @property
     def same(self):
-        return self.ours <= self.bare
+        return self.ours.seen <= self.bare.seen
 
     @property
     def statuses(self):
-        """(without, attached): each way of the ranks to end."""
-        return tuple(sorted({tuple(str(rank[0]) for rank in ranks) for ranks, _ in ways})
-                     for ways in (self.bare, self.ours))
-
-    @property
-    def stuck(self):
-        return any(rank[0] == STUCK for ranks, _ in self.bare for rank in ranks)
+        """(without, attached)"""
+        return sorted(self.bare.statuses), sorted(self.ours.statuses)
 
     def difference(self):
-        return "attached: %r\nwithout lockstep: %r" % (sorted(self.ours - self.bare), sorted(self.bare))
+        return "attached only: %r\nwithout lockstep: %r" % (self.ours.seen - self.bare.seen, self.bare.seen)

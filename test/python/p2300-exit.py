@@ -4,24 +4,15 @@ By default a part of the cases, in which each operation and each way to end occu
 every operation with every way to end, LOCKSTEP_EXIT_RUNS=N each of them N times attached.
 """
 import os
-import resource
 
 import exits
 from tap import main, need_torch, test
 
 need_torch()
-# Where dumps are made at all; a small part is enough to know of it.
-_, most = resource.getrlimit(resource.RLIMIT_CORE)
-resource.setrlimit(resource.RLIMIT_CORE, (1 << 20 if most == resource.RLIM_INFINITY else min(most, 1 << 20), most))
+exits.allow_dumps()
 
 RUNS = int(os.environ.get("LOCKSTEP_EXIT_RUNS", "1"))
-# In turns the ways to end that take the interpreter down; the others once or twice.  A backward that just ends has
-# nothing open.
-_ways = ("exit", "end", "exception")
-CASES = [(operation, _ways[number % len(_ways)]) for number, operation in enumerate(exits.OPENS)
-         if not operation.startswith("bucket")]
-CASES += [("bucket", "exit"), ("bucket", "exception"), ("bucket, hook", "exit"), ("bucket, thread", "end")]
-CASES += [("all_reduce", "_exit"), ("bucket", "signal"), ("broadcast", "handled signal")]
+CASES = exits.SOME
 if os.environ.get("LOCKSTEP_EXIT_CASES") == "all":
     CASES = exits.ALL
 

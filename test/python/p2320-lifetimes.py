@@ -11,7 +11,7 @@ import gc, os, signal, sys, threading, time, weakref, torch, torch.distributed a
 from torch import nn
 gc.disable()  # what is freed is freed by the last reference
 dist.init_process_group("gloo")
-group, rank = dist.group.WORLD, dist.get_rank()
+rank = dist.get_rank()
 def freed(reference, seconds=5):
     # gloo's own thread may let go a moment later.
     until = time.monotonic() + seconds
@@ -32,7 +32,7 @@ def the_callers_variables_are_freed_when_it_lets_go_of_them(place):
 def direct():
     async_op = False
     t = torch.ones(1000); local = torch.ones(1000); seen = weakref.ref(t), weakref.ref(local)
-    group.allreduce([t]).wait()
+    dist.group.WORLD.allreduce([t]).wait()
     del t, local
     return [freed(one) for one in seen]
 def through_torch():
@@ -57,12 +57,12 @@ def messages():
 class Module:
     # As a program that calls itself torch: the name of a module is not enough.
     def __init__(self):
-        self.names = {"group": group, "torch": torch, "weakref": weakref, "freed": freed, "__name__": "torchlike.distributed"}
+        self.names = {"dist": dist, "torch": torch, "weakref": weakref, "freed": freed, "__name__": "torchlike.distributed"}
         exec('''
 def run():
     async_op = False
     t = torch.ones(1000); seen = weakref.ref(t)
-    group.allreduce([t]).wait()
+    dist.group.WORLD.allreduce([t]).wait()
     del t
     return freed(seen)
 ''', self.names)
@@ -155,7 +155,7 @@ def handlers():
 def raised():
     t = torch.ones(1000); seen = weakref.ref(t)
     try:
-        dist.all_reduce(t, group=group, op="no such op")
+        dist.all_reduce(t, op="no such op")
     except Exception as error:
         print(type(error).__name__)
     del t
