@@ -23,7 +23,10 @@ struct flight {
 };
 static struct flight flight;
 
-enum { LANDED = 1, LOST };
+enum {
+    LANDED = 1,
+    LOST
+};
 
 static _Unwind_Reason_Code frame_look(int version, _Unwind_Action actions,
                                       _Unwind_Exception_Class class,
@@ -135,7 +138,8 @@ static void test_what_allreduce_throws_reaches_its_caller(void **state)
     assert_ptr_not_equal(group.object.table[PLAY_ALLREDUCE], PLAY_GROUP_TABLE[PLAY_ALLREDUCE]);
     PLAY_GROUP_TABLE[PLAY_ALLREDUCE] = (void *)allreduce_throws;
     fly(group.object.table[PLAY_ALLREDUCE], reduce);
-    assert_true(flight.passed); /* our frame was there; destructors of ours end in a jump to torch's */
+    assert_true(
+        flight.passed); /* our frame was there; destructors of ours end in a jump to torch's */
     assert_int_equal(lockstep_gloo_look(), 0); /* nothing was launched */
 
     play_torch();

@@ -234,8 +234,8 @@ static void test_a_work_of_any_op_ends_when_it_is_destroyed_or_waited_for(void *
     assert_int_equal(lockstep_gloo_work(&work[0], probe, RING_COMMS, 0), -EINVAL);
     assert_ptr_equal(work[0].object.table, play_work_table(2));
     for (size_t i = 0; i < 3; i++) {
-        key[i] =
-            lockstep_coll_launch(probe, comm, LOCKSTEP_OP_BROADCAST, 8, 0xffc0, LOCKSTEP_DTYPE_INT8);
+        key[i] = lockstep_coll_launch(probe, comm, LOCKSTEP_OP_BROADCAST, 8, 0xffc0,
+                                      LOCKSTEP_DTYPE_INT8);
         assert_int_equal(lockstep_gloo_work(&work[i], probe, comm, key[i]), 0);
     }
     assert_int_equal(lockstep_gloo_work(&work[0], probe, comm, key[0]), -EINVAL); /* is watched */
