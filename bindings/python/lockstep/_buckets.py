@@ -10,7 +10,7 @@ import threading
 import time
 
 from . import _abi, _collectives, _signals, _torch
-from ._ends import watch, works
+from ._ends import in_child, watch, works
 from ._gloo import STREAM, gloo
 from ._groups import groups
 from ._probe import probe
@@ -28,11 +28,15 @@ class Buckets:
     LOOK_AFTER_NS = works.LOOK_AFTER_NS
 
     def __init__(self):
-        self.open = collections.deque()  # (work, communicator, key, turn) of those launched by Python, oldest first
         self.looked = 0
-        self.looking = threading.Lock()
+        self._reset()
+        in_child(self._reset)
         watch.looks.append(self.look)
         watch.looks.append(_look_in_c)
+
+    def _reset(self):
+        self.open = collections.deque()  # (work, communicator, key, turn) of those launched by Python, oldest first
+        self.looking = threading.Lock()
 
     def look_again(self):
         now = time.monotonic_ns()

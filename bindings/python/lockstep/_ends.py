@@ -32,6 +32,12 @@ class Op:
             self.mark(handle, self.comm, self.key, 0)
 
 
+def in_child(call):
+    """Calls it in a forked child, which has none of its parent's threads, and maybe their locks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=call)
+
+
 class Watch:
     """A thread that looks now and then while something is open; a job that hangs calls us nowhere."""
 
@@ -42,11 +48,9 @@ class Watch:
         self.looks = []  # functions: look, and say whether something is still open
         self.stopped = False
         self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)
+        in_child(self._reset)
 
     def _reset(self):
-        """Also in a forked child, which has none of its parent's threads."""
         self.thread = None
         self.awake = False
         self.wanted, self.ending = threading.Event(), threading.Event()
@@ -131,6 +135,7 @@ class Works:
         self.looked = 0
         watch.looks.append(self.look_at_all)
         probe.on_close.append(self.close)
+        in_child(self.open.clear)
 
     def hold(self, work, op):
         """Nobody but the work can be asked for its end."""
