@@ -225,11 +225,14 @@ static int place_rings_below(struct place *place, const char *base)
     struct path parent, path;
     int r = base ? rings_private(base, &parent, NULL) : -ENOENT;
 
-    if (r == 0)
-        r = path_join(&path, parent.text, place->file.id, NULL);
+    if (r < 0)
+        return r;
+    r = path_join(&path, parent.text, place->file.id, NULL);
     if (r == 0)
         r = rings_make(path.text, 1, NULL);
-    if (r == 0)
+    if (r < 0)
+        rmdir(parent.text);
+    else
         snprintf(place->file.rings, sizeof(place->file.rings), "%s", path.text);
     return r;
 }
@@ -287,6 +290,18 @@ static int place_try(struct place *place, bool named, struct err *err)
     return r;
 }
 
+/* A directory that we made and cannot use. */
+static void place_leave(const struct place *place)
+{
+    struct path lock;
+
+    if (path_join(&lock, place->directory.text, "lock", NULL) == 0)
+        unlink(lock.text);
+    rmdir(place->out.text);
+    rmdir(place->spool.text);
+    rmdir(place->directory.text);
+}
+
 /* Disks first: the run's files stay. */
 static void place_elsewhere(struct place *place, const struct err *why)
 {
@@ -301,7 +316,7 @@ static void place_elsewhere(struct place *place, const struct err *why)
                     place->directory.text);
             return;
         }
-        rmdir(place->directory.text);
+        place_leave(place);
     }
     place->directory.text[0] = '\0';
     err_set(

@@ -89,6 +89,7 @@ rm -f "$TAP/limited"
 limited -n 1
 is "so does a rank" "$(grep -vc ': 7 1$' "$TAP/limited")" 0
 # Without files to write to: the output goes through a pipe.
+before=$(find /dev/shm /tmp /var/tmp -maxdepth 1 -name 'lockstep.*' -user "$(id -u)" | sort)
 {
     (ulimit -f 0 && exec "$LOCKSTEP" run -- "$TAP/job")
     echo "status $?"
@@ -96,6 +97,8 @@ is "so does a rank" "$(grep -vc ': 7 1$' "$TAP/limited")" 0
 has "no files at all: stdout passes" '^to stdout no rank$' "$TAP/out"
 has "no files at all: stderr passes" '^to stderr no rank$' "$TAP/out"
 has "no files at all: so does the status" '^status 7$' "$TAP/out"
+is "no files at all: no directory stays that could not be used" \
+    "$(find /dev/shm /tmp /var/tmp -maxdepth 1 -name 'lockstep.*' -user "$(id -u)" | sort)" "$before"
 cat >"$TAP/limits" <<'EOF'
 #!/bin/sh
 ulimit -n
