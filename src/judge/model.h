@@ -115,7 +115,7 @@ struct comm_far { /* a member whose index is beyond `known` so far */
 
 struct model_comm {
     uint64_t id;
-    uint32_t attempt; /* the newest in which somebody was a member */
+    uint32_t attempt;    /* the newest in which somebody was a member */
     uint32_t size, kind; /* size: as its members say; 0: none has spoken yet */
     char name[FACT_NAME];
     uint32_t *member; /* by index, `known` of them: rank, MODEL_NONE when unseen */
