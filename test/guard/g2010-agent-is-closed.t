@@ -15,6 +15,7 @@ await has_steps two.u$ada 5
 tap_result $? "another one, too"
 await grep -q sight "$TAP/trace"
 tap_result $? "the attacker has seen an agent"
+is "and could neither trace nor read it" "$(grep -v sight "$TAP/trace" | sort | uniq -c | head)" ""
 for i in 1 2 3; do # agents are born again and again, under attack
     pid=$(agents $ada | head -n 1)
     as $ada kill -9 "$pid"
