@@ -22,7 +22,7 @@ done
 served() { [ "$(find "$state" -name spool -type d | wc -l)" -ge $RUNS ]; }
 await served
 tap_result $? "all runs are served"
-registered() { [ "$(curl -s "$url/api/v1/runs" | grep -o 'work-[0-9]*[.]u' | sort -u | wc -l)" -ge $RUNS ]; }
+registered() { [ "$(find "$site" -type d -name 'work-*' | wc -l)" -ge $RUNS ]; }
 await registered
 tap_result $? "and registered"
 as $ada rm -rf "$root/lockstep-$ada"
