@@ -564,10 +564,6 @@ void run_turn(struct site_run *run, int64_t now_ns)
         result = runlog_tick(run->log, 0, &err);
     site_trouble(run->site, result, &err);
     run->site->counts.ticks++;
-    if (result == -EDQUOT) {
-        run_refuse(run, err.text);
-        return;
-    }
     if (result == -ENOMEM || result == -ESTALE) {
         run_read_again(run, err.text);
         return;
