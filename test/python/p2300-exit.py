@@ -45,7 +45,7 @@ class Last:
     # Destroyed with the variables of the program, when all functions registered at exit have run.
     def __del__(self, thread=thread, ends=_ends, pending=_collectives._pending, probe=_probe.probe, callbacks=gc.callbacks,
                 write=os.write, text=str):
-        write(1, (text([thread.is_alive(), probe.handle, ends.works.open, pending.ops,
+        write(1, (text([thread.is_alive(), probe.open(), probe.open(0, 2), probe.handle, ends.works.open, pending.ops,
                         [one.__module__ for one in callbacks if "lockstep" in one.__module__]]) + "\\n").encode())
 last = Last()
 """
@@ -58,7 +58,7 @@ def everything_of_ours_is_stopped_before_python_finalizes(place):
         os.mkdir(at)
         seen, found = attached(at, LAST, ranks=2, env={"LOCKSTEP_GLOO": way, "PYTHONUNBUFFERED": "1"})
         equal((seen.status, seen.err), ([0, 0], ["", ""]), seen.out)
-        equal(seen.out, ["True True 2\n[False, None, {}, {}, []]\n"] * 2)
+        equal(seen.out, ["True True 2\n[False, False, False, None, {}, {}, []]\n"] * 2)
         equal([ring.closed for ring in found], [1, 1])
 
 

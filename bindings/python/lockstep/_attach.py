@@ -65,7 +65,7 @@ STOPS = (
     ("_loop", lambda module: module.loop.finish()),
     ("_ends", lambda module: module.watch.stop()),
     ("_replicas", lambda module: module.stop()),
-    ("_probe", lambda module: module.probe.close()),
+    ("_probe", lambda module: module.probe.finish()),
     ("_pauses", lambda module: module.uninstall()),
 )
 

@@ -31,6 +31,7 @@ class Probe:
         self.on_open = []  # called once the ring is open, also again after a fork
         self.on_close = []  # called before it is closed
         self._refused = False
+        self._final = False  # Python is about to finalize
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
@@ -62,6 +63,8 @@ class Probe:
             return False
 
     def _open(self, rank, world):
+        if self._final:
+            return False
         if rank is None:
             if self.handle or self._refused or self.forked:
                 return bool(self.handle)
@@ -104,6 +107,11 @@ class Probe:
                 self._close()
         except Exception as error:
             complain("close: %r" % (error,))
+
+    def finish(self):
+        """Closes it for good: whatever comes while Python finalizes is not recorded."""
+        self._final = True
+        self.close()
 
     # ---- marks: what does not fit the C types is refused in the few that take a user's values ----
 
