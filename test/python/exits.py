@@ -2,7 +2,7 @@
 
 A case is one of each.  The same script runs without lockstep and attached.  Without lockstep some of these
 programs do not always end alike: torch's own threads ask for the interpreter's lock while it is being taken down.
-So what is compared is not one run with one run: each rank of an attached program must end in a way in which that of
+So what is compared is not one run with one run: each rank of an attached program must end in a way in which a rank of
 the bare one was seen to end, by as many runs of the bare one as that takes, up to TRIES.
 """
 import os
@@ -13,6 +13,7 @@ import signal
 from twice import Job
 
 TRIES = 12
+DUMP = "a core dump"
 
 # The work must be open when Python begins to end: 12 MB take longer than the next line.  What is small comes
 # behind two large ones, which keep both of gloo's threads busy.
@@ -172,14 +173,14 @@ def run(place, case, attached, env=None):
 
 
 class Ways:
-    """All the ways in which ranks were seen to end; each rank by itself, as one may crash where the other does not."""
+    """All the ways in which a rank was seen to end.  Both run the same, and one may crash where the other does not."""
 
     def __init__(self):
-        self.seen = set()  # (rank, (status, output, errors)), and (None, whether there was a dump)
+        self.seen = set()  # (status, output, errors) of a rank; DUMP: there was a core dump
         self.statuses = set()
 
     def add(self, ranks, dumps):
-        self.seen |= set(enumerate(ranks)) | {(None, dumps)}
+        self.seen |= set(ranks) | ({DUMP} if dumps else set())
         self.statuses.add(tuple(str(rank[0]) for rank in ranks))
 
 
