@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -38,6 +39,7 @@ struct client {
     struct call *calls;
     char url[512], ca_file[PATH_MAX], pin[64];
     int64_t timeout_ns;
+    bool loopback_only;    /* whatever the host's name is resolved to */
     int open[SOCKETS_MAX]; /* sockets; 0: none */
     uint64_t closed_bytes; /* that TCP sent through those that are closed by now */
 };
@@ -149,9 +151,12 @@ static uint64_t socket_bytes(int fd)
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     struct client *client = arg;
-    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int fd;
 
     (void)purpose;
+    if (client->loopback_only && !sockaddr_is_loopback(&address->addr))
+        return CURL_SOCKET_BAD;
+    fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     for (size_t i = 0; fd > 0 && i < COUNT(client->open); i++) {
         if (client->open[i] == 0) {
             client->open[i] = fd;
@@ -202,38 +207,38 @@ static void client_clean(struct client **client)
     client_close(*client);
 }
 
-static size_t url_size(const char *url)
+int client_check_url(const char *url, bool insecure_http, struct err *err)
 {
-    size_t size = strlen(url);
+    struct address_url parsed;
 
-    while (size && url[size - 1] == '/')
-        size--;
-    return size;
-}
-
-int client_check_url(const char *url, struct err *err)
-{
-    size_t size = url_size(url);
-
-    if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) || size < 8 ||
-        size >= sizeof(((struct client *)NULL)->url))
-        return err_set(err, -EINVAL, "'%s': expected http://HOST:PORT or https://HOST:PORT", url);
-    return 0;
+    if (address_url_parse(url, &parsed) < 0 || parsed.size >= sizeof(((struct client *)NULL)->url))
+        return err_set(
+            err, -EINVAL,
+            "'%s': expected http://HOST:PORT or https://HOST:PORT, with a port from 1 to "
+            "65535",
+            url);
+    if (parsed.tls || insecure_http || address_is_loopback(parsed.at.host))
+        return 0;
+    return err_set(err, -EINVAL,
+                   "'%s' would send the token in clear text to another machine: use https://, or "
+                   "allow it with --insecure-http (LOCKSTEP_INSECURE_HTTP=1)",
+                   url);
 }
 
 int client_open(struct loop *loop, const struct client_settings *settings, struct client **ret,
                 struct err *err)
 {
     CLEAN(client_clean) struct client *client = calloc(1, sizeof(*client));
-    size_t size = url_size(settings->url);
-    int r = client_check_url(settings->url, err);
+    struct address_url parsed;
+    int r = client_check_url(settings->url, settings->insecure_http, err);
 
-    if (r < 0)
-        return r;
     if (!client)
         return err_set(err, -ENOMEM, "out of memory");
-    client->loop = loop;
-    memcpy(client->url, settings->url, size);
+    client->loop = loop; /* first: client_close() needs it */
+    if (r < 0 || address_url_parse(settings->url, &parsed) < 0)
+        return r;
+    memcpy(client->url, settings->url, parsed.size);
+    client->loopback_only = !parsed.tls && !settings->insecure_http;
     snprintf(client->ca_file, sizeof(client->ca_file), "%s",
              settings->ca_file ? settings->ca_file : "");
     snprintf(client->pin, sizeof(client->pin), "%s", settings->pin ? settings->pin : "");
@@ -302,6 +307,8 @@ static void call_dress(struct call *call, const char *url)
     curl_easy_setopt(call->easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     curl_easy_setopt(call->easy, CURLOPT_CLOSESOCKETDATA, client);
     curl_easy_setopt(call->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(call->easy, CURLOPT_FOLLOWLOCATION, 0L); /* the token is for this host alone */
+    curl_easy_setopt(call->easy, CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(call->easy, CURLOPT_NOPROXY, "*"); /* a token must not pass through one */
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, (long)(client->timeout_ns / NS_PER_MS));
     curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "lockstep/" LOCKSTEP_VERSION);

@@ -2,11 +2,13 @@
  *
  * A call never blocks.  The token is read from memory and sent as a bearer; it is never logged.
  * A certificate is trusted when the system trusts it, or when its key is the one that
- * the site's controller printed.
+ * the site's controller printed; TLS is 1.2 or newer.  Plain HTTP is for loopback, since
+ * anybody on the way would read the token.  No redirect is followed.
  */
 #ifndef LOCKSTEP_BASE_CLIENT_H
 #define LOCKSTEP_BASE_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +23,7 @@ struct client_settings {
     const char *url;     /* "https://control:8787", without a path */
     const char *ca_file; /* a certificate to trust; NULL: the system's */
     const char *pin;    /* "sha256//BASE64" of the server's public key: trusted whoever signed it */
+    bool insecure_http; /* plain HTTP also to other machines; else only over loopback */
     int64_t timeout_ns; /* of a whole call */
 };
 
@@ -32,7 +35,8 @@ struct client_answer {
 };
 typedef void client_fn(void *arg, const struct client_answer *answer);
 
-int client_check_url(const char *url, struct err *err); /* -EINVAL: it is none of ours */
+/* -EINVAL: no URL of a controller, or plain HTTP to another machine where that is not allowed. */
+int client_check_url(const char *url, bool insecure_http, struct err *err);
 int client_open(struct loop *loop, const struct client_settings *settings, struct client **ret,
                 struct err *err);         /* -EINVAL: the url is none */
 void client_close(struct client *client); /* open calls end without a callback; NULL is fine */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -35,6 +36,7 @@
 #define SWEEP_NS NS_PER_S
 #define SWEEP_FULL_NS (200 * NS_PER_MS)
 #define HEADERS_MAX 8
+#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* of GnuTLS */
 
 struct connection {
     struct connection *next, **back;
@@ -64,7 +66,7 @@ struct http_exchange {
     struct buf body;
     char *header[HEADERS_MAX][2];
     size_t headers;
-    bool handed, suspended;
+    bool is_1_0, handed, suspended;
     unsigned status;
     struct MHD_Response *response; /* NULL: not answered yet */
     bool queued;
@@ -97,6 +99,35 @@ const char *http_header(const struct http_exchange *exchange, const char *name)
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
+struct header_counter {
+    const char *name;
+    unsigned count;
+};
+
+static enum MHD_Result header_counts(void *arg, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    struct header_counter *counter = arg;
+
+    (void)kind;
+    (void)value;
+    counter->count += strcasecmp(name, counter->name) == 0;
+    return MHD_YES;
+}
+
+unsigned http_header_count(const struct http_exchange *exchange, const char *name)
+{
+    struct header_counter counter = { .name = name };
+
+    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, header_counts, &counter);
+    return counter.count;
+}
+
+bool http_is_1_0(const struct http_exchange *exchange)
+{
+    return exchange->is_1_0;
+}
+
 const struct buf *http_body(const struct http_exchange *exchange)
 {
     return &exchange->body;
@@ -116,6 +147,15 @@ uint64_t http_peer(const struct http_exchange *exchange)
     }
     /* A host has a whole /64 of these. */
     return hash64(6, &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr, 8);
+}
+
+bool http_local(const struct http_exchange *exchange, struct sockaddr_storage *ret)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    socklen_t size = sizeof(*ret);
+
+    return info && getsockname(info->connect_fd, (struct sockaddr *)ret, &size) == 0;
 }
 
 void http_trust(struct http_exchange *exchange)
@@ -329,11 +369,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct http *http = arg;
     struct http_exchange *exchange = *state;
 
-    (void)version;
     if (!exchange) {
         exchange = exchange_create(http, connection, url, method);
         *state = exchange;
-        return exchange ? exchange_begin(exchange) : MHD_NO;
+        if (!exchange)
+            return MHD_NO;
+        exchange->is_1_0 = strcmp(version, "HTTP/1.0") == 0;
+        return exchange_begin(exchange);
     }
     if (*size == 0)
         return exchange_hand_over(exchange);
@@ -475,13 +517,14 @@ static struct MHD_Daemon *daemon_start(struct http *http, int fd)
     struct MHD_OptionItem options[] = {
         { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key_pem },
         { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->cert_pem },
+        { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
         { MHD_OPTION_END, 0, NULL },
     };
 
     if (settings->cert_pem)
         flags |= MHD_USE_TLS;
     else
-        options[0] = options[2];
+        options[0] = options[COUNT(options) - 1];
     return MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, http, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "base/loop.h"
 #include "core/buf.h"
@@ -55,8 +56,12 @@ const char *http_method(const struct http_exchange *exchange);
 const char *http_path(const struct http_exchange *exchange);
 const char *http_query(const struct http_exchange *exchange, const char *name);  /* NULL: none */
 const char *http_header(const struct http_exchange *exchange, const char *name); /* NULL: none */
+unsigned http_header_count(const struct http_exchange *exchange, const char *name);
+bool http_is_1_0(const struct http_exchange *exchange); /* HTTP/1.0, which needs no Host */
 const struct buf *http_body(const struct http_exchange *exchange);
 uint64_t http_peer(const struct http_exchange *exchange); /* hash of the peer's address */
+/* The address of ours that the peer connected to; false: not known. */
+bool http_local(const struct http_exchange *exchange, struct sockaddr_storage *ret);
 /* The peer has shown who it is.  Its connection stays when places run short, though it is silent: for as long as a
  * request may take, and when there is no place left at all for 10 s.  No other limit is lifted by it.
  */

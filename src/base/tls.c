@@ -1,8 +1,10 @@
 /* tls.c - key and certificate by OpenSSL; the server itself speaks TLS through libmicrohttpd. */
 #include "base/tls.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -16,7 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/address.h"
 #include "base/paths.h"
+#include "core/buf.h"
 #include "core/clean.h"
 
 #define PEM_BYTES_MAX 65536
@@ -157,9 +161,48 @@ static void host_name(char out[static 65])
         strcpy(out, "localhost");
 }
 
-static int cert_fill(X509 *cert, EVP_PKEY *key)
+static bool is_number(const char *name)
 {
-    char host[65], names[256];
+    unsigned char address[16];
+
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool cert_has(X509 *cert, const char *name)
+{
+    return is_number(name) ? X509_check_ip_asc(cert, name, 0) == 1
+                           : X509_check_host(cert, name, strlen(name), 0, NULL) == 1;
+}
+
+static void names_add(struct buf *out, const char *name)
+{
+    char text[ADDRESS_HOST + 8];
+
+    snprintf(text, sizeof(text), "%s%s:%s", out->size ? "," : "", is_number(name) ? "IP" : "DNS",
+             name);
+    buf_put(out, text, strlen(text));
+}
+
+/* What the extension's grammar could misread is in no name: they are checked where they come in (address.h). */
+static int names_put(X509 *cert, const char *host, const char *const *names, size_t count)
+{
+    CLEAN(buf_fini) struct buf text = { 0 };
+
+    names_add(&text, host);
+    names_add(&text, "localhost");
+    names_add(&text, "127.0.0.1");
+    names_add(&text, "::1");
+    for (size_t i = 0; i < count; i++)
+        names_add(&text, names[i]);
+    buf_put(&text, "", 1);
+    if (text.failed)
+        return -ENOMEM;
+    return extension_add(cert, NID_subject_alt_name, (const char *)text.data);
+}
+
+static int cert_fill(X509 *cert, EVP_PKEY *key, const char *const *names, size_t count)
+{
+    char host[65];
     X509_NAME *name = X509_get_subject_name(cert);
     uint64_t serial;
     int result;
@@ -167,7 +210,6 @@ static int cert_fill(X509 *cert, EVP_PKEY *key)
     if (getrandom(&serial, sizeof(serial), 0) != sizeof(serial))
         return -EIO;
     host_name(host);
-    snprintf(names, sizeof(names), "DNS:%s,DNS:localhost,IP:127.0.0.1,IP:::1", host);
     X509_set_version(cert, 2);
     ASN1_INTEGER_set_uint64(X509_get_serialNumber(cert), serial >> 1);
     X509_gmtime_adj(X509_getm_notBefore(cert), -3600); /* clocks differ */
@@ -175,7 +217,7 @@ static int cert_fill(X509 *cert, EVP_PKEY *key)
     X509_set_pubkey(cert, key);
     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)host, -1, -1, 0);
     X509_set_issuer_name(cert, name);
-    result = extension_add(cert, NID_subject_alt_name, names);
+    result = names_put(cert, host, names, count);
     if (result == 0)
         result = extension_add(cert, NID_basic_constraints, "critical,CA:TRUE");
     if (result == 0 && !X509_sign(cert, key, EVP_sha256()))
@@ -202,20 +244,70 @@ static int pem_write(const char *path, EVP_PKEY *key, X509 *cert, struct err *er
     return 0;
 }
 
-static int tls_make(const char *key_file, const char *cert_file, struct err *err)
+static int cert_make(EVP_PKEY *key, const char *const *names, size_t count, const char *cert_file,
+                     struct err *err)
 {
-    CLEAN(key_clean) EVP_PKEY *key = EVP_EC_gen("P-256");
     CLEAN(cert_clean) X509 *cert = X509_new();
-    int result;
 
-    if (!key || !cert || cert_fill(cert, key) < 0)
+    if (!cert || cert_fill(cert, key, names, count) < 0)
         return err_set(err, -EIO, "OpenSSL makes no certificate");
-    result = pem_write(key_file, key, NULL, err);
-    return result < 0 ? result : pem_write(cert_file, NULL, cert, err);
+    return pem_write(cert_file, NULL, cert, err);
 }
 
-int tls_read_or_make(const char *directory, struct tls *ret, struct err *err)
+static int tls_make(const char *key_file, const char *cert_file, const char *const *names,
+                    size_t count, struct err *err)
 {
+    CLEAN(key_clean) EVP_PKEY *key = EVP_EC_gen("P-256");
+    int result;
+
+    if (!key)
+        return err_set(err, -EIO, "OpenSSL makes no key");
+    result = pem_write(key_file, key, NULL, err);
+    return result < 0 ? result : cert_make(key, names, count, cert_file, err);
+}
+
+/* Whether it signed itself and lacks a name: then it is ours to make again. */
+static bool cert_is_short(const struct tls *tls, const char *const *names, size_t count)
+{
+    CLEAN(bio_clean) BIO *bio = BIO_new_mem_buf(tls->cert_pem, -1);
+    CLEAN(cert_clean) X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+
+    if (!cert || X509_NAME_cmp(X509_get_subject_name(cert), X509_get_issuer_name(cert)) != 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!cert_has(cert, names[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Beside it, then in its place: whoever reads it finds one or the other. */
+static int tls_reissue(struct tls *tls, const char *key_file, const char *cert_file,
+                       const char *const *names, size_t count, struct err *err)
+{
+    CLEAN(bio_clean) BIO *bio = BIO_new_mem_buf(tls->key_pem, -1);
+    CLEAN(key_clean) EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+    char beside[PATH_MAX];
+    int result;
+
+    if (!key || snprintf(beside, sizeof(beside), "%s.new", cert_file) >= (int)sizeof(beside))
+        return err_set(err, -EINVAL, "%s: the certificate cannot be made again", cert_file);
+    unlink(beside);
+    result = cert_make(key, names, count, beside, err);
+    if (result == 0 && rename(beside, cert_file) < 0)
+        result = err_set(err, -errno, "%s: %m", cert_file);
+    if (result < 0)
+        return result;
+    tls_fini(tls);
+    result = tls_read(key_file, cert_file, tls, err);
+    tls->reissued = result == 0;
+    return result;
+}
+
+int tls_read_or_make(const char *directory, const char *const *names, size_t count, struct tls *ret,
+                     struct err *err)
+{
+    CLEAN(tls_fini) struct tls tls = { 0 };
     struct path key_file, cert_file;
     int result = path_join(&key_file, directory, "key.pem", err);
 
@@ -223,12 +315,15 @@ int tls_read_or_make(const char *directory, struct tls *ret, struct err *err)
         result = path_join(&cert_file, directory, "cert.pem", err);
     if (result == 0)
         result = path_make(directory, err);
+    if (result == 0 && access(key_file.text, F_OK) < 0 && access(cert_file.text, F_OK) < 0)
+        result = tls_make(key_file.text, cert_file.text, names, count, err);
+    if (result == 0)
+        result = tls_read(key_file.text, cert_file.text, &tls, err);
+    if (result == 0 && cert_is_short(&tls, names, count))
+        result = tls_reissue(&tls, key_file.text, cert_file.text, names, count, err);
     if (result < 0)
         return result;
-    if (access(key_file.text, F_OK) < 0 && access(cert_file.text, F_OK) < 0) {
-        result = tls_make(key_file.text, cert_file.text, err);
-        if (result < 0)
-            return result;
-    }
-    return tls_read(key_file.text, cert_file.text, ret, err);
+    *ret = tls;
+    tls = (struct tls){ 0 };
+    return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/node/node.h"
+#include "base/client.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
@@ -34,6 +35,9 @@ static const struct opt agent_opts[] = {
     { "control-pin", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.pin), "PIN",
       "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
       false },
+    { "insecure-http", 0, OPT_FLAG, offsetof(struct agent_options, agent.control.insecure_http),
+      NULL, "send tokens without encryption to a controller on another machine",
+      "LOCKSTEP_INSECURE_HTTP", false },
     { "spool-max", 0, OPT_U64, offsetof(struct agent_options, agent.spool_max), "BYTES",
       "a spool that is sent is shrunk beyond that, default 268435456", "LOCKSTEP_SPOOL_MAX",
       false },
@@ -90,6 +94,11 @@ static int every_run(struct agent_options *options)
         log_error(options->agent.control.url
                       ? "--every-run goes with neither --run-dir nor --rings"
                       : "--every-run needs a controller: set LOCKSTEP_CONTROL");
+        return 2;
+    }
+    if (client_check_url(options->agent.control.url, options->agent.control.insecure_http, &err) <
+        0) {
+        log_error("--control: %s", err.text);
         return 2;
     }
     if (!options->every.runs_per_user || !options->every.runs_max || options->every.idle_ns <= 0) {

@@ -17,6 +17,7 @@
 
 #include <json-c/json.h>
 
+#include "base/address.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/token.h"
@@ -105,6 +106,7 @@ static bool is_late(int64_t deadline_ns)
 static int control_port(struct bench *bench, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + START_NS;
+    struct address_url parsed;
     struct path path;
     char url[128] = "";
     int result = path_join(&path, bench->state.text, "control.url", err);
@@ -117,8 +119,13 @@ static int control_port(struct bench *bench, struct err *err)
         if (is_late(deadline_ns))
             return err_set(err, -ETIMEDOUT, "the controller does not begin");
     }
-    bench->load.port = (unsigned)atoi(strrchr(url, ':') ? strrchr(url, ':') + 1 : "0");
-    return result;
+    url[strcspn(url, "\n")] = '\0';
+    if (result == 0 && address_url_parse(url, &parsed) < 0)
+        return err_set(err, -EINVAL, "%s: no URL in it", path.text);
+    bench->load.port = parsed.at.port;
+    if (result == 0)
+        result = path_join(&path, bench->state.text, "tokens/reader.token", err);
+    return result < 0 ? result : token_read(path.text, &bench->load.reader, err);
 }
 
 /* The run is registered as a site's administrator would: by its files. */

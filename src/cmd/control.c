@@ -39,6 +39,12 @@ static const struct opt control_opts[] = {
       "the site's certificate in PEM; default one made on first use", NULL, false },
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
+    { "host-name", 0, OPT_LIST, offsetof(struct control_settings, site.host_names), "NAME",
+      "a name by which a site's controller is reached, besides localhost and its addresses; may be "
+      "given again",
+      "LOCKSTEP_HOST_NAMES", false },
+    { "anonymous-reads", 0, OPT_FLAG, offsetof(struct control_settings, site.anonymous_reads), NULL,
+      "on loopback: let everybody on this machine read all runs without a token", NULL, false },
     { "log-max", 0, OPT_U64, offsetof(struct control_settings, site.log_max), "BYTES",
       "of a run that goes on: beyond it what is old in its log is merged; default 8589934592, "
       "0: never",

@@ -52,6 +52,8 @@ static const struct opt node_agent_opts[] = {
       "certificate to trust, in PEM", NULL, false },
     { "control-pin", 0, OPT_TEXT, offsetof(struct node_agent_options, control.pin), "PIN",
       "trust the controller with this key", NULL, false },
+    { "insecure-http", 0, OPT_FLAG, offsetof(struct node_agent_options, control.insecure_http),
+      NULL, "send tokens in clear text off loopback", NULL, false },
     { "rest", 0, OPT_FLAG, offsetof(struct node_agent_options, rest), NULL,
       "send what is in the spool, empty it, and end", NULL, false },
     { .name = NULL },

@@ -19,7 +19,7 @@ struct run_settings {
     uint32_t nodes, max_restarts;
     const char *directory, *name, *on_hang;
     int64_t grace_ns, backoff_ns;
-    bool quiet, watch, dry_run;
+    bool quiet, watch, dry_run, insecure_http;
     const char *control;
 };
 
@@ -49,6 +49,9 @@ static const struct opt run_opts[] = {
     { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
       "send the facts to the site's controller there, and start none here", "LOCKSTEP_CONTROL",
       false },
+    { "insecure-http", 0, OPT_FLAG, offsetof(struct run_settings, insecure_http), NULL,
+      "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
+      false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct run_settings, dry_run), NULL,
       "say what would be started, and start nothing", NULL, false },
     { .name = NULL },
@@ -75,7 +78,7 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
         return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
     if (!settings->ranks)
         return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
-    if (settings->control && client_check_url(settings->control, err) < 0)
+    if (settings->control && client_check_url(settings->control, settings->insecure_http, err) < 0)
         return err_wrap(err, -EINVAL, "--control");
     *ret = (struct launch_plan){ .name = settings->name,
                                  .directory = settings->directory,
@@ -138,6 +141,8 @@ static int run_run(int argc, char **argv)
     }
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
+    if (settings.insecure_http)
+        setenv("LOCKSTEP_INSECURE_HTTP", "1", 1);
     r = settings.dry_run ? launch_show(&plan, stdout, &err) : launch_run(&plan, &status, &err);
     return r < 0 ? run_failed(r, &err) : status;
 }

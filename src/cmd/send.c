@@ -1,5 +1,6 @@
 /* send.c - `lockstep send`: brings a run's facts to the site's controller. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -14,6 +15,7 @@
 struct send_options {
     const char *run_dir, *control, *ca, *pin, *token_file;
     int64_t patience_ns;
+    bool insecure_http;
 };
 
 static const struct opt send_opts[] = {
@@ -25,6 +27,9 @@ static const struct opt send_opts[] = {
       "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
     { "control-pin", 0, OPT_TEXT, offsetof(struct send_options, pin), "PIN",
       "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
+      false },
+    { "insecure-http", 0, OPT_FLAG, offsetof(struct send_options, insecure_http), NULL,
+      "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
       false },
     { "token-file", 0, OPT_TEXT, offsetof(struct send_options, token_file), "FILE",
       "token that may begin runs, default tokens/launch.token in the state directory",
@@ -84,6 +89,7 @@ static int send_main(int argc, char **argv)
                                        .control = { .url = options.control,
                                                     .ca_file = options.ca,
                                                     .pin = options.pin,
+                                                    .insecure_http = options.insecure_http,
                                                     .timeout_ns = 30 * NS_PER_S },
                                        .child = options.run_dir != NULL,
                                        .patience_ns = options.patience_ns };

@@ -78,7 +78,7 @@ static void get_metrics(struct call *call)
 
 static void get_events(struct call *call)
 {
-    events_listen(&call->site->events, call->exchange);
+    events_listen(&call->site->events, call->exchange, call->who);
 }
 
 /* ---- runs begin, speak and end ---- */
@@ -259,10 +259,14 @@ static const struct route *route_find(struct call *call, bool *known)
 
 static void refuse_token(struct call *call, int result)
 {
-    if (result == -EBUSY)
-        reply_error(call->exchange, 429, "too many wrong tokens from there");
-    else
+    if (result == -EBUSY) {
+        http_answer_header(call->exchange, "Connection",
+                           "close"); /* to guess on costs a connection */
+        reply_error(call->exchange, 429,
+                    "this token is not known here, and too many wrong ones came from this address");
+    } else {
         reply_error(call->exchange, 401, "this token is not known here");
+    }
 }
 
 /* An agent's token opens its own run and nothing else; the administrator's opens all. */
@@ -271,7 +275,6 @@ static bool admit_agent(struct call *call)
     const char *header = http_header(call->exchange, "Authorization");
     struct site_run *run = NULL;
     struct token given;
-    int64_t now_ns = time_mono_ns();
     int result;
 
     if (!header) {
@@ -279,13 +282,12 @@ static bool admit_agent(struct call *call)
         return false;
     }
     site_get(call->site, call->run, false, &run, NULL);
-    if (run && gate_bearer(header, &given) == 0 && token_equal(&run->agent, &given) &&
-        rate_allows(&call->site->gate.failures, http_peer(call->exchange), now_ns))
+    if (run && gate_bearer(header, &given) == 0 && token_equal(&run->agent, &given))
         return true;
-    result = gate_check(&call->site->gate, header, http_peer(call->exchange), now_ns, &call->role,
-                        &call->who);
+    result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
+                        &call->role, &call->who);
     if (result == 0 && call->role != GATE_ADMIN)
-        reply_error(call->exchange, 403, "this token brings no facts of run '%s'", call->run);
+        reply_error(call->exchange, 403, "this token is not valid for run '%s'", call->run);
     else if (result < 0)
         refuse_token(call, result);
     else if (!run)
@@ -309,7 +311,9 @@ static bool admit_role(struct call *call, enum need need)
     if (call->role >= least)
         return true;
     if (call->role == GATE_NOBODY)
-        reply_error(call->exchange, 401, "a token is needed");
+        reply_error(call->exchange, 401,
+                    "a token is needed, such as the one in tokens/reader.token of the controller's "
+                    "state directory: Authorization: Bearer TOKEN");
     else
         reply_error(call->exchange, 403, "this token is for reading only");
     return false;
@@ -333,6 +337,8 @@ bool api_admit(void *arg, struct http_exchange *exchange)
     bool known, admitted;
     const struct route *route = route_find(&call, &known);
 
+    if (!hosts_admit(&call.site->hosts, exchange))
+        return false;
     if (!route) {
         if (known)
             reply_error(exchange, 405, "%s is not for %s", http_path(exchange),
@@ -355,7 +361,7 @@ static void call_identify(struct call *call, const struct route *route)
     const struct site_run *run = site_find(call->site, call->run);
     struct token given;
 
-    if (route->need != NEED_LAUNCH && route->need != NEED_AGENT)
+    if (route->need == NEED_NOTHING)
         return;
     if (route->need == NEED_AGENT && run && header && gate_bearer(header, &given) == 0 &&
         token_equal(&run->agent, &given))

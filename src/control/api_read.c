@@ -2,6 +2,7 @@
 #include "control/api.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 
 #define LIMIT 100
 #define LIMIT_MAX 1000
-#define FRESH_FRAMES 50000 /* of the log, read into the index before it is asked */
+#define TIME_S_MAX INT64_C(9000000000) /* the year 2255 */
+#define FRESH_FRAMES 50000             /* of the log, read into the index before it is asked */
 
 struct page {
     struct site *site;
@@ -24,18 +26,23 @@ struct page {
 
 /* ---- the query ---- */
 
-static bool number_of(struct call *call, const char *name, uint64_t *ret)
+/* Up to `most`; INT64_MAX is what the index can hold. */
+static bool number_of(struct call *call, const char *name, uint64_t most, uint64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
+    unsigned long long value;
     char *end;
 
     if (!text)
         return true;
     errno = 0;
-    *ret = strtoull(text, &end, 10);
-    if (!errno && *text >= '0' && *text <= '9' && !*end)
+    value = strtoull(text, &end, 10);
+    if (!errno && *text >= '0' && *text <= '9' && !*end && value <= most) {
+        *ret = value;
         return true;
-    reply_error(call->exchange, 400, "%s: expected a number, not '%.40s'", name, text);
+    }
+    reply_error(call->exchange, 400, "%s: expected a number up to %" PRIu64 ", not '%.40s'", name,
+                most, text);
     return false;
 }
 
@@ -68,28 +75,52 @@ static bool word_of(struct call *call, const char *name, const char *(*word)(uns
     return !text;
 }
 
-/* "2026-03-01T10:42:07Z", with a fraction or without, or seconds since 1970. */
+/* ".25" as 250000000; NULL: no digit, or more than nine.  Returns where it ends. */
+static const char *fraction_read(const char *text, int64_t *ret_ns)
+{
+    int64_t unit_ns = NS_PER_S / 10;
+
+    *ret_ns = 0;
+    if (*text++ != '.' || *text < '0' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++, unit_ns /= 10) {
+        if (!unit_ns)
+            return NULL;
+        *ret_ns += (*text - '0') * unit_ns;
+    }
+    return text;
+}
+
+/* "2026-03-01T10:42:07Z", or seconds since 1970, with a fraction or without; years that an int64_t holds in ns. */
+static bool time_read(const char *text, int64_t *ret_ns)
+{
+    struct tm date = { 0 };
+    const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &date);
+    bool is_date = end != NULL;
+    int64_t seconds = 0, fraction_ns = 0;
+
+    if (is_date) {
+        seconds = timegm(&date);
+    } else if (*text < '0' || *text > '9') {
+        return false;
+    } else {
+        for (end = text; *end >= '0' && *end <= '9' && seconds <= TIME_S_MAX; end++)
+            seconds = seconds * 10 + (*end - '0');
+    }
+    if (*end == '.')
+        end = fraction_read(end, &fraction_ns);
+    if (!end || strcmp(end, is_date ? "Z" : "") != 0 || seconds < 0 || seconds > TIME_S_MAX)
+        return false;
+    *ret_ns = seconds * NS_PER_S + fraction_ns;
+    return *ret_ns > 0;
+}
+
 static bool time_of(struct call *call, const char *name, int64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
-    struct tm date = { 0 };
-    double seconds;
-    char *end;
 
-    if (!text)
+    if (!text || time_read(text, ret))
         return true;
-    end = strptime(text, "%Y-%m-%dT%H:%M:%S", &date);
-    if (end) {
-        seconds = *end == '.' ? strtod(end, &end) : 0;
-        *ret = (int64_t)timegm(&date) * NS_PER_S + (int64_t)(seconds * 1e9);
-        if (strcmp(end, "Z") == 0 && *ret > 0)
-            return true;
-    } else if (*text >= '0' && *text <= '9') {
-        seconds = strtod(text, &end);
-        *ret = seconds < 9e9 ? (int64_t)(seconds * 1e9) : 0;
-        if (!*end && *ret > 0)
-            return true;
-    }
     reply_error(call->exchange, 400,
                 "%s: expected a time such as 2026-03-01T10:42:07Z, or seconds since 1970, not "
                 "'%.40s'",
@@ -106,9 +137,11 @@ static bool query_read(struct call *call, struct index_query *query)
                                    .node = http_query(call->exchange, "node"),
                                    .id = http_query(call->exchange, "id"),
                                    .source = http_query(call->exchange, "source") };
-    if (!number_of(call, "limit", &limit) || !number_of(call, "after", &query->after) ||
-        !number_of(call, "rank", &rank) || !number_of(call, "step_from", &query->step_from) ||
-        !number_of(call, "step_to", &query->step_to) ||
+    if (!number_of(call, "limit", UINT32_MAX, &limit) ||
+        !number_of(call, "after", INT64_MAX, &query->after) ||
+        !number_of(call, "rank", UINT32_MAX, &rank) ||
+        !number_of(call, "step_from", INT64_MAX, &query->step_from) ||
+        !number_of(call, "step_to", INT64_MAX, &query->step_to) ||
         !time_of(call, "time_from", &query->real_from_ns) ||
         !time_of(call, "time_to", &query->real_to_ns) ||
         !flag_of(call, "open", &query->open_only) ||

@@ -8,6 +8,8 @@
 
 #include "control/reply.h"
 #include "core/buf.h"
+#include "core/clean.h"
+#include "core/hash.h"
 #include "core/time.h"
 
 #define PENDING_MAX (1u << 20) /* of a slow listener */
@@ -22,13 +24,23 @@ struct listener {
     struct listener *next, **back;
     struct events *events;
     struct http_exchange *exchange;
-    char run[64];   /* "": all */
-    char types[64]; /* "": all; "verdict,run" */
+    char run[64];       /* "": all */
+    char types[64];     /* "": all; "verdict,run" */
+    uint64_t peer, who; /* hashes: its address, its token's name */
 };
 
 void events_init(struct events *events, uint64_t epoch)
 {
-    *events = (struct events){ .epoch = epoch, .next = 1, .most = EVENTS_LISTENERS_MAX };
+    *events = (struct events){ .epoch = epoch, .next = 1 };
+    events_limit(events, EVENTS_LISTENERS_MAX);
+}
+
+/* A token is shared by readers of many machines, an address by users of one. */
+void events_limit(struct events *events, size_t most)
+{
+    events->most = MIN(most, EVENTS_LISTENERS_MAX);
+    events->token_most = MAX(events->most / 2, 1u);
+    events->peer_most = MAX(events->most / 4, 1u);
 }
 
 void events_fini(struct events *events)
@@ -123,17 +135,37 @@ static void listener_catch_up(struct events *events, struct listener *listener, 
         listener_send(listener, &events->kept[i % EVENTS_KEPT]);
 }
 
-void events_listen(struct events *events, struct http_exchange *exchange)
+/* False: there are too many, and it was answered. */
+static bool listener_fits(const struct events *events, struct http_exchange *exchange,
+                          uint64_t peer, uint64_t who)
+{
+    size_t of_peer = 0, of_token = 0;
+
+    for (const struct listener *one = events->listeners; one; one = one->next) {
+        of_peer += one->peer == peer;
+        of_token += one->who == who;
+    }
+    if (events->count >= events->most)
+        reply_error(exchange, 503, "%zu event streams are open already", events->count);
+    else if (of_peer >= events->peer_most)
+        reply_error(exchange, 429, "%zu event streams are open from this address already", of_peer);
+    else if (of_token >= events->token_most)
+        reply_error(exchange, 429, "%zu event streams are open with this token already", of_token);
+    else
+        return true;
+    return false;
+}
+
+void events_listen(struct events *events, struct http_exchange *exchange, const char *who)
 {
     static const char hello[] = ": lockstep\nretry: 2000\n\n";
     const char *run = http_query(exchange, "run"), *types = http_query(exchange, "types"),
                *last = http_header(exchange, "Last-Event-ID");
+    uint64_t peer = http_peer(exchange), token = hash64(0, who, strlen(who));
     struct listener *listener;
 
-    if (events->count >= events->most) {
-        reply_error(exchange, 503, "%zu listeners are here already", events->count);
+    if (!listener_fits(events, exchange, peer, token))
         return;
-    }
     listener = calloc(1, sizeof(*listener));
     if (!listener) {
         reply_error(exchange, 503, "out of memory");
@@ -141,6 +173,8 @@ void events_listen(struct events *events, struct http_exchange *exchange)
     }
     listener->events = events;
     listener->exchange = exchange;
+    listener->peer = peer;
+    listener->who = token;
     snprintf(listener->run, sizeof(listener->run), "%s", run ? run : "");
     snprintf(listener->types, sizeof(listener->types), "%s", types ? types : "");
     listener->next = events->listeners;

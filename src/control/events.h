@@ -24,18 +24,20 @@ struct events {
     uint64_t epoch, next; /* number of the next one */
     struct event *kept;   /* EVENTS_KEPT, by number modulo; NULL before the first */
     struct listener *listeners;
-    size_t count,
-        most; /* listeners; most: at first EVENTS_LISTENERS_MAX, fewer where places are few */
-    uint64_t dropped; /* listeners that were too slow */
+    size_t count, most;           /* listeners */
+    size_t peer_most, token_most; /* of one address, of one token: nobody takes all places */
+    uint64_t dropped;             /* listeners that were too slow */
 };
 
 void events_init(struct events *events, uint64_t epoch);
 void events_fini(struct events *events);
+void events_limit(struct events *events,
+                  size_t most); /* listeners: EVENTS_LISTENERS_MAX or fewer */
 /* Takes the object.  `run` and `type` are what listeners may filter by. */
 void events_put(struct events *events, const char *run, const char *type,
                 struct json_object *object);
-/* Answers the exchange with the stream. */
-void events_listen(struct events *events, struct http_exchange *exchange);
+/* Answers the exchange with the stream, or 429 or 503 where too many listen.  `who`: the token's name. */
+void events_listen(struct events *events, struct http_exchange *exchange, const char *who);
 void events_beat(struct events *events); /* a comment, so that dead peers are noticed */
 
 #endif

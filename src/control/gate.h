@@ -5,8 +5,12 @@
  *     STATE/tokens/reader.token    look at everything (and reader-NAME.token)
  *     STATE/runs/RUN/agent.token   bring facts of that run, and only of that
  *
- * The first of each kind is made when it is not there.  Nothing can be written without a token;
- * without one, reading is for loopback only.
+ * The first of each kind is made when it is not there.  Nothing can be written or read without a token, unless the
+ * operator lets everybody on loopback read.
+ *
+ * A good token always passes.  Wrong ones are counted by the peer's address, in a table of fixed size, and beyond a rate
+ * they are answered 429 and hung up on.  What others of the same address do changes nothing for a good
+ * one, or a lockout would be a weapon; 256 bits need none against guessing.
  */
 #ifndef LOCKSTEP_CONTROL_GATE_H
 #define LOCKSTEP_CONTROL_GATE_H
@@ -44,14 +48,11 @@ struct gate {
 /* Reads STATE/tokens, and makes what is missing.  Call it again to see new files. */
 int gate_load(struct gate *gate, const char *state, struct err *err);
 
-/* "Bearer lst_..." as a request has it; NULL is no token.  -EACCES: no such token; -EBUSY: too many
- * wrong ones from that peer.  *name: of the key, "" for nobody.
+/* "Bearer lst_..." as a request has it; NULL is no token.  -EACCES: no such token; -EBUSY: the same, and too many
+ * wrong ones came from that peer.  *name: of the key, "" for nobody.
  */
 int gate_check(struct gate *gate, const char *authorization, uint64_t peer, int64_t now_ns,
                enum gate_role *role, const char **name);
-/* The same against one token, such as that of a run. */
-int gate_check_one(struct gate *gate, const char *authorization, uint64_t peer, int64_t now_ns,
-                   const struct token *token);
 /* The token of such a header.  -EINVAL: it has none. */
 int gate_bearer(const char *authorization, struct token *ret);
 

@@ -55,7 +55,7 @@ static void add_page(struct question *question, const struct index_query *query,
 
     if (query->after) {
         snprintf(text, sizeof(text), " AND %s %s ?", cursor, query->newest_first ? "<" : ">");
-        add_number(question, text, (int64_t)query->after - shift);
+        add_number(question, text, (int64_t)MIN(query->after, (uint64_t)INT64_MAX) - shift);
     }
     snprintf(text, sizeof(text), " ORDER BY %s%s LIMIT ?", cursor,
              query->newest_first ? " DESC" : "");
@@ -171,7 +171,7 @@ int64_t index_ranks(struct index *index, const struct index_query *query, index_
     add_text(&question, "SELECT " ROW_RANK " FROM rank" OF_RUN, query->run);
     if (query->node && query->node[0])
         add_text(&question, " AND node = ?", query->node);
-    if (query->rank)
+    if (query->rank > 0)
         add_number(&question, " AND rank = ?", query->rank - 1);
     add_page(&question, query, "rank", 1);
     return ask(index, &question, give_rank, &asker, err);
@@ -339,7 +339,7 @@ static void add_verdicts(struct question *question, const struct index_query *qu
         add_number(question, " AND layer = ?", query->layer - 1);
     if (query->open_only)
         add(question, " AND open");
-    if (query->rank)
+    if (query->rank > 0)
         add_number(question,
                    " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
                    " AND v.id = verdict.id AND v.rank = ?)",

@@ -21,6 +21,7 @@
 #define INGEST_BURST (2048.0 * (1 << 20))
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define BEAT_EVERY 150 /* ticks */
+#define OWN_ADDRESSES_MAX 32
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
 
 static void site_fini(struct site *site)
@@ -64,7 +65,6 @@ static int site_lock(struct site *site, struct err *err)
 /* What the lock says to the next one, and where tools find us: STATE/control.url. */
 static int site_announce(struct site *site, struct err *err)
 {
-    bool loopback = http_address_is_loopback(site->settings.listen, NULL);
     char url[320], line[400];
     const char *colon = strrchr(site->settings.listen, ':');
     struct http_counts http;
@@ -91,9 +91,33 @@ static int site_announce(struct site *site, struct err *err)
     if (site->tls.cert_pem)
         log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
                  site->tls.fingerprint, site->tls.pin);
-    if (!loopback)
-        log_info("everybody who asks needs a token of %s/tokens", site->state.text);
+    if (site->gate.open_reads)
+        log_info("--anonymous-reads: everybody on this machine reads all runs without a token");
+    else
+        log_info("every request needs a token of %s/tokens", site->state.text);
     return 0;
+}
+
+/* The certificate is for the names and addresses at which we are reached. */
+static int site_certificate(struct site *site, struct err *err)
+{
+    char own[OWN_ADDRESSES_MAX][ADDRESS_NUMBER];
+    const char *names[OWN_ADDRESSES_MAX + HOSTS_MAX];
+    size_t count = address_own(site->settings.listen, own, COUNT(own));
+    struct path directory;
+    int result = path_join(&directory, site->state.text, "tls", err);
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = own[i];
+    for (size_t i = 0; i < site->hosts.count; i++)
+        names[count++] = site->hosts.name[i];
+    if (result == 0)
+        result = tls_read_or_make(directory.text, names, count, &site->tls, err);
+    if (result == 0 && site->tls.reissued)
+        log_info("%s/cert.pem was reissued with the same key: names or addresses of this "
+                 "controller were missing in it",
+                 directory.text);
+    return result;
 }
 
 static int site_secure(struct site *site, struct err *err)
@@ -101,12 +125,16 @@ static int site_secure(struct site *site, struct err *err)
     const struct site_settings *settings = &site->settings;
     struct err why = { "" };
     bool loopback = http_address_is_loopback(settings->listen, &why);
-    struct path directory;
     int result;
 
     if (why.text[0])
         return err_set(err, -EINVAL, "--listen %s", why.text);
-    site->gate.open_reads = loopback;
+    if (settings->anonymous_reads && !loopback)
+        return err_set(err, -EINVAL, "--anonymous-reads is for a controller on loopback, not on %s",
+                       settings->listen);
+    if (hosts_init(&site->hosts, settings->listen, &settings->host_names, err) < 0)
+        return err_wrap(err, -EINVAL, "--host-name");
+    site->gate.open_reads = settings->anonymous_reads;
     result = gate_load(&site->gate, site->state.text, err);
     if (result < 0 || (loopback && !settings->tls && !settings->cert))
         return result;
@@ -114,8 +142,7 @@ static int site_secure(struct site *site, struct err *err)
         return err_set(err, -EINVAL, "--cert and --key belong together");
     if (settings->cert)
         return tls_read(settings->key, settings->cert, &site->tls, err);
-    result = path_join(&directory, site->state.text, "tls", err);
-    return result < 0 ? result : tls_read_or_make(directory.text, &site->tls, err);
+    return site_certificate(site, err);
 }
 
 static void index_try(struct site *site, int64_t now_ns)
@@ -229,7 +256,7 @@ static int site_open(struct site *site, struct err *err)
     if (result < 0)
         return result;
     http_counts(site->http, &counts);
-    site->events.most = MIN(site->events.most, counts.connections_max / 2); /* they never end */
+    events_limit(&site->events, counts.connections_max / 2); /* they never end */
     site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
     site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
     site->load = (struct loop_timer){ .fn = on_load, .arg = site };

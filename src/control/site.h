@@ -10,19 +10,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/opt.h"
 #include "core/err.h"
 
 struct thresholds; /* judge/thresholds.h */
 
 struct site_settings {
-    const char *state;      /* NULL: the user's state directory */
-    const char *listen;     /* ADDRESS:PORT; off loopback TLS is on */
-    const char *key, *cert; /* files; NULL: made on first use, in STATE/tls */
-    bool tls;               /* also on loopback */
+    const char *state;          /* NULL: the user's state directory */
+    const char *listen;         /* ADDRESS:PORT; off loopback TLS is on */
+    const char *key, *cert;     /* files; NULL: made on first use, in STATE/tls */
+    bool tls;                   /* also on loopback */
+    bool anonymous_reads;       /* reading needs no token; loopback only */
+    struct opt_list host_names; /* by which it is reached, besides localhost and its addresses */
     uint64_t log_max;    /* bytes of a run's log, beyond which what is old is merged; 0: no limit */
     uint64_t run_memory; /* bytes that a run's facts may take; more: it is refused.  0: no limit */
     uint64_t run_disk;   /* bytes of a run's log, with one in the making; 0: no limit */
-    int64_t forget_ns;   /* a run that never told anything is removed after so long; 0: never */
+    int64_t forget_ns;   /* a run that never reported anything is removed after so long; 0: never */
     int64_t close_ns; /* a run without a launcher, whose ranks are all gone: over after so long */
     const struct thresholds *thresholds; /* of the judges, as settings files say; NULL: defaults */
 };

@@ -11,6 +11,7 @@
 #include "control/events.h"
 #include "control/gate.h"
 #include "control/gather.h"
+#include "control/hosts.h"
 #include "control/index.h"
 #include "control/roll.h"
 #include "control/rundir.h"
@@ -75,6 +76,7 @@ struct site {
     struct http *http;
     struct tls tls;
     struct gate gate;
+    struct hosts hosts;
     struct rate ingest; /* bytes, by run */
     struct events events;
     struct index *index; /* NULL: it cannot be used now */

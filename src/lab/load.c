@@ -314,7 +314,7 @@ static void reader_ready(void *arg, int fd, uint32_t events)
 
 int load_readers(const struct load_settings *settings, uint32_t readers, struct err *err)
 {
-    static const char ask[] = "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char ask[256];
     struct reader *reader = calloc(readers, sizeof(*reader));
     struct loop *loop;
     int result = loop_create(&loop, err);
@@ -322,6 +322,9 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
     raise_files();
     if (result < 0 || !reader)
         return err_set(err, -ENOMEM, "no memory for readers");
+    snprintf(ask, sizeof(ask),
+             "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+             settings->reader.text);
     for (uint32_t i = 0; i < readers; i++) {
         int fd = connect_to(settings->port);
 

@@ -29,7 +29,7 @@ struct load_shared {                           /* in memory that all processes o
 struct load_settings {
     unsigned port;
     const char *run;
-    struct token token;
+    struct token token, reader;   /* of the run; of readers */
     uint32_t nodes, first, count; /* of all; those that this process plays */
     uint32_t ops, steps, process;
     int64_t step_ns; /* a step every so long */

@@ -5,9 +5,11 @@
 
 Every path that can be read is fetched and compared with its schema, strictly: a field that the schema
 does not have is an error, too.  The routes in the source and those of the document must be the same.
-Query parameters are tried one by one with the values given.  Exits 0 when all is well.
+Query parameters are tried one by one with the values given.  The token comes from the file that LOCKSTEP_TOKEN_FILE
+names; without it a path is answered 401 where the document asks for one, and only there.  Exits 0 when all is well.
 """
 import json
+import os
 import re
 import sys
 import urllib.error
@@ -62,9 +64,13 @@ def check_object(value, schema, where):
             check(item, more, f"{where}.{name}")
 
 
-def fetch(path):
+token = open(os.environ["LOCKSTEP_TOKEN_FILE"], encoding="ascii").read().strip()
+
+
+def fetch(path, with_token=True):
+    headers = {"Authorization": "Bearer " + token} if with_token else {}
     try:
-        with urllib.request.urlopen(base + path, timeout=20) as answer:
+        with urllib.request.urlopen(urllib.request.Request(base + path, headers=headers), timeout=20) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -94,6 +100,9 @@ for path, item in spec["paths"].items():
     content = item["get"]["responses"]["200"]["content"]
     real = path.replace("{run}", run)
     try_path(real, content)
+    refused = fetch(real, with_token=False)[0] == 401
+    if refused != bool(item["get"]["security"]):
+        wrong.append(f"{real}: {'refused' if refused else 'answered'} without a token")
     tried += 1
     for parameter in item["get"].get("parameters", []):
         if parameter["in"] == "query" and parameter["name"] in values:

@@ -28,12 +28,6 @@ status() # CURL-ARGUMENT...: the status, and the body in $TAP/out
     curl -sk -o "$TAP/out" -w '%{http_code}' "$@"
 }
 
-bearer() # FILE: an option for curl that does not show the token to ps
-{
-    printf 'header = "Authorization: Bearer %s"\n' "$(cat "$1")" >"$TAP/curlrc"
-    echo "$TAP/curlrc"
-}
-
 train() # NAME [OPTION...]
 {
     name=$1
@@ -131,7 +125,7 @@ is "a name that is no run's is refused" \
     "$(status -K "$(bearer "$site/tokens/launch.token")" -d '{"run":"../../etc"}' "$url/api/v1/runs")" 400
 is "nothing is where nothing is" "$(status "$url/api/v1/nothing")" 404
 is "the wrong method is named" "$(status "$url/api/v1/frames")" 405
-curl -s "$url/metrics" >"$TAP/metrics"
+curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/metrics" >"$TAP/metrics"
 has "what is malformed is counted" '^lockstep_ingest_malformed_total 2$' "$TAP/metrics"
 has "and what is foreign" '^lockstep_ingest_foreign_total 2$' "$TAP/metrics"
 if command -v promtool >/dev/null; then

@@ -18,7 +18,7 @@ begin()
     url=$(cat "$site/control.url")
     await curl -sf "$url/healthz"
 }
-rows() { curl -s "$url/api/v1/runs/r1/nodes" >"$TAP/nodes"; }
+rows() { curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs/r1/nodes" >"$TAP/nodes"; }
 ask() # EXPRESSION over `rows`, the run's nodes in order of their names
 {
     rows
@@ -47,7 +47,7 @@ ok "headers are on the wire, too" ask 'all(row["traffic"]["wire_bytes"] > row["t
 ok "steps have a price" ask 'all(40 < row["traffic"]["bytes_per_rank_step"] < 8192 for row in rows)'
 ok "it has a rate" ask 'all(row["traffic"]["bytes_per_second"] > 100 for row in rows)'
 ok "and a time at which it was heard" ask 'all(row["heard_time"] >= row["hello_time"] for row in rows)'
-curl -s "$url/metrics" >"$TAP/metrics"
+curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/metrics" >"$TAP/metrics"
 for name in sent_bytes_total wire_bytes_total sent_bodies_total sent_frames_total sent_rank_steps_total \
     send_failures_total backlog_bytes spool_bytes last_contact_timestamp_seconds; do
     is "$name is told of each" "$(grep -c "^lockstep_agent_$name{run=\"r1\",node=\"n[01]\"} [0-9]" "$TAP/metrics")" 2

@@ -54,7 +54,7 @@ is "nor is any frame" "$(number lost_frames)" 0
 is "and all exits" "$(number exits)" $RANKS
 has "and its end" '"status": 0,' "$TAP/out"
 ok "and is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay r2
-curl -s "$LOCKSTEP_CONTROL/api/v1/runs/r2/ranks" >"$TAP/out"
+curl -s -K "$(bearer "$site/tokens/reader.token")" "$LOCKSTEP_CONTROL/api/v1/runs/r2/ranks" >"$TAP/out"
 has "its index has the last step of all" '"step": ?59' "$TAP/out"
 
 # What a verdict rests on is not merged: memory goes wrong in a step whose ops do not fit into the spool any more.
@@ -91,7 +91,8 @@ kill_control
 await spooled 2
 tap_result $? "a spool is merged again and again while the controller is away"
 begin
-await sh -c "curl -s $LOCKSTEP_CONTROL/api/v1/runs | grep -q r3"
+registered() { curl -s -K "$(bearer "$site/tokens/reader.token")" "$LOCKSTEP_CONTROL/api/v1/runs" | grep -q r3; }
+await registered
 sleep 0.3
 kill_control
 await spooled 3

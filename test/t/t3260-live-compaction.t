@@ -31,7 +31,7 @@ pages() # all rows of /steps, a few at a time
 {
     after=0
     while :; do
-        curl -s "$url/api/v1/runs/r1/steps?limit=40&after=$after" >"$TAP/page"
+        curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs/r1/steps?limit=40&after=$after" >"$TAP/page"
         grep -o '"step": *[0-9]*' "$TAP/page" | grep -o '[0-9]*$' >"$TAP/numbers" || break
         cat "$TAP/numbers"
         after=$(grep -o '"next": *[0-9]*' "$TAP/page" | grep -o '[0-9]*$') || break
@@ -43,7 +43,7 @@ pages() # all rows of /steps, a few at a time
 printf 'lockstep-plan 1\nnodes 1\nfault gpu-slow:rank=1,factor=2,step=100\n' >"$TAP/plan"
 begin
 listen=${url#http://}
-curl -sN "$url/api/v1/events?run=r1" >"$TAP/events" 2>/dev/null &
+curl -sN -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/events?run=r1" >"$TAP/events" 2>/dev/null &
 listener=$!
 (LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token \
     timeout -k 5 100 "$LOCKSTEP" run -q --name r1 -n $RANKS -- "$LOCKSTEP" trainer --steps "$STEPS" --step-ms 5 \

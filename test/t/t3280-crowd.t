@@ -45,12 +45,6 @@ status() # CURL-ARGUMENT...
     curl -sk -m 60 -o "$TAP/out" -w '%{http_code}' "$@"
 }
 
-bearer() # FILE: an option for curl that does not show the token to ps
-{
-    printf 'header = "Authorization: Bearer %s"\n' "$(cat "$1")" >"$TAP/curlrc"
-    echo "$TAP/curlrc"
-}
-
 train() # NAME
 {
     LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token \
@@ -66,7 +60,7 @@ steps() # RUN: of all ranks, in the controller's log
 
 connections() # LEAST: are there so many?
 {
-    [ "$(curl -s "$url/metrics" | sed -n 's/^lockstep_http_connections //p')" -ge "$1" ]
+    [ "$(curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/metrics" | sed -n 's/^lockstep_http_connections //p')" -ge "$1" ]
 }
 
 command -v python3 >/dev/null || skip_all "no python3 here"
@@ -78,7 +72,7 @@ if [ "$files" -ge 15000 ]; then
     begin "$files"
     gather idle 10000
     ok "10,000 idle connections are let in" await connections 10000
-    is "a reader is answered beside them" "$(status "$url/api/v1/runs")" 200
+    is "a reader is answered beside them" "$(status -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs")" 200
     train r1
     is "a run's facts come in" $? 0
     is "all of them" "$(steps r1)" $((STEPS * RANKS))
@@ -96,7 +90,7 @@ has "it says how many there is room for" 'for at most 44 connections' "$TAP/cont
 gather idle 400
 await grep -q 'connections, at most 44: those that made no request are closed' "$TAP/control.err"
 tap_result $? "it says that connections run short, and what can be done"
-is "a reader gets its turn" "$(status "$url/api/v1/runs")" 200
+is "a reader gets its turn" "$(status -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs")" 200
 train r2
 is "a run's facts come in" $? 0
 is "all of them" "$(steps r2)" $((STEPS * RANKS))
@@ -110,7 +104,7 @@ is "a reader is answered beside them" "$(status "$url/healthz")" 200
 await grep -qx none "$TAP/crowd"
 tap_result $? "they are closed though their bytes come steadily"
 leave
-curl -s "$url/metrics" >"$TAP/metrics"
+curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/metrics" >"$TAP/metrics"
 has "and counted" '^lockstep_http_slow_total [1-9]' "$TAP/metrics"
 head -c 40000 /dev/zero | tr '\0' x | sed 's/^/X-Large: /' >"$TAP/large"
 is "headers have a limit" "$(status -H "@$TAP/large" "$url/healthz")" 431

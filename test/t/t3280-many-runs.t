@@ -14,12 +14,6 @@ leave()
 }
 trap leave EXIT
 status() { curl -s -o "$TAP/out" -w '%{http_code}' "$@"; }
-bearer() # FILE: a curl settings file, so that the token is in no argv
-{
-    printf 'header = "Authorization: Bearer %s"\n' "$(cat "$1")" >"$TAP/bearer"
-    echo "$TAP/bearer"
-}
-
 LOCKSTEP_STATE=$site "$LOCKSTEP" control --listen 127.0.0.1:0 2>"$TAP/control.err" &
 control=$!
 await test -s "$site/control.url"
@@ -56,7 +50,7 @@ pids="$pids $send $n0"
 sleep 1
 second() { "$LOCKSTEP" agent --run-dir "$bob" --node n1 2>>"$TAP/n1.err" & n1=$!; pids="$pids $n1"; }
 second
-nodes() { [ "$(curl -s "$LOCKSTEP_CONTROL/api/v1/nodes?run=b1" | grep -o '"node"' | wc -l)" = "$1" ]; }
+nodes() { [ "$(curl -s -K "$(bearer "$site/tokens/reader.token")" "$LOCKSTEP_CONTROL/api/v1/nodes?run=b1" | grep -o '"node"' | wc -l)" = "$1" ]; }
 await nodes 2
 tap_result $? "a node that comes late is known"
 kill -9 $n1

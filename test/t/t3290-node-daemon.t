@@ -77,12 +77,12 @@ await has_steps work.u$bob $STEPS
 is "the other user's, too" "$(number steps)" $STEPS
 lacks "what is not that user's was not served" 'theirs|linked' "$TAP/daemon.err"
 # Nobody tells how it ended; that all of its ranks are gone is seen.
-state_is() { curl -s "$url/api/v1/runs/$1" >"$TAP/out"; grep -Eq "\"state\": ?\"$2\"" "$TAP/out"; }
+state_is() { curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs/$1" >"$TAP/out"; grep -Eq "\"state\": ?\"$2\"" "$TAP/out"; }
 await state_is work.u$bob 'ended, exit status not known'
 tap_result $? "a run whose ranks are all gone is over"
 has "though no status of it is known" '"ended": ?false,"closed": ?true,"status": ?null' "$TAP/out"
 has "it has a time at which it ended" '"end_time": ?"20' "$TAP/out"
-curl -s "$url/api/v1/runs?open=true" >"$TAP/out"
+curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs?open=true" >"$TAP/out"
 lacks "it is none of those that go on" "work.u$bob" "$TAP/out"
 has "the controller says it" "run work.u$bob: all of its 1 ranks are gone: ended, exit status not known" "$TAP/control.err"
 LOCKSTEP_STATE=$site "$LOCKSTEP" why work.u$bob >"$TAP/out" 2>"$TAP/err"

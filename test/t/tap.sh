@@ -79,6 +79,12 @@ await() # COMMAND...: until it is true, a minute at most
     done
 }
 
+bearer() # FILE: settings for curl with that token, so that ps does not show it
+{
+    printf 'header = "Authorization: Bearer %s"\n' "$(cat "$1")" >"$TAP/curlrc-$(basename "$1")"
+    echo "$TAP/curlrc-$(basename "$1")"
+}
+
 lacks() # NAME EXTENDED-REGEXP FILE
 {
     ! grep -Eq -- "$2" "$3"

@@ -69,6 +69,8 @@ static void command_fill(struct words *words, const struct child_settings *setti
         word_add(words, "--control-ca=%s", settings->control->ca_file);
     if (settings->control->pin)
         word_add(words, "--control-pin=%s", settings->control->pin);
+    if (settings->control->insecure_http)
+        word_add(words, "--insecure-http");
     if (settings->kind == CHILD_REST)
         word_add(words, "--rest");
 }
