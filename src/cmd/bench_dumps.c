@@ -47,7 +47,8 @@ static int measure(const char *directory, uint32_t culprit, struct outcome *outc
     CLEAN(remains_fini) struct remains remains = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
     int64_t wall = time_mono_ns(), cpu = time_ns(CLOCK_PROCESS_CPUTIME_ID);
-    int result = remains_read(directory, &remains, err);
+    struct budget budget = { .limit = BUDGET_WHY };
+    int result = remains_read(directory, &budget, &remains, err);
 
     if (result == 0 && postmortem_dumps(&remains.dumps, "bench", &findings) < 0)
         result = err_set(err, -ENOMEM, "no memory to judge it");

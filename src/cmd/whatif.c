@@ -18,8 +18,8 @@
 #include "read/remains.h"
 #include "read/slurp.h"
 
-#define TRACE_LIMIT ((size_t)4 << 30)
-#define SHOWN 8 /* lines of a part, for people */
+#define TRACE_LIMIT ((size_t)4 << 30) /* of memory, for the text and its values */
+#define SHOWN 8                       /* lines of a part, for people */
 
 struct whatif_settings {
     bool json, steps;
@@ -227,7 +227,7 @@ static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct er
 
 static int load_profile(struct slurp *file, const char *path, struct lanes *lanes, struct err *err)
 {
-    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL, .budget = file->budget };
     uint32_t rank = remains_rank(path);
     int result = jsontext_read(file->data, file->size, &plain, err);
 
@@ -242,7 +242,8 @@ static int load_profile(struct slurp *file, const char *path, struct lanes *lane
 static int load_directory(const char *path, struct lanes *lanes, struct err *err)
 {
     CLEAN(remains_fini) struct remains remains = { 0 };
-    int result = remains_read(path, &remains, err);
+    struct budget budget = { .limit = TRACE_LIMIT };
+    int result = remains_read(path, &budget, &remains, err);
 
     if (result < 0)
         return result;
@@ -255,6 +256,7 @@ static int whatif_load(const char *path, struct whatif_plan *ret, struct err *er
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
     CLEAN(lanes_fini) struct lanes lanes = { 0 };
+    struct budget budget = { .limit = TRACE_LIMIT };
     struct stat stat_buf;
     int result;
 
@@ -262,7 +264,7 @@ static int whatif_load(const char *path, struct whatif_plan *ret, struct err *er
         result = load_directory(path, &lanes, err);
         return result < 0 ? result : whatif_plan_lanes(&lanes, ret, err);
     }
-    result = slurp_file(path, TRACE_LIMIT, &file, err);
+    result = slurp_file(path, &budget, &file, err);
     if (result < 0)
         return result;
     if (file.size && strchr("{[", file.data[strspn(file.data, " \t\r\n")])) {

@@ -49,7 +49,8 @@ static int inquire(const char *directory, struct inquiry *inquiry, struct err *e
 {
     char whole[PATH_MAX];
     const char *slash, *run = directory;
-    int result = remains_read(directory, &inquiry->remains, err);
+    struct budget budget = { .limit = BUDGET_WHY };
+    int result = remains_read(directory, &budget, &inquiry->remains, err);
 
     if (result < 0)
         return result;

@@ -24,21 +24,6 @@ struct file { /* while one dump is read */
     int64_t first_record;
 };
 
-static int grow(void *array, size_t *room, size_t count, size_t size)
-{
-    size_t wider = *room ? 2 * *room : 64;
-    void *grown;
-
-    if (count < *room)
-        return 0;
-    grown = reallocarray(*(void **)array, wider, size);
-    if (!grown)
-        return -ENOMEM;
-    *(void **)array = grown;
-    *room = wider;
-    return 0;
-}
-
 static uint64_t hash_of(const struct plain *plain, uint32_t node, uint64_t seed)
 {
     return plain_is(plain, node, PLAIN_TEXT)
@@ -80,7 +65,8 @@ static int members_read(const struct plain *plain, uint32_t node, struct dump_gr
         }
         if (value < 0 || value >= MEMBERS_MAX)
             return 0; /* no such rank: then nothing is said */
-        if (grow(&group->member, &room, group->members, sizeof(*group->member)) < 0)
+        if (budget_grow(plain->budget, &group->member, &room, group->members,
+                        sizeof(*group->member)) < 0)
             return -ENOMEM;
         group->member[group->members++] = (uint32_t)value;
     }
@@ -94,7 +80,8 @@ static int group_add(struct flight *flight, struct dump_group *group)
 {
     struct dumps *dumps = &flight->dumps;
 
-    if (grow(&dumps->group, &flight->group_room, dumps->groups, sizeof(*dumps->group)) < 0)
+    if (budget_grow(flight->budget, &dumps->group, &flight->group_room, dumps->groups,
+                    sizeof(*dumps->group)) < 0)
         return -ENOMEM;
     dumps->group[dumps->groups++] = *group;
     return 0;
@@ -180,6 +167,8 @@ static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64
     group = &flight->dumps.group[*ret];
     if (group->members && group->member[group->members - 1] == file->rank.rank)
         return 0;
+    if (!budget_take(flight->budget, sizeof(*group->member)))
+        return -ENOMEM;
     group->member = reallocarray(group->member, group->members + 1, sizeof(*group->member));
     if (!group->member) {
         group->members = 0;
@@ -288,7 +277,8 @@ static int what_id(struct flight *flight, const struct dump_what *what, uint32_t
     *ret = (uint32_t)*known;
     if (*known != dumps->whats)
         return 0;
-    if (grow(&dumps->what, &flight->what_room, dumps->whats, sizeof(*dumps->what)) < 0)
+    if (budget_grow(flight->budget, &dumps->what, &flight->what_room, dumps->whats,
+                    sizeof(*dumps->what)) < 0)
         return -ENOMEM;
     dumps->what[dumps->whats++] = *what;
     return 0;
@@ -373,7 +363,8 @@ static int read_entry(struct file *file, uint32_t entry)
     op.state = entry_state(plain, &fields);
     if (plain_integer(plain, fields.record, &record) && record < file->first_record)
         file->first_record = record;
-    if (grow(&file->rank.op, &file->op_room, file->rank.ops, sizeof(op)) < 0)
+    if (budget_grow(file->plain->budget, &file->rank.op, &file->op_room, file->rank.ops,
+                    sizeof(op)) < 0)
         return -ENOMEM;
     file->rank.op[file->rank.ops++] = op;
     return 0;
@@ -404,7 +395,8 @@ static int read_status(struct file *file)
         status.enqueued = status_number(plain, group, "last_enqueued_collective");
         status.started = status_number(plain, group, "last_started_collective");
         status.completed = status_number(plain, group, "last_completed_collective");
-        if (grow(&file->rank.status, &file->status_room, file->rank.statuses, sizeof(status)) < 0)
+        if (budget_grow(file->plain->budget, &file->rank.status, &file->status_room,
+                        file->rank.statuses, sizeof(status)) < 0)
             return -ENOMEM;
         file->rank.status[file->rank.statuses++] = status;
         cell = plain->cell[value].next;
@@ -444,7 +436,8 @@ static int rank_add(struct flight *flight, const struct dump_rank *rank)
 {
     struct dumps *dumps = &flight->dumps;
 
-    if (grow(&dumps->rank, &flight->rank_room, dumps->ranks, sizeof(*dumps->rank)) < 0)
+    if (budget_grow(flight->budget, &dumps->rank, &flight->rank_room, dumps->ranks,
+                    sizeof(*dumps->rank)) < 0)
         return -ENOMEM;
     dumps->rank[dumps->ranks++] = *rank;
     return 0;
@@ -454,8 +447,9 @@ static void file_fini(struct file *file)
 {
     map_fini(&file->group_of_name);
     map_fini(&file->group_of_local);
-    free(file->rank.op);
-    free(file->rank.status);
+    budget_free(file->plain->budget, file->rank.op, file->op_room, sizeof(*file->rank.op));
+    budget_free(file->plain->budget, file->rank.status, file->status_room,
+                sizeof(*file->rank.status));
 }
 
 int flight_add(struct flight *flight, uint32_t rank, const char *name, const struct plain *plain,
@@ -480,6 +474,7 @@ int flight_add(struct flight *flight, uint32_t rank, const char *name, const str
         return err_set(err, result, "no memory for it");
     file.rank.op = NULL;
     file.rank.status = NULL;
+    file.op_room = file.status_room = 0; /* the table has them now */
     return 0;
 }
 

@@ -16,10 +16,11 @@ struct flight { /* a gatherer; zero it before the first */
     struct dumps dumps;
     size_t rank_room, group_room, what_room;
     struct map groups, whats; /* content to index */
+    struct budget *budget;    /* of its tables; NULL: no limit */
 };
 
 bool flight_is(const struct plain *plain); /* is this a dump? by its keys */
-/* One rank's dump.  -EPROTO: what is wrong with it; nothing of it is kept then. */
+/* One rank's dump.  -EPROTO: what is wrong with it; nothing of it is kept then.  -ENOMEM. */
 int flight_add(struct flight *flight, uint32_t rank, const char *file, const struct plain *plain,
                struct err *err);
 /* A rank of which a file exists that says nothing. */

@@ -306,5 +306,5 @@ int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err
 
     plain_reset(plain);
     result = json_all(&json);
-    return result == -ENOMEM ? err_set(err, result, "no memory for it") : result;
+    return result == -ENOMEM ? budget_error(plain->budget, err) : result;
 }

@@ -8,7 +8,9 @@
 
 #include "read/plain.h"
 
-/* `text` is changed: texts with escapes are unescaped where they lie.  -EPROTO with line and column. */
+/* `text` is changed: texts with escapes are unescaped where they lie.  -EPROTO with line and column; -EFBIG: it does
+ * not fit into the budget of *plain.
+ */
 int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err);
 
 #endif

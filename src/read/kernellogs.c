@@ -9,29 +9,28 @@
 #include "read/slurp.h"
 #include "read/walk.h"
 
-#define FILE_LIMIT ((size_t)1 << 30)
 #define DEPTH_MAX 3
 
 /* What cannot be read is no reason to tell nothing of a run. */
 static int take_file(struct logtext *logtext, const char *path, const char *name)
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
-    int result = slurp_file(path, FILE_LIMIT, &file, NULL);
+    int result = slurp_file(path, logtext->budget, &file, NULL);
 
-    if (result < 0)
-        return result == -ENOMEM ? result : 0;
-    return logtext_is(file.data, file.size)
-               ? logtext_add_kernel(logtext, name, file.data, file.size)
-               : 0;
+    if (result == 0 && logtext_is(file.data, file.size))
+        result = logtext_add_kernel(logtext, name, file.data, file.size);
+    return result == -ENOMEM && !logtext->budget->refused ? result : 0;
 }
 
 int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, struct logs *ret,
                     struct err *err)
 {
     CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
+    struct budget budget = { .limit = BUDGET_WHY };
     CLEAN(logtext_fini)
     struct logtext logtext = { .from_real_ns = wish->from_real_ns,
-                               .until_real_ns = wish->until_real_ns };
+                               .until_real_ns = wish->until_real_ns,
+                               .budget = &budget };
     FTSENT *entry;
     int result = 0;
 

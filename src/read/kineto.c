@@ -88,15 +88,9 @@ static int read_events(const struct plain *plain, struct events *events)
 
         if (!read_event(plain, plain->cell[cell].node, &event))
             continue;
-        if (events->count == events->room) {
-            size_t room = events->room ? 2 * events->room : 1024;
-            struct event *grown = reallocarray(events->event, room, sizeof(*grown));
-
-            if (!grown)
-                return -ENOMEM;
-            events->event = grown;
-            events->room = room;
-        }
+        if (budget_grow(plain->budget, &events->event, &events->room, events->count,
+                        sizeof(event)) < 0)
+            return -ENOMEM;
         events->devices |= event.device;
         events->event[events->count++] = event;
     }
@@ -204,34 +198,60 @@ bool kineto_is(const struct plain *plain)
             plain_get(plain, first, "ts") != PLAIN_NIL);
 }
 
+static void shape_find(const struct events *events, struct shape *shape)
+{
+    for (size_t i = 0; i < events->count; i++) {
+        if (events->event[i].mark && !shape->marks++)
+            shape->main_thread = events->event[i].thread;
+    }
+    if (!shape->marks && events->count)
+        shape->main_thread = events->event[0].thread;
+}
+
+/* The table is not grown by the budget: what it may need is taken first, and what it did not need is given back. */
+static int add_ops_within(const struct plain *plain, const struct events *events,
+                          struct shape *shape, uint32_t rank, struct lanes *lanes)
+{
+    size_t before = lanes->count, room = lanes->room;
+    size_t most = (lanes->count + events->count) * 2 * sizeof(*lanes->op);
+    int result;
+
+    if (!budget_take(plain->budget, most))
+        return -ENOMEM;
+    result = add_ops(plain, events, shape, rank, lanes);
+    if (result < 0)
+        lanes->count = before;
+    budget_give(plain->budget, most);
+    budget_take(plain->budget, (lanes->room - room) * sizeof(*lanes->op));
+    return result;
+}
+
+static uint32_t rank_said(const struct plain *plain, uint32_t rank)
+{
+    uint32_t about = plain_get(plain, plain->root, "distributedInfo");
+    int64_t said;
+
+    if (plain_integer(plain, plain_get(plain, about, "rank"), &said) && said >= 0 && said < 1 << 20)
+        return (uint32_t)said;
+    return rank;
+}
+
 int kineto_add(struct lanes *lanes, uint32_t rank, const struct plain *plain, struct err *err)
 {
-    CLEAN(free_clean) struct event *mine = NULL;
     struct events events = { 0 };
     struct shape shape = { 0 };
     size_t before = lanes->count;
-    int64_t said;
     int result = read_events(plain, &events);
 
-    mine = events.event;
     lanes_kind(lanes, "compute");
-    if (plain_integer(plain,
-                      plain_get(plain, plain_get(plain, plain->root, "distributedInfo"), "rank"),
-                      &said) &&
-        said >= 0 && said < 1 << 20)
-        rank = (uint32_t)said;
     if (events.count)
         qsort(events.event, events.count, sizeof(*events.event), by_start);
-    for (size_t i = 0; i < events.count; i++) {
-        if (events.event[i].mark && !shape.marks++)
-            shape.main_thread = events.event[i].thread;
-    }
-    if (!shape.marks && events.count)
-        shape.main_thread = events.event[0].thread;
+    shape_find(&events, &shape);
     if (result == 0)
-        result = add_ops(plain, &events, &shape, rank, lanes);
+        result = add_ops_within(plain, &events, &shape, rank_said(plain, rank), lanes);
+    budget_free(plain->budget, events.event, events.room, sizeof(*events.event));
     if (result < 0)
-        return err_set(err, result, "no memory for it");
+        return budget_error(plain->budget, err);
     if (lanes->count == before)
         return err_set(err, -EPROTO, "a trace, but neither compute nor collectives in it");
     return 0;

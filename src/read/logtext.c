@@ -128,15 +128,9 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
     if (!note->cause[0])
         snprintf(note->cause, sizeof(note->cause), "%s", note->text);
     snprintf(note->file, sizeof(note->file), "%s", file->name);
-    if (logs->notes == logtext->note_room) {
-        size_t room = logtext->note_room ? 2 * logtext->note_room : 64;
-        struct lognote *grown = reallocarray(logs->note, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        logs->note = grown;
-        logtext->note_room = room;
-    }
+    if (budget_grow(logtext->budget, &logs->note, &logtext->note_room, logs->notes,
+                    sizeof(*logs->note)) < 0)
+        return -ENOMEM;
     logs->note[logs->notes++] = *note;
     return 0;
 }
@@ -270,15 +264,9 @@ static struct logrank *rank_of(struct logtext *logtext, uint32_t rank)
         if (logs->rank[i].rank == rank)
             return &logs->rank[i];
     }
-    if (logs->ranks == logtext->rank_room) {
-        size_t room = logtext->rank_room ? 2 * logtext->rank_room : 64;
-        struct logrank *grown = reallocarray(logs->rank, room, sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        logs->rank = grown;
-        logtext->rank_room = room;
-    }
+    if (budget_grow(logtext->budget, &logs->rank, &logtext->rank_room, logs->ranks,
+                    sizeof(*logs->rank)) < 0)
+        return NULL;
     logs->rank[logs->ranks] = (struct logrank){ .rank = rank };
     return &logs->rank[logs->ranks++];
 }
@@ -383,6 +371,19 @@ int logtext_take(struct logtext *logtext, struct logs *ret)
     *ret = logtext->logs;
     logtext->logs = (struct logs){ 0 };
     return 0;
+}
+
+void logtext_cut(struct logtext *logtext, size_t notes)
+{
+    struct lognote *cut;
+
+    logtext->logs.notes = notes;
+    cut = reallocarray(logtext->logs.note, MAX(notes, 1u), sizeof(*cut));
+    if (!cut)
+        return;
+    budget_give(logtext->budget, (logtext->note_room - MAX(notes, 1u)) * sizeof(*cut));
+    logtext->logs.note = cut;
+    logtext->note_room = MAX(notes, 1u);
 }
 
 void logtext_fini(struct logtext *logtext)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/err.h"
+#include "read/budget.h"
 #include "wire/lognote.h"
 
 struct logtext { /* a gatherer; zero it before the first */
@@ -18,6 +19,7 @@ struct logtext { /* a gatherer; zero it before the first */
     int64_t from_real_ns, until_real_ns;
     /* Not 0: what lines say of when they were written is told; without a year it is the one nearest to this. */
     int64_t near_real_ns;
+    struct budget *budget; /* of its tables; NULL: no limit */
 };
 
 bool logtext_is(const char *text, size_t bytes); /* text at all? */
@@ -26,6 +28,8 @@ int logtext_add(struct logtext *logtext, uint32_t rank, const char *file, const 
                 size_t bytes);
 /* Only what a kernel says. */
 int logtext_add_kernel(struct logtext *logtext, const char *file, const char *text, size_t bytes);
+/* Forgets all notes but the first `notes`, and lets go of their memory: of a file that was not read to its end. */
+void logtext_cut(struct logtext *logtext, size_t notes);
 int logtext_take(struct logtext *logtext, struct logs *ret);
 void logtext_fini(struct logtext *logtext);
 

@@ -33,26 +33,21 @@ static int pickle_bad(struct pickle *pickle, const char *what)
                    what);
 }
 
-static int ids_push(struct ids *ids, uint32_t id)
+static int ids_push(struct pickle *pickle, struct ids *ids, uint32_t id)
 {
-    if (ids->count == ids->room) {
-        size_t room = ids->room ? 2 * ids->room : 256;
-        uint32_t *grown = reallocarray(ids->id, room, sizeof(*grown));
+    int result =
+        budget_grow(pickle->plain->budget, &ids->id, &ids->room, ids->count, sizeof(*ids->id));
 
-        if (!grown)
-            return -ENOMEM;
-        ids->id = grown;
-        ids->room = room;
-    }
-    ids->id[ids->count++] = id;
-    return 0;
+    if (result == 0)
+        ids->id[ids->count++] = id;
+    return result;
 }
 
 static int push(struct pickle *pickle, struct plain_node node)
 {
     uint32_t id = plain_add(pickle->plain, node);
 
-    return id == PLAIN_NIL ? -ENOMEM : ids_push(&pickle->stack, id);
+    return id == PLAIN_NIL ? -ENOMEM : ids_push(pickle, &pickle->stack, id);
 }
 
 /* What lies above the newest mark belongs to it; below is not to be touched. */
@@ -144,7 +139,7 @@ static int push_gathered(struct pickle *pickle, enum plain_type type, size_t fir
     uint32_t id = plain_add(pickle->plain, (struct plain_node){ .type = (uint8_t)type });
     int result = id == PLAIN_NIL ? -ENOMEM : gather(pickle, id, first);
 
-    return result < 0 ? result : ids_push(&pickle->stack, id);
+    return result < 0 ? result : ids_push(pickle, &pickle->stack, id);
 }
 
 static int push_marked(struct pickle *pickle, enum plain_type type)
@@ -198,7 +193,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
     if (result == 0 && at > (size_t)(pickle->in.end - pickle->data))
         result = pickle_bad(pickle, "a memo that nothing else refers to");
     while (result == 0 && pickle->memo.count <= at)
-        result = ids_push(&pickle->memo, PLAIN_NIL);
+        result = ids_push(pickle, &pickle->memo, PLAIN_NIL);
     if (result == 0)
         pickle->memo.id[at] = top(pickle, 0);
     return result;
@@ -208,7 +203,7 @@ static int memo_get(struct pickle *pickle, uint32_t at)
 {
     if (at >= pickle->memo.count || pickle->memo.id[at] == PLAIN_NIL)
         return pickle_bad(pickle, "refers to what has not been said");
-    return ids_push(&pickle->stack, pickle->memo.id[at]);
+    return ids_push(pickle, &pickle->stack, pickle->memo.id[at]);
 }
 
 /* "module\nname\n"; kept as one text, with the newline between. */
@@ -303,7 +298,7 @@ static int call(struct pickle *pickle)
     if (name_is(&plain->node[function], "OrderedDict") && plain->node[arguments].count == 0)
         return push(pickle, (struct plain_node){ .type = PLAIN_DICT });
     if (name_gives_first(&plain->node[function]) && plain->node[arguments].count)
-        return ids_push(&pickle->stack, plain_item(plain, arguments, 0));
+        return ids_push(pickle, &pickle->stack, plain_item(plain, arguments, 0));
     return refuse_name(pickle, &plain->node[function]);
 }
 
@@ -330,7 +325,7 @@ static int duplicate(struct pickle *pickle)
 {
     int result = need(pickle, 1);
 
-    return result < 0 ? result : ids_push(&pickle->stack, top(pickle, 0));
+    return result < 0 ? result : ids_push(pickle, &pickle->stack, top(pickle, 0));
 }
 
 static int protocol(struct pickle *pickle)
@@ -457,7 +452,7 @@ static int step(struct pickle *pickle, uint8_t op)
     case 0x95:
         return frame(pickle);
     case '(':
-        return ids_push(&pickle->mark, (uint32_t)pickle->stack.count);
+        return ids_push(pickle, &pickle->mark, (uint32_t)pickle->stack.count);
     case 'q':
         return memo_put(pickle, cut_get_u8(&pickle->in));
     case 'r':
@@ -490,9 +485,10 @@ bool pickle_is(const void *data, size_t bytes)
 
 static void pickle_fini(struct pickle *pickle)
 {
-    free(pickle->stack.id);
-    free(pickle->mark.id);
-    free(pickle->memo.id);
+    struct ids *const all[] = { &pickle->stack, &pickle->mark, &pickle->memo };
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        budget_free(pickle->plain->budget, all[i]->id, all[i]->room, sizeof(*all[i]->id));
 }
 
 int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err)
@@ -513,7 +509,5 @@ int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err 
         if (pickle.in.bad && result == 0)
             return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
     }
-    if (result == -ENOMEM)
-        return err_set(err, result, "no memory for it");
-    return result;
+    return result == -ENOMEM ? budget_error(plain->budget, err) : result;
 }

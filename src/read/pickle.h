@@ -9,7 +9,7 @@
 #include "read/plain.h"
 
 bool pickle_is(const void *data, size_t bytes); /* by its first two bytes */
-/* -EPROTO with the offset; *plain is reset first, and texts point into `data`. */
+/* -EPROTO with the offset, -EFBIG when it does not fit into the budget of *plain; *plain is reset first, and texts point into `data`. */
 int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err);
 
 #endif

@@ -16,27 +16,25 @@ void plain_reset(struct plain *plain)
 
 void plain_fini(struct plain *plain)
 {
-    free(plain->node);
-    free(plain->cell);
-    *plain = (struct plain){ .root = PLAIN_NIL };
+    budget_free(plain->budget, plain->node, plain->node_room, sizeof(*plain->node));
+    budget_free(plain->budget, plain->cell, plain->cell_room, sizeof(*plain->cell));
+    *plain = (struct plain){ .root = PLAIN_NIL, .budget = plain->budget };
 }
 
-static bool plain_grow(void **array, uint32_t *room, size_t size)
+static bool plain_grow(struct budget *budget, void *array, uint32_t *room, size_t size)
 {
-    uint32_t wider = *room ? 2 * *room : 1024;
-    void *grown = wider > *room ? reallocarray(*array, wider, size) : NULL;
+    size_t wider = *room;
 
-    if (!grown)
+    if (*room > PLAIN_NIL / 3 * 2 || budget_grow(budget, array, &wider, *room, size) < 0)
         return false;
-    *array = grown;
-    *room = wider;
+    *room = (uint32_t)wider;
     return true;
 }
 
 uint32_t plain_add(struct plain *plain, struct plain_node node)
 {
     if (plain->nodes == plain->node_room &&
-        !plain_grow((void **)&plain->node, &plain->node_room, sizeof(node)))
+        !plain_grow(plain->budget, &plain->node, &plain->node_room, sizeof(node)))
         return PLAIN_NIL;
     if (node.type >= PLAIN_LIST && node.type <= PLAIN_DICT)
         node.first = node.last = PLAIN_NIL;
@@ -49,7 +47,7 @@ int plain_append(struct plain *plain, uint32_t container, uint32_t node)
     struct plain_node *into = &plain->node[container];
 
     if (plain->cells == plain->cell_room &&
-        !plain_grow((void **)&plain->cell, &plain->cell_room, sizeof(*plain->cell)))
+        !plain_grow(plain->budget, &plain->cell, &plain->cell_room, sizeof(*plain->cell)))
         return -ENOMEM;
     plain->cell[plain->cells] = (struct plain_cell){ node, PLAIN_NIL };
     if (into->first == PLAIN_NIL)

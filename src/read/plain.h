@@ -2,7 +2,7 @@
  *
  * Nodes lie in one array and are named by their index; containers chain cells, each naming a node.  A
  * dictionary's cells are key, value, key, value.  Texts point into what was read, which must live as
- * long.  Memory is bounded by the input: 24 bytes for each of its bytes at most.  A pickle may hold a
+ * long.  Memory is bounded by the input, 32 bytes for each of its bytes at most, and by the budget.  A pickle may hold a
  * list that holds itself: whoever walks a tree goes only as deep as what he looks for.
  */
 #ifndef LOCKSTEP_READ_PLAIN_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "read/budget.h"
 
 enum plain_type {
     PLAIN_NONE,
@@ -53,6 +54,7 @@ struct plain {
     struct plain_cell *cell;
     uint32_t nodes, cells, node_room, cell_room;
     uint32_t root;
+    struct budget *budget; /* of nodes and cells; NULL: no limit */
 };
 
 void plain_reset(struct plain *plain); /* empties it, keeps the memory for the next file */

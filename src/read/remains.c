@@ -20,8 +20,8 @@
 #include "read/slurp.h"
 #include "read/walk.h"
 
-#define FILE_LIMIT ((size_t)1 << 30)
 #define FILES_MAX 100000
+#define PLAIN_KEPT (1u << 20) /* values, whose memory serves the next file */
 #define DEPTH_MAX 5
 #define JOBS_MAX 64 /* whose dumps lie in one directory */
 
@@ -52,6 +52,7 @@ struct gatherer {
     struct flight flight;
     struct logtext logtext;
     struct plain plain; /* used for one file after the other */
+    struct budget *budget;
 };
 
 static void gatherer_fini(struct gatherer *gatherer)
@@ -320,18 +321,42 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
     return result;
 }
 
+static int take_refused(struct gatherer *gatherer, const char *name, const char *why)
+{
+    return remains_named_as_dump(name) ? take_damaged(gatherer, name, why)
+                                       : file_add(gatherer, name, REMAINS_SKIPPED, why);
+}
+
+/* What the budget does not hold is one file that is not read; the values of a file do not stay when it is. */
+static int take_bounded(struct gatherer *gatherer, const char *name, struct slurp *file)
+{
+    struct err err = { "" };
+    size_t notes = gatherer->logtext.logs.notes;
+    int result = take_content(gatherer, name, file);
+    bool refused = gatherer->budget->refused;
+
+    if (refused || gatherer->plain.node_room > PLAIN_KEPT)
+        plain_fini(&gatherer->plain);
+    if ((result != -ENOMEM && result != -EFBIG) || !refused)
+        return result;
+    if (gatherer->logtext.logs.notes > notes)
+        logtext_cut(&gatherer->logtext, notes);
+    budget_error(gatherer->budget, &err);
+    gatherer->budget->refused = false;
+    return take_refused(gatherer, name, err.text);
+}
+
 static int take_file(struct gatherer *gatherer, const char *path, const char *name)
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
     struct err err = { "" };
-    int result = slurp_file(path, FILE_LIMIT, &file, &err);
+    int result = slurp_file(path, gatherer->budget, &file, &err);
     const char *why = strstr(err.text, ": "); /* the name is said elsewhere */
 
+    gatherer->budget->refused = false;
     if (result < 0 && result != -ENOMEM)
-        return remains_named_as_dump(name)
-                   ? take_damaged(gatherer, name, why ? why + 2 : err.text)
-                   : file_add(gatherer, name, REMAINS_SKIPPED, why ? why + 2 : err.text);
-    return result < 0 ? result : take_content(gatherer, name, &file);
+        return take_refused(gatherer, name, why ? why + 2 : err.text);
+    return result < 0 ? result : take_bounded(gatherer, name, &file);
 }
 
 static int walk(struct gatherer *gatherer, const char *directory, struct err *err)
@@ -362,18 +387,29 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
     return result;
 }
 
-static int read_without(const char *directory, struct job *other, size_t *others,
+struct others {
+    struct job job[JOBS_MAX];
+    size_t count;
+};
+
+static int read_without(const char *directory, struct others *others, struct budget *budget,
                         struct remains *ret, struct err *err)
 {
     CLEAN(remains_fini) struct remains remains = { 0 };
     CLEAN(gatherer_fini)
-    struct gatherer gatherer = { .remains = &remains, .other = other, .others = *others };
+    struct gatherer gatherer = { .remains = &remains,
+                                 .other = others->job,
+                                 .others = others->count,
+                                 .flight.budget = budget,
+                                 .logtext.budget = budget,
+                                 .plain = { .root = PLAIN_NIL, .budget = budget },
+                                 .budget = budget };
     int result = walk(&gatherer, directory, err);
 
-    if (result == -EAGAIN && *others == JOBS_MAX)
+    if (result == -EAGAIN && others->count == JOBS_MAX)
         return err_set(err, -E2BIG, "%s: dumps of more than %d jobs in it", directory, JOBS_MAX);
     if (result == -EAGAIN) {
-        other[(*others)++] = gatherer.lost;
+        others->job[others->count++] = gatherer.lost;
         return result;
     }
     if (result == 0)
@@ -391,15 +427,16 @@ static int read_without(const char *directory, struct job *other, size_t *others
     return 0;
 }
 
-int remains_read(const char *directory, struct remains *ret, struct err *err)
+int remains_read(const char *directory, struct budget *budget, struct remains *ret, struct err *err)
 {
-    struct job other[JOBS_MAX];
-    size_t others = 0;
+    struct others others = { .count = 0 };
+    size_t used = budget->used;
     int result;
 
-    do
-        result = read_without(directory, other, &others, ret, err);
-    while (result == -EAGAIN);
+    do {
+        budget->used = used;
+        result = read_without(directory, &others, budget, ret, err);
+    } while (result == -EAGAIN);
     return result;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "read/budget.h"
 #include "wire/dump.h"
 #include "wire/lanes.h"
 #include "wire/lognote.h"
@@ -36,8 +37,11 @@ struct remains {
     size_t files, dump_files, log_files, trace_files, skipped;
 };
 
-/* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read. */
-int remains_read(const char *directory, struct remains *ret, struct err *err);
+/* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read.  A file that does not fit into the budget is
+ * skipped, with the reason; what is kept of the others stays taken from it.
+ */
+int remains_read(const char *directory, struct budget *budget, struct remains *ret,
+                 struct err *err);
 void remains_fini(struct remains *remains);
 
 uint32_t remains_rank(const char *path);      /* UINT32_MAX: the name says none */

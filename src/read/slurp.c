@@ -23,31 +23,44 @@ static void gz_clean(gzFile *file)
         gzclose(*file);
 }
 
-static int slurp_grow(struct slurp *slurp, size_t *room, size_t limit)
+static int slurp_grow(struct slurp *slurp)
 {
-    size_t want = *room ? 2 * *room : SLURP_FIRST;
+    size_t want = slurp->room ? slurp->room + slurp->room / 2 : SLURP_FIRST;
     char *grown;
 
-    if (want > limit + 1)
-        want = limit + 1; /* one more byte shows that there is more */
-    grown = realloc(slurp->data, want + 1);
-    if (!grown)
+    if (!budget_take(slurp->budget, want - slurp->room))
+        return -EFBIG;
+    grown = realloc(slurp->data, want);
+    if (!grown) {
+        budget_give(slurp->budget, want - slurp->room);
         return -ENOMEM;
+    }
     slurp->data = grown;
-    *room = want;
+    slurp->room = want;
     return 0;
 }
 
-static int slurp_gz(gzFile file, size_t limit, struct slurp *slurp, struct err *err)
+/* What the last growth took too much is for the file's values. */
+static void slurp_fit(struct slurp *slurp)
 {
-    size_t room = 0;
+    char *fitting = realloc(slurp->data, slurp->size + 1);
 
+    if (!fitting)
+        return;
+    budget_give(slurp->budget, slurp->room - (slurp->size + 1));
+    slurp->data = fitting;
+    slurp->room = slurp->size + 1;
+}
+
+static int slurp_gz(gzFile file, struct slurp *slurp, struct err *err)
+{
     for (;;) {
         int got, code;
 
-        if (slurp->size == room && slurp_grow(slurp, &room, limit) < 0)
-            return err_set(err, -ENOMEM, "no memory for it");
-        got = gzread(file, slurp->data + slurp->size, (unsigned)MIN(room - slurp->size, 1u << 30));
+        if (slurp->size + 1 >= slurp->room && slurp_grow(slurp) < 0)
+            return budget_error(slurp->budget, err);
+        got = gzread(file, slurp->data + slurp->size,
+                     (unsigned)MIN(slurp->room - 1 - slurp->size, 1u << 30));
         if (got < 0) {
             const char *what = gzerror(file, &code);
 
@@ -58,16 +71,15 @@ static int slurp_gz(gzFile file, size_t limit, struct slurp *slurp, struct err *
         if (got == 0)
             break;
         slurp->size += (size_t)got;
-        if (slurp->size > limit)
-            return err_set(err, -EFBIG, "longer than %zu bytes", limit);
     }
     slurp->data[slurp->size] = '\0';
+    slurp_fit(slurp);
     return 0;
 }
 
-static int slurp_fd(int fd, size_t limit, struct slurp *ret, struct err *err)
+static int slurp_fd(int fd, struct budget *budget, struct slurp *ret, struct err *err)
 {
-    CLEAN(slurp_fini) struct slurp slurp = { 0 };
+    CLEAN(slurp_fini) struct slurp slurp = { .budget = budget };
     CLEAN(gz_clean) gzFile file = NULL;
     struct stat stat;
     int result, code;
@@ -85,34 +97,27 @@ static int slurp_fd(int fd, size_t limit, struct slurp *ret, struct err *err)
             close(fd);
         return err_set(err, -ENOMEM, "cannot read it: no memory or no file descriptor left");
     }
-    result = slurp_gz(file, limit, &slurp, err);
+    result = slurp_gz(file, &slurp, err);
     if (result < 0)
         return result;
     gzerror(file, &code); /* a cut gzip reads as a short one, and says so only here */
     if (code == Z_BUF_ERROR)
         return err_set(err, -EPROTO, "gzip ends early, after %zu bytes", slurp.size);
     *ret = slurp;
-    slurp.data = NULL;
+    slurp = (struct slurp){ 0 };
     return 0;
 }
 
-int slurp_at(int directory, const char *name, size_t limit, struct slurp *ret, struct err *err)
+int slurp_file(const char *path, struct budget *budget, struct slurp *ret, struct err *err)
 {
-    CLEAN(fd_clean)
-    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    return fd < 0 ? err_set(err, -errno, "%m") : slurp_fd(fd, limit, ret, err);
-}
-
-int slurp_file(const char *path, size_t limit, struct slurp *ret, struct err *err)
-{
-    int result = slurp_at(AT_FDCWD, path, limit, ret, err);
+    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int result = fd < 0 ? err_set(err, -errno, "%m") : slurp_fd(fd, budget, ret, err);
 
     return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }
 
 void slurp_fini(struct slurp *slurp)
 {
-    free(slurp->data);
+    budget_free(slurp->budget, slurp->data, slurp->room, 1);
     *slurp = (struct slurp){ 0 };
 }

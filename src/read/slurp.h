@@ -5,18 +5,18 @@
 #include <stddef.h>
 
 #include "core/err.h"
+#include "read/budget.h"
 
 struct slurp {
     char *data; /* ends with a NUL that is not counted */
-    size_t size;
+    size_t size, room;
+    struct budget *budget; /* where its room came from */
 };
 
-/* Plain or gzip, by its first bytes.  -EFBIG when it is longer than `limit` (unpacked), -EPROTO when the
+/* Plain or gzip, by its first bytes.  -EFBIG when the budget does not hold it (unpacked), -EPROTO when the
  * gzip is damaged or ends early, -EINVAL when it is no plain file.
  */
-int slurp_file(const char *path, size_t limit, struct slurp *ret, struct err *err);
-/* The same below a directory that is open; `path` is for the words only. */
-int slurp_at(int directory, const char *name, size_t limit, struct slurp *ret, struct err *err);
+int slurp_file(const char *path, struct budget *budget, struct slurp *ret, struct err *err);
 void slurp_fini(struct slurp *slurp);
 
 #endif

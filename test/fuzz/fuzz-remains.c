@@ -85,7 +85,8 @@ static void look(const char *directory, size_t files)
     CLEAN(remains_fini) struct remains remains = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
     struct err err = { "" };
-    int result = remains_read(directory, &remains, &err);
+    struct budget budget = { .limit = BUDGET_WHY };
+    int result = remains_read(directory, &budget, &remains, &err);
 
     if (result < 0) {
         must(err.text[0] != '\0');
