@@ -15,6 +15,7 @@
 
 #define LIMIT 100
 #define LIMIT_MAX 1000
+#define FRESH_NS (500 * NS_PER_MS)     /* the same for all runs together */
 #define TIME_S_MAX INT64_C(9000000000) /* the year 2255 */
 #define FRESH_FRAMES 50000             /* of the log, read into the index before it is asked */
 
@@ -227,12 +228,23 @@ static int add_finding(void *arg, const struct index_finding *row)
 
 /* ---- pages ---- */
 
+static bool index_has(struct call *call, bool rebuilding)
+{
+    if (rebuilding)
+        reply_error(call->exchange, 503,
+                    "the index is being rebuilt from the logs, %zu runs are left; try again soon",
+                    site_index_lacks(call->site));
+    return !rebuilding;
+}
+
 /* What is logged is asked for: the index reads on first, up to a bound. */
 static bool index_fresh(struct call *call)
 {
     struct site *site = call->site;
     struct site_run *run = NULL;
+    int64_t until_ns = time_mono_ns() + FRESH_NS;
 
+    site_index_mend(site);
     if (!site->index) {
         reply_error(call->exchange, 503, "the index cannot be used now");
         return false;
@@ -243,11 +255,21 @@ static bool index_fresh(struct call *call)
             return false;
         }
         run_index(run, FRESH_FRAMES);
-        return true;
+        return index_has(call, run->index_rebuild);
     }
-    for (size_t i = 0; i < site->runs; i++)
+    for (size_t i = 0; i < site->runs && time_mono_ns() < until_ns; i++)
         run_index(site->run[i], FRESH_FRAMES);
-    return true;
+    return index_has(call, site_index_lacks(site) > 0);
+}
+
+/* Damage is found by asking: the next turn mends it. */
+static void page_failed(struct call *call, const struct err *err)
+{
+    if (index_is_broken(call->site->index))
+        reply_error(call->exchange, 503,
+                    "the index is damaged and will be rebuilt from the logs; try again soon");
+    else
+        reply_error(call->exchange, 503, "%s", err->text);
 }
 
 static void page_answer(struct call *call, const char *name, struct page *page, int64_t count,
@@ -257,7 +279,7 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
 
     if (count < 0) {
         json_object_put(page->list);
-        reply_error(call->exchange, 503, "%s", err->text);
+        page_failed(call, err);
         return;
     }
     root = json_object_new_object();
@@ -304,7 +326,7 @@ void api_get_run(struct call *call)
     page.list = json_object_new_array();
     count = index_runs(call->site->index, &query, add_run, &page, &err);
     if (count < 0)
-        reply_error(call->exchange, 503, "%s", err.text);
+        page_failed(call, &err);
     else if (count == 0)
         reply_error(call->exchange, 404, "run '%s' has said nothing yet", call->run);
     else

@@ -83,9 +83,16 @@ int index_error(struct index *index, int code, struct err *err)
 
 int index_prepare(struct index *index, const char *sql, sqlite3_stmt **ret, struct err *err)
 {
-    int code = sqlite3_prepare_v2(index->db, sql, -1, ret, NULL);
+    int code = sqlite3_prepare_v2(index->db, sql, -1, ret, NULL), result;
 
-    return code == SQLITE_OK ? 0 : index_error(index, code, err);
+    if (code == SQLITE_OK)
+        return 0;
+    result = index_error(index, code, err);
+    if ((code & 0xff) == SQLITE_ERROR) { /* our statements are right, so the tables are not */
+        index->broken = true;
+        result = -EUCLEAN;
+    }
+    return result;
 }
 
 static void bind_next(sqlite3_stmt *statement, int at, char type, va_list *args)
@@ -167,6 +174,7 @@ static int index_create(struct index *index, struct err *err)
     snprintf(sql, sizeof(sql), "BEGIN;%s PRAGMA user_version=%d; PRAGMA application_id=%d; COMMIT;",
              index_tables, INDEX_VERSION, INDEX_APPLICATION);
     code = sqlite3_exec(index->db, sql, NULL, NULL, NULL);
+    index->makings++;
     return code == SQLITE_OK ? 0 : index_error(index, code, err);
 }
 
@@ -268,6 +276,21 @@ const char *index_was_made_anew(const struct index *index)
     return index->anew;
 }
 
+bool index_is_broken(const struct index *index)
+{
+    return index->broken;
+}
+
+uint64_t index_makings(const struct index *index)
+{
+    return index->makings;
+}
+
+int index_repair(struct index *index, struct err *err)
+{
+    return index_renew(index, "it was damaged", err);
+}
+
 /* ---- following ---- */
 
 static struct follower *follower_find(const struct index *index, const char *run)
@@ -313,7 +336,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
     int result = 0;
 
     if (index->broken) {
-        result = index_renew(index, "it was damaged", err);
+        result = index_repair(index, err);
         follower = NULL;
     }
     if (result == 0 && !follower) {
@@ -326,7 +349,22 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
     if (result < 0)
         return result;
     count = follower_read(follower, frames_max, err);
+    if (count >= 0 && (size_t)count < frames_max) /* that was the end of the log */
+        follower->rebuilding = false;
     if (count < 0) /* what is in memory is ahead of the file: begin again from the file */
         index_leave(index, run);
-    return count == -EAGAIN ? index_follow(index, run_dir, frames_max, err) : count;
+    if (count != -EAGAIN)
+        return count;
+    count = index_follow(index, run_dir, frames_max, err);
+    follower = follower_find(index, run);
+    if (follower)
+        follower->rebuilding = count == (int64_t)frames_max;
+    return count;
+}
+
+bool index_is_rebuilding(const struct index *index, const char *run)
+{
+    const struct follower *follower = follower_find(index, run);
+
+    return follower && follower->rebuilding;
 }

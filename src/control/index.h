@@ -29,6 +29,14 @@ struct index;
 int index_open(const char *path, struct index **ret, struct err *err);
 void index_close(struct index *index); /* NULL is fine */
 const char *index_was_made_anew(const struct index *index);
+/* Damage is found when something is asked or written.  The next index_follow() makes the file again, or index_repair() does;
+ * then index_makings() changes, and the rows of every run are gone until it is followed to its end.
+ */
+bool index_is_broken(const struct index *index);
+int index_repair(struct index *index, struct err *err);
+uint64_t index_makings(const struct index *index); /* how often its tables were created */
+/* Rows or matrix of this run were damaged or missing and were dropped; the log has not been read to its end since. */
+bool index_is_rebuilding(const struct index *index, const char *run);
 
 /* Reads on in the log of a run, at most so many frames, and commits.  Returns how many it read; 0: the
  * index says all that the log does; -ENOENT: no log there (yet).  The reader stays open between

@@ -165,6 +165,38 @@ static bool follower_is_stale(const struct follower *follower, uint64_t log_id)
            (uint64_t)st.st_size < follower->row.log_bytes;
 }
 
+/* Its newest step and the newest cells of each level: a file that was cut has lost them. */
+static bool matrix_has_its_end(struct matrix *matrix)
+{
+    unsigned char tile[MATRIX_TILE_BYTES];
+    uint64_t columns = matrix_columns(matrix);
+    struct matrix_column column;
+    int64_t result = matrix_steps(matrix, columns - 1, &column, 1, NULL);
+
+    for (unsigned level = 0; level < matrix_levels(matrix) && result >= 0; level++)
+        result = matrix_tile(matrix, level, (columns - 1) >> (level + 8), 0, tile, NULL);
+    return result >= 0;
+}
+
+/* A matrix that is lost or damaged goes with the rows: both are read again.  One that could not be written, or that
+ * is too large to be, is not tried again and again: only a file that lacks columns is.
+ */
+static bool follower_lost_matrix(const struct follower *follower)
+{
+    struct matrix *matrix = NULL;
+    bool lost;
+    int result;
+
+    if (!follower->row.steps || follower->row.ranks > MATRIX_RANKS_MAX)
+        return false;
+    result = matrix_open(follower->matrix_path.text, &matrix, NULL);
+    lost = result == -EUCLEAN || result == -ENOENT ||
+           (result == 0 &&
+            (matrix_columns(matrix) < follower->row.steps || !matrix_has_its_end(matrix)));
+    matrix_close(matrix);
+    return lost;
+}
+
 int follower_open(struct index *index, const char *run_dir, struct follower **ret, struct err *err)
 {
     CLEAN(follower_clean) struct follower *follower = calloc(1, sizeof(*follower));
@@ -181,10 +213,14 @@ int follower_open(struct index *index, const char *run_dir, struct follower **re
         return err_set(err, -ENOENT, "%s: nothing in it yet", follower->log.text);
     log_id = follower->log_id;
     result = follower_load(follower, err);
-    if (result == 0 && follower_is_stale(follower, log_id)) {
+    if (result == 0 && (follower_is_stale(follower, log_id) || follower_lost_matrix(follower))) {
+        unlink(follower->matrix_path.text);
         result = index_forget(index, follower->run, err);
+        if (result == 0) /* once: there are no rows any more */
+            result = follower_open(index, run_dir, ret, err);
         if (result == 0)
-            return follower_open(index, run_dir, ret, err); /* once: there are no rows any more */
+            (*ret)->rebuilding = true;
+        return result;
     }
     if (result == 0)
         result = spool_reader_open(follower->log.text, &follower->reader, err);

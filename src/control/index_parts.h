@@ -42,6 +42,7 @@ struct follower { /* one run whose log is read */
     struct matrix_writer *matrix; /* NULL: not yet, or it cannot be written */
     bool matrix_behind;           /* the file has fewer columns than the index says */
     bool matrix_told;
+    bool rebuilding;          /* what was there is gone, and is read again */
     struct log_mark frame_at; /* where the frame that is looked at begins */
     struct log_mark start;    /* where this life began to read */
     int64_t ranks_written_ns;
@@ -54,7 +55,8 @@ struct index {
     struct path path;
     char *anew; /* why an earlier file was thrown away */
     struct follower *follower;
-    bool broken; /* the file is damaged: the next follow makes it anew */
+    bool broken;      /* the file is damaged: the next follow makes it anew */
+    uint64_t makings; /* of its tables */
 };
 
 /* Both: a prepared statement that is finalized by the caller (CLEAN(statement_clean)). */

@@ -93,6 +93,9 @@ static void put_site(const struct site *site, struct buf *out)
           "Connections closed because a request came, or an answer was taken, too slowly.",
           http.refused_slow);
     count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
+    gauge(out, "index_rebuilding_runs",
+          "Runs whose rows of the index were lost and are read again.",
+          (double)site_index_lacks(site));
     gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
     gauge(out, "http_connections_max", "Connections that there is room for.", http.connections_max);
     count(out, "tokens_refused_total", "Requests with a token that is not known.",

@@ -20,7 +20,8 @@
 #define INGEST_PER_S (512.0 * (1 << 20)) /* of one run: twice what 131,072 ranks bring */
 #define INGEST_BURST (2048.0 * (1 << 20))
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
-#define BEAT_EVERY 150 /* ticks */
+#define REBUILD_NS (30 * NS_PER_MS) /* of a tick, for rows of the index that were lost */
+#define BEAT_EVERY 150              /* ticks */
 #define OWN_ADDRESSES_MAX 32
 #define CROWD_AGAIN_NS (60 * NS_PER_S)
 
@@ -183,6 +184,8 @@ static void on_tick(void *arg, int64_t now_ns)
     struct site *site = arg;
 
     index_try(site, now_ns);
+    site_index_mend(site);
+    site_index_rebuild(site, now_ns + REBUILD_NS);
     for (size_t i = 0; i < site->runs; i++)
         run_turn(site->run[i], now_ns);
     site_forget(site);

@@ -53,8 +53,10 @@ struct site_run {
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t heard_ns;                     /* the newest fact, by our clock */
     int64_t synced_ns;
-    bool index_stale;
-    bool version_told; /* somebody speaks another version, and we said so */
+    bool index_stale;    /* its log says more than the index */
+    bool index_rebuild;  /* its rows were lost, and are read again: not to be shown yet */
+    int64_t index_at_ns; /* when to try again */
+    bool version_told;   /* somebody speaks another version, and we said so */
     struct waiter *waiting;
 };
 
@@ -79,8 +81,10 @@ struct site {
     struct hosts hosts;
     struct rate ingest; /* bytes, by run */
     struct events events;
-    struct index *index; /* NULL: it cannot be used now */
-    int64_t index_at_ns; /* when to try again */
+    struct index *index;    /* NULL: it cannot be used now */
+    int64_t index_at_ns;    /* when to try again */
+    bool index_rebuilds;    /* rows of runs are being read again */
+    uint64_t index_makings; /* for which the runs' rows were asked for */
     struct site_run **run;
     size_t runs, room;
     struct map run_by_name;
@@ -112,6 +116,9 @@ void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, l
 void run_sync(struct site_run *run, int64_t now_ns);
 void run_destroy(struct site_run *run);
 void run_index(struct site_run *run, size_t frames); /* reads on in its log, so far at most */
+void site_index_mend(struct site *site);             /* a damaged index is made again */
+void site_index_rebuild(struct site *site, int64_t until_ns); /* rows that were lost, until then */
+size_t site_index_lacks(const struct site *site);             /* runs whose rows are not back yet */
 void site_trouble(struct site *site, int result, const struct err *err);
 
 /* site_limits.c */

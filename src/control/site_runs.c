@@ -33,6 +33,7 @@
 #define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
 #define SYNC_NS NS_PER_S             /* when nobody waits for it */
 #define INDEX_FRAMES 1000            /* a tick */
+#define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
 #define LOAD_NS (40 * NS_PER_MS)     /* reading logs of all runs, before others have a turn ... */
 #define LOAD_RUN_NS (10 * NS_PER_MS) /* ... and of one */
@@ -468,14 +469,74 @@ void run_sync(struct site_run *run, int64_t now_ns)
 void run_index(struct site_run *run, size_t frames)
 {
     struct err err = { "" };
-    int64_t count;
+    int64_t count, now_ns = time_mono_ns();
 
-    if (!run->index_stale || !run->site->index)
+    if (!run->index_stale || !run->site->index || now_ns < run->index_at_ns)
         return;
     count = index_follow(run->site->index, run->dir.path.text, frames, &err);
-    if (count < 0 && count != -ENOENT)
+    if (count < 0 && count != -ENOENT) {
         log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
-    run->index_stale = count > 0;
+        run->index_at_ns = now_ns + INDEX_AGAIN_NS;
+    }
+    run->index_stale = count != 0 && count != -ENOENT;
+    if (count == -ENOENT || (count >= 0 && (size_t)count < frames)) /* the log's end */
+        run->index_rebuild = false;
+    else if (index_is_rebuilding(run->site->index, run->dir.run))
+        run->index_rebuild = true;
+}
+
+/* The rows of all runs are gone with the file.  They come back a little at a time (site_index_rebuild); until then whoever asks
+ * for them is told so, and facts and verdicts go on without an index.
+ */
+void site_index_mend(struct site *site)
+{
+    struct err err = { "" };
+
+    if (!site->index)
+        return;
+    if (index_is_broken(site->index)) {
+        log_error("the index is damaged and is rebuilt from the logs of %zu runs", site->runs);
+        if (index_repair(site->index, &err) < 0) {
+            log_error("the index cannot be rebuilt now: %s", err.text);
+            index_close(TAKE(site->index));
+            return;
+        }
+    }
+    if (index_makings(site->index) == site->index_makings)
+        return;
+    site->index_makings = index_makings(site->index);
+    site->index_rebuilds = site->runs > 0;
+    for (size_t i = 0; i < site->runs; i++) {
+        site->run[i]->index_stale = site->run[i]->index_rebuild = true;
+        site->run[i]->index_at_ns = 0;
+    }
+}
+
+void site_index_rebuild(struct site *site, int64_t until_ns)
+{
+    for (size_t i = 0; i < site->runs; i++) {
+        struct site_run *run = site->run[i];
+
+        while (run->index_rebuild) {
+            if (time_mono_ns() >= until_ns)
+                return;
+            if (time_mono_ns() < run->index_at_ns)
+                break;
+            run_index(run, INDEX_FRAMES);
+        }
+    }
+    if (site->index_rebuilds)
+        log_info("the index has all runs again");
+    site->index_rebuilds = false;
+}
+
+size_t site_index_lacks(const struct site *site)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < site->runs; i++)
+        count += site->run[i]->index_rebuild;
+    return count;
 }
 
 /* How far the judges have come, for those who draw it. */
@@ -554,7 +615,8 @@ void run_turn(struct site_run *run, int64_t now_ns)
     int result = 0;
     bool over;
 
-    run_index(run, INDEX_FRAMES);
+    if (!run->index_rebuild)
+        run_index(run, INDEX_FRAMES);
     if (!run->log)
         return;
     over = run_is_over(run, now_ns);
