@@ -52,9 +52,8 @@ struct output {
     char read[OUTPUT_READ_BYTES];
 };
 
-static void output_unkept(struct output *output, size_t size, int why)
+static void output_unkept(struct output *output, int why)
 {
-    output->unkept += size;
     if (!output->full_said)
         output_say(output, "%s: %s; what ranks print is not all kept", output->directory,
                    strerror(why));
@@ -76,7 +75,7 @@ static void talker_open(struct output *output, uint32_t ranks, uint32_t i)
     if (output->directory[0])
         talker->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (output->directory[0] && talker->file < 0)
-        output_unkept(output, 0, errno);
+        output_unkept(output, errno);
 }
 
 static void output_free(struct output *output)
@@ -137,7 +136,7 @@ void output_open(struct output *output, uint32_t rank, int ret_fd[2])
 
     output->talker[rank].said = 0;
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(error, O_CLOEXEC) < 0) {
-        output_unkept(output, 0, errno);
+        output_unkept(output, errno);
         fd_clean(&out[0]);
         fd_clean(&out[1]);
         ret_fd[0] = STDOUT_FILENO;
@@ -159,25 +158,25 @@ void output_close(int fd[2])
             close(fd[i]);
 }
 
-static void talker_keep(struct output *output, const struct talker *talker, const char *data,
-                        size_t size)
+/* Returns how many bytes the file did not take. */
+static size_t talker_keep(struct output *output, const struct talker *talker, const char *data,
+                          size_t size)
 {
-    if (talker->file < 0) {
-        output->unkept += output->directory[0] ? size : 0;
-        return;
-    }
+    if (talker->file < 0)
+        return output->directory[0] ? size : 0;
     while (size) {
         ssize_t put = write(talker->file, data, size);
 
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0) {
-            output_unkept(output, size, errno);
-            return;
+            output_unkept(output, errno);
+            return size;
         }
         data += put;
         size -= (size_t)put;
     }
+    return 0;
 }
 
 static void output_put(struct output *output, int which, const struct sink_piece *piece)
@@ -281,7 +280,7 @@ static bool stream_read(struct output *output, struct talker *talker, int which)
         close(TAKE_FD(stream->fd));
         return false;
     }
-    talker_keep(output, talker, output->read, (size_t)got);
+    output->unkept += talker_keep(output, talker, output->read, (size_t)got);
     if (which == 1)
         talker_remember(talker, output->read, (size_t)got);
     for (size_t at = 0; at < (size_t)got;)
@@ -425,12 +424,18 @@ void output_say(struct output *output, const char *format, ...)
 
 void output_destroy(struct output *output)
 {
+    uint64_t missing;
+
     if (!output)
         return;
     if (output->unkept)
         output_say(output, "%llu bytes that ranks printed could not be kept",
                    (unsigned long long)output->unkept);
-    sink_flush(&output->sink[0], OUTPUT_PATIENCE_NS);
+    missing = sink_flush(&output->sink[0], OUTPUT_PATIENCE_NS);
+    if (missing)
+        output_say(output, "%llu lines of stdout are not shown: slow reader or full disk%s%s",
+                   (unsigned long long)missing, output->directory[0] ? "; all are in " : "",
+                   output->directory);
     sink_flush(&output->sink[1], OUTPUT_PATIENCE_NS);
     output_free(output);
 }

@@ -96,6 +96,23 @@ static ssize_t sink_write_some(struct sink *sink)
     }
 }
 
+/* Lines, or parts of them, that are still to be written. */
+static uint64_t sink_lines(const struct sink *sink)
+{
+    uint64_t lines = 0;
+
+    for (size_t i = sink->head; i < sink->size; i++)
+        lines += sink->queue[i] == '\n';
+    return lines + (sink->size > sink->head && sink->queue[sink->size - 1] != '\n');
+}
+
+/* All that waits is lost: as many lines as are in it, and those that an earlier notice, which is lost with them, counted. */
+static void sink_lose(struct sink *sink)
+{
+    sink->dropped += sink_lines(sink) - sink->notice + sink->noticed;
+    sink->head = sink->size;
+}
+
 void sink_write(struct sink *sink)
 {
     while (sink_waits(sink)) {
@@ -106,16 +123,17 @@ void sink_write(struct sink *sink)
         if (put < 0 && errno == EAGAIN)
             return;
         if (put < 0 && sink->kind == SINK_FILE && errno != EBADF) {
-            sink->dropped++; /* a full disk may have room again; the line in hand is lost */
-            sink->head = sink->size;
+            sink_lose(sink); /* a full disk may have room again */
         } else if (put < 0) {
             sink->closed = true;
         } else {
             sink->head += (size_t)put;
         }
     }
-    if (sink->head == sink->size)
+    if (sink->head == sink->size) {
         sink->head = sink->size = 0;
+        sink->notice = sink->noticed = 0;
+    }
 }
 
 /* False: there is no room for `size` bytes. */
@@ -153,13 +171,16 @@ static bool sink_put_dropped(struct sink *sink)
     /* Say it when the reader keeps up again, not at every line that slips in. */
     if (sink->size - sink->head > SINK_BYTES / 2)
         return false;
-    length = snprintf(
-        text, sizeof(text), "lockstep run: %llu lines are not shown here: slow reader%s%s\n",
-        (unsigned long long)sink->dropped, sink->hint[0] ? "; all are in " : "", sink->hint);
+    length = snprintf(text, sizeof(text),
+                      "lockstep run: %llu lines are not shown here: slow reader or full disk%s%s\n",
+                      (unsigned long long)sink->dropped, sink->hint[0] ? "; all are in " : "",
+                      sink->hint);
     if (length < 0 || !sink_room(sink, (size_t)length + 1))
         return false;
     sink_break(sink);
     sink_append(sink, text, MIN((size_t)length, sizeof(text) - 1));
+    sink->notice++;
+    sink->noticed += sink->dropped;
     sink->dropped = 0;
     return true;
 }
@@ -219,23 +240,15 @@ void sink_put(struct sink *sink, const struct sink_piece *piece)
     sink_append_end(sink, piece);
 }
 
-static uint64_t sink_lines(const struct sink *sink)
-{
-    uint64_t lines = 0;
-
-    for (size_t i = sink->head; i < sink->size; i++)
-        lines += sink->queue[i] == '\n';
-    return lines;
-}
-
 uint64_t sink_flush(struct sink *sink, int64_t patience_ns)
 {
     struct pollfd ready = { .fd = sink->fd, .events = POLLOUT };
+    bool told = false;
 
     for (;;) {
         sink_write(sink);
-        if (!sink_waits(sink) && sink->dropped && !sink->closed)
-            sink_put_dropped(sink);
+        if (!sink_waits(sink) && sink->dropped && !sink->closed && !told)
+            told = sink_put_dropped(sink); /* once: a full disk does not take it either */
         if (!sink_waits(sink) || poll(&ready, 1, (int)(patience_ns / NS_PER_MS)) == 0)
             break;
     }

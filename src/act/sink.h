@@ -20,11 +20,12 @@ struct sink {
     int kind;    /* private */
     bool closed; /* nobody reads it any more */
     char *queue;
-    size_t head, size; /* queue[head … size) is still to be written */
-    uint64_t dropped;  /* lines since the last time we said so */
-    const char *hint;  /* where everything is, for that line */
-    const void *begun; /* whose unfinished line is the last; NULL: none is unfinished */
-    bool returned;     /* that line's next piece begins where it began */
+    size_t head, size;        /* queue[head … size) is still to be written */
+    uint64_t dropped;         /* lines since the last time we said so */
+    uint64_t notice, noticed; /* notices that wait in the queue, and the lines that they count */
+    const char *hint;         /* where everything is, for that line */
+    const void *begun;        /* whose unfinished line is the last; NULL: none is unfinished */
+    bool returned;            /* that line's next piece begins where it began */
 };
 
 /* `fd` stays the caller's, and its flags as they are: others share them. */

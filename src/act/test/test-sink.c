@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -233,9 +234,47 @@ static void a_file_gets_everything_at_its_own_place(void **state)
     unlink(path);
 }
 
+/* A file of at most a page: the rest does not fit, as on a full disk. */
+static void lines_that_a_full_disk_lost_are_counted(void **state)
+{
+    char path[] = "/tmp/lockstep-sink.XXXXXX", line[101], got[8192];
+    struct rlimit limit, little = { 4096, RLIM_INFINITY };
+    struct sink sink;
+    int fd = mkstemp(path);
+    uint64_t whole = 0, lost;
+    ssize_t size;
+
+    (void)state;
+    assert_true(fd >= 0);
+    unlink(path);
+    memset(line, 'x', sizeof(line));
+    line[100] = '\0';
+    assert_int_equal(sink_open(&sink, fd, "out"), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    little.rlim_max = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    for (int i = 0; i < 100; i++) { /* many wait at once: all of them are lost, not one */
+        sink_put(&sink,
+                 &(struct sink_piece){ .prefix = "", .text = line, .length = 100, .end = '\n' });
+        if (i % 10 == 9)
+            sink_write(&sink);
+    }
+    lost = sink_flush(&sink, 0); /* and it comes back */
+    setrlimit(RLIMIT_FSIZE, &limit);
+    size = pread(fd, got, sizeof(got), 0);
+    for (ssize_t i = 0; i < size; i++)
+        whole += got[i] == '\n';
+    assert_int_equal(whole, 40); /* of 101 bytes in 4096 */
+    assert_int_equal(lost, 60);
+    sink_close(&sink);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_that_a_full_disk_lost_are_counted),
         cmocka_unit_test(shows_whole_lines_with_their_rank),
         cmocka_unit_test(a_line_in_pieces_has_one_prefix),
         cmocka_unit_test(a_line_is_broken_off_for_another_writer),
