@@ -17,6 +17,7 @@
 
 #include "act/sink.h"
 #include "core/clean.h"
+#include "core/text.h"
 #include "core/time.h"
 
 #define OUTPUT_READ_BYTES 65536
@@ -413,6 +414,8 @@ void output_say(struct output *output, const char *format, ...)
     va_start(args, format);
     length = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    if (length > 0) /* last words of ranks are in it */
+        length = (int)text_clean(text, MIN((size_t)length, sizeof(text) - 1), true);
     if (length > 0)
         output_put(output, 1,
                    &(struct sink_piece){ .prefix = "lockstep run: ",

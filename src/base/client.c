@@ -212,11 +212,7 @@ int client_check_url(const char *url, bool insecure_http, struct err *err)
     struct address_url parsed;
 
     if (address_url_parse(url, &parsed) < 0 || parsed.size >= sizeof(((struct client *)NULL)->url))
-        return err_set(
-            err, -EINVAL,
-            "'%s': expected http://HOST:PORT or https://HOST:PORT, with a port from 1 to "
-            "65535",
-            url);
+        return err_set(err, -EINVAL, "'%s': expected http://HOST:PORT or https://HOST:PORT", url);
     if (parsed.tls || insecure_http || address_is_loopback(parsed.at.host))
         return 0;
     return err_set(err, -EINVAL,

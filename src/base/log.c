@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/text.h"
+
 /* The only variables of the program that are not const (see the style): what a line
  * begins with is the same everywhere in a process.
  */
@@ -43,6 +45,7 @@ static void __attribute__((format(printf, 1, 0))) log_line(const char *format, v
         used = room - 1;
         memcpy(line + used - 3, "...", 3);
     }
+    used = (int)text_clean(line, (size_t)used, false); /* names and words of others are in it */
     line[used++] = '\n';
     /* Nobody can be told that stderr is gone. */
     if (write(STDERR_FILENO, line, (size_t)used) < 0)

@@ -11,6 +11,7 @@
 #include "control/story.h"
 #include "core/clean.h"
 #include "judge/profile.h"
+#include "show/style.h"
 
 struct diff_settings {
     bool json;
@@ -62,15 +63,14 @@ static struct json_object *place_json(const struct diff_place *place)
     json_object_object_foreach(seen, name, unused)
     {
         (void)unused;
-        json_object_array_add(nodes, json_object_new_string(name));
+        json_object_array_add(nodes, show_string(name));
     }
     json_object_put(seen);
-    json_object_object_add(
-        object, "op", json_object_new_string(profile_part_text(place->part, text, sizeof(text))));
-    json_object_object_add(
-        object, "group", place->part->group[0] ? json_object_new_string(place->part->group) : NULL);
-    json_object_object_add(object, "node",
-                           place->node[0] ? json_object_new_string(place->node) : NULL);
+    json_object_object_add(object, "op",
+                           show_string(profile_part_text(place->part, text, sizeof(text))));
+    json_object_object_add(object, "group",
+                           place->part->group[0] ? show_string(place->part->group) : NULL);
+    json_object_object_add(object, "node", place->node[0] ? show_string(place->node) : NULL);
     json_object_object_add(object, "nodes", nodes);
     json_object_object_add(object, "ranks", ranks);
     json_object_object_add(object, "rank_count", json_object_new_int64(place->ranks));
@@ -98,14 +98,13 @@ static void diff_json(const struct diff *diff)
     json_object_object_add(object, "before_ms", json_object_new_double(diff->before_ms));
     json_object_object_add(object, "after_ms", json_object_new_double(diff->after_ms));
     json_object_object_add(object, "slower", json_object_new_boolean(diff->slower));
-    json_object_object_add(object, "program",
-                           diff->program[0] ? json_object_new_string(diff->program) : NULL);
+    json_object_object_add(object, "program", diff->program[0] ? show_string(diff->program) : NULL);
     if (diff->op != MODEL_NONE) {
         first = json_object_new_object();
         json_object_object_add(first, "rank", json_object_new_int64(diff->rank));
         json_object_object_add(first, "number", json_object_new_int64(diff->op));
-        json_object_object_add(first, "before", json_object_new_string(diff->one));
-        json_object_object_add(first, "after", json_object_new_string(diff->other));
+        json_object_object_add(first, "before", show_string(diff->one));
+        json_object_object_add(first, "after", show_string(diff->other));
     }
     json_object_object_add(object, "first_op", first);
     json_object_object_add(object, "places", places);
@@ -115,34 +114,38 @@ static void diff_json(const struct diff *diff)
 
 static void place_text(const struct diff_place *place)
 {
-    char text[128];
+    char text[128], clean[128];
 
     printf("  %s: %.1f ms a step, %.1f ms before, on ",
-           profile_part_text(place->part, text, sizeof(text)), place->after_ms, place->before_ms);
+           show_clean(profile_part_text(place->part, text, sizeof(text)), clean, sizeof(clean)),
+           place->after_ms, place->before_ms);
     if (place->ranks == place->of && place->of > 1) {
         printf("all %u ranks that have it\n", place->of);
         return;
     }
     if (place->node[0])
-        printf("node %s, ", place->node);
+        printf("node %s, ", show_clean(place->node, clean, sizeof(clean)));
     printf(place->ranks == 1 ? "rank" : "ranks");
     for (uint32_t i = 0; i < MIN(place->ranks, DIFF_RANKS); i++) {
         printf(" %u", place->rank[i]);
         if (!place->node[0])
-            printf(" (node %s)", place->name[place->rank[i]]);
+            printf(" (node %s)", show_clean(place->name[place->rank[i]], clean, sizeof(clean)));
     }
     printf(place->ranks > DIFF_RANKS ? " and %u more\n" : "\n", place->ranks - DIFF_RANKS);
 }
 
 static void diff_text(const struct diff *diff)
 {
+    char one[256], other[256];
+
     printf("steps take %.1f ms, %.1f ms before (%+.1f %%)\n", diff->after_ms, diff->before_ms,
            100 * (diff->after_ms / diff->before_ms - 1));
     if (!diff->same_program) {
-        printf("it is another program: %s\n", diff->program);
+        printf("it is another program: %s\n", show_clean(diff->program, one, sizeof(one)));
         if (diff->op != MODEL_NONE)
             printf("  the first op that differs is number %u of rank %u: %s; before: %s\n",
-                   diff->op, diff->rank, diff->other, diff->one);
+                   diff->op, diff->rank, show_clean(diff->other, other, sizeof(other)),
+                   show_clean(diff->one, one, sizeof(one)));
         return;
     }
     if (!diff->slower) {

@@ -12,6 +12,7 @@
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "show/style.h"
 
 struct ps_settings {
     bool json;
@@ -64,7 +65,7 @@ static void ps_age(int64_t ns, char *ret, size_t room)
 
 static void ps_print(const struct ps_row *row, int64_t now_ns)
 {
-    char age[32], command[256], status[16] = "-", ranks[16] = "-";
+    char age[32], command[256], clean[256], status[16] = "-", ranks[16] = "-";
 
     ps_age(now_ns - row->file.started_real_ns, age, sizeof(age));
     tell_command_text(row->file.command, command, sizeof(command));
@@ -73,7 +74,7 @@ static void ps_print(const struct ps_row *row, int64_t now_ns)
     if (row->file.layout.ranks)
         snprintf(ranks, sizeof(ranks), "%u", row->file.layout.ranks);
     printf("%-24s %-8s %6s %8u %8s %5s  %s\n", row->file.id, row->state, ranks, row->file.restarts,
-           age, status, command);
+           age, status, show_clean(command, clean, sizeof(clean)));
 }
 
 static struct json_object *ps_json(const struct ps_row *row, int64_t now_ns)
@@ -186,8 +187,7 @@ static int ps_run(int argc, char **argv)
     }
     status = ps_list(list, count, runs);
     if (top)
-        puts(json_object_to_json_string_ext(top, JSON_C_TO_STRING_PRETTY |
-                                                     JSON_C_TO_STRING_NOSLASHESCAPE));
+        show_json(top, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
     else if (!count)
         log_info("no runs yet");
     json_object_put(top);

@@ -10,6 +10,7 @@
 #include "core/buf.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "core/text.h"
 #include "core/time.h"
 
 #define PENDING_MAX (1u << 20) /* of a slow listener */
@@ -112,6 +113,8 @@ void events_put(struct events *events, const char *run, const char *type,
     buf_put(&event->text, head, strlen(head));
     buf_put(&event->text, json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN),
             strlen(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN)));
+    if (!event->text.failed)
+        event->text.size = text_clean((char *)event->text.data, event->text.size, true);
     buf_put(&event->text, "\n\n", 2);
     json_object_put(object);
     for (struct listener *one = events->listeners; one; one = one->next)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
+#include "core/text.h"
 #include "core/time.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
@@ -126,15 +127,20 @@ static void put_site(const struct site *site, struct buf *out)
           counts->over_limit);
 }
 
-/* A node's name is its agent's word: nothing of it ends the label. */
+/* A node's name is its agent's word: nothing of it ends the label, or hides what is beside it. */
 static void label_text(const char *text, char ret[static 2 * FACT_NAME])
 {
     size_t size = 0;
 
-    for (; *text; text++) {
+    for (size_t left = strlen(text); left;) {
+        size_t shown = text_char(text, left), step = shown ? shown : 1;
+
         if (*text == '\\' || *text == '"')
             ret[size++] = '\\';
-        ret[size++] = (unsigned char)*text < ' ' ? '_' : *text;
+        memcpy(ret + size, shown ? text : "_", step);
+        size += step;
+        text += step;
+        left -= step;
     }
     ret[size] = '\0';
 }

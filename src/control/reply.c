@@ -8,6 +8,7 @@
 
 #include "core/buf.h"
 #include "core/hash.h"
+#include "core/text.h"
 
 static void put_object(struct buf *body, struct json_object *object)
 {
@@ -16,6 +17,8 @@ static void put_object(struct buf *body, struct json_object *object)
         object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &size);
 
     buf_put(body, text, size);
+    if (!body->failed)
+        body->size = text_clean((char *)body->data, body->size, true);
     buf_put(body, "\n", 1);
     json_object_put(object);
 }

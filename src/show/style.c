@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/text.h"
 #include "core/time.h"
 
 #define CLEAN_ROOM 512
@@ -37,45 +38,19 @@ const char *show_end(const struct show_style *style)
     return style->colour ? "\033[0m" : "";
 }
 
-/* Bytes of the UTF-8 sequence that begins here; 0: none does, or it is a control character. */
-static size_t utf8_size(const unsigned char *byte)
-{
-    static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t size = byte[0] < 0x80           ? 1
-                  : (byte[0] >> 5) == 0x6  ? 2
-                  : (byte[0] >> 4) == 0xe  ? 3
-                  : (byte[0] >> 3) == 0x1e ? 4
-                                           : 0;
-    uint32_t code = size > 1 ? byte[0] & (0xffu >> (size + 1)) : byte[0];
-
-    for (size_t i = 1; i < size; i++) { /* a NUL ends it: not of the form 10xxxxxx */
-        if ((byte[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (byte[i] & 0x3f);
-    }
-    if (size == 0 || code < least[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return 0;
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) ? 0 : size;
-}
-
 const char *show_clean(const char *text, char *out, size_t room)
 {
-    const unsigned char *byte = (const unsigned char *)text;
-    size_t used = 0;
+    size_t used = 0, left = strlen(text);
 
-    while (*byte) {
-        size_t size = utf8_size(byte);
+    while (left) {
+        size_t size = text_char(text, left), step = size ? size : 1;
 
-        if (used + (size ? size : 1) >= room)
+        if (used + step >= room)
             break;
-        if (size == 0) {
-            out[used++] = '?';
-            byte++;
-        } else {
-            memcpy(out + used, byte, size);
-            used += size;
-            byte += size;
-        }
+        memcpy(out + used, size ? text : "?", step);
+        used += step;
+        text += step;
+        left -= step;
     }
     out[used] = '\0';
     return out;
@@ -113,6 +88,17 @@ struct json_object *show_string(const char *text)
 struct json_object *show_string_or_null(const char *text)
 {
     return text[0] ? show_string(text) : NULL;
+}
+
+void show_json(struct json_object *object, int flags)
+{
+    char *text = strdup(json_object_to_json_string_ext(object, flags));
+
+    if (!text)
+        return;
+    text[text_clean(text, strlen(text), true)] = '\0';
+    puts(text);
+    free(text);
 }
 
 struct json_object *show_time(long long real_ns)

@@ -26,8 +26,7 @@ enum show_colour {
 const char *show_begin(const struct show_style *style, enum show_colour colour); /* "" without */
 const char *show_end(const struct show_style *style);
 
-/* What a rank or a file said goes to terminals and into JSON: control characters and what is not
- * UTF-8 become '?'.  Cut to the room; returns `out`.
+/* What a rank or a file said goes to terminals and into JSON: what text.h does not show becomes '?', a byte each.  Cut to the room; returns `out`.
  */
 const char *show_clean(const char *text, char *out, size_t room);
 
@@ -38,6 +37,8 @@ const char *show_seconds(double seconds, char out[static 32]);
 struct json_object *show_number(double value);
 struct json_object *show_string(const char *text);         /* cleaned */
 struct json_object *show_string_or_null(const char *text); /* "": null */
-struct json_object *show_time(long long real_ns);          /* 0: null */
+/* Prints it on stdout, cleaned as a whole: for objects with texts of any length. */
+void show_json(struct json_object *object, int flags);
+struct json_object *show_time(long long real_ns); /* 0: null */
 
 #endif

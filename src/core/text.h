@@ -1,0 +1,21 @@
+/* text.h - text from outside on its way to people: what hides or moves other text is not passed on.
+ *
+ * Programs, peers and files choose the words that we repeat: names of nodes and files, last words of ranks.  A terminal
+ * would obey escape sequences in them, and a reader would see another order (U+202E) or nothing at all (U+200B).
+ */
+#ifndef LOCKSTEP_CORE_TEXT_H
+#define LOCKSTEP_CORE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of the character that begins here and may be shown; 0: there is none.  Not shown are controls, what is not UTF-8, and
+ * characters without a shape of their own that change how others look: directions, zero-width, separators of lines, tags.
+ */
+size_t text_char(const char *at, size_t left);
+/* Each byte that does not belong to such a character becomes '?', a character that is not shown one '?'; in place.  `lines`: newlines and
+ * tabs stay.  Returns the new size.
+ */
+size_t text_clean(char *text, size_t size, bool lines);
+
+#endif
