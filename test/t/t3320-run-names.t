@@ -47,7 +47,7 @@ is "after a restart it is ready" "$(curl -s -o "$TAP/out" -w '%{http_code}' "$ur
 is "the tokens are as before" "$(status "$launch" -d '{"run":"tokens"}' "$url/api/v1/runs")" 200
 listed()
 {
-    curl -s "$url/api/v1/runs?limit=100" >"$TAP/out"
+    curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs?limit=100" >"$TAP/out"
     [ "$(grep -o "\"run\":" "$TAP/out" | wc -l)" = "$(echo $names | wc -w)" ]
 }
 await listed
