@@ -153,10 +153,13 @@ def script(operation, end):
 
 
 def _words(status, text):
-    """What a process prints while it crashes is a race of its threads."""
+    """What a process prints while it crashes is a race of its threads.  Which rank loses the other one first, at which
+    port and after how many operations, is one as well.
+    """
     if status in CRASHES:
         return "crashed"
-    text = re.sub(r"(127\.0\.0\.1\]?):\d+", r"\1:PORT", text)
+    text = re.sub(r"(127\.0\.0\.1\]?:|localhost<)\d+", r"\1PORT", text)
+    text = re.sub(r"\b([Rr]ank ?|work: )\d+", r"\1N", text)
     return re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
 
 
