@@ -10,8 +10,7 @@ tap_result $? "a run is watched"
 asleep() { ! has_agent $ada; }
 await asleep
 tap_result $? "its agent ends some time after its processes"
-still() { [ -d "$state/runs/work.u$ada/spool" ] && asleep; }
-ok "what it has told is remembered" still
+ok "what it has reported is kept" test -d "$state/runs/work.u$ada/spool"
 train $ada work 30
 await has_agent $ada
 tap_result $? "a new process in the same directory has an agent again"

@@ -15,7 +15,9 @@ from twice import Job
 
 TRIES = 12
 DUMP = "a core dump"
-CRASHES = -signal.SIGABRT, -signal.SIGSEGV
+CRASHES = -signal.SIGABRT, -signal.SIGSEGV  # which of them is a race, too
+CRASHED = (CRASHES[0], "", "crashed")
+LOST = "lost the other rank"
 
 # The work must be open when Python begins to end: 12 MB take longer than the next line.  What is small comes
 # behind two large ones, which keep both of gloo's threads busy.
@@ -158,6 +160,9 @@ def _words(status, text):
     """
     if status in CRASHES:
         return "crashed"
+    if "ncclRemoteError" in text:
+        return LOST
+    text = re.sub(r"(?m)^(\[rank\d+\]:)?\[[WE] TCPStore.*\n((frame #|Exception raised from ).*\n|\n)*", "", text)
     text = re.sub(r"(127\.0\.0\.1\]?:|localhost<)\d+", r"\1PORT", text)
     text = re.sub(r"\b([Rr]ank ?|work: )\d+", r"\1N", text)
     return re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
@@ -186,7 +191,7 @@ class Ways:
         self.statuses = set()
 
     def add(self, ranks, dumps):
-        self.seen |= set(ranks) | ({DUMP} if dumps else set())
+        self.seen |= {CRASHED if rank[0] in CRASHES else rank for rank in ranks} | ({DUMP} if dumps else set())
         self.statuses.add(tuple(str(rank[0]) for rank in ranks))
 
 
