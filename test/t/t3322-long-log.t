@@ -3,17 +3,17 @@
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 
-begin --run-memory 0
+site_start --run-memory 0
 register long >"$TAP/status"
 for first in 0 400 800 1200 1600 2000 2400 2800 3200 3600; do
     "$BUILD/test/frames" shapes $first 400 >"$TAP/body"
     is "it brings many facts" "$(post long "$TAP/body")" 200
 done
-end
+site_stop
 "$BUILD/test/frames" make 4000 1 >"$TAP/one"
 
 # The controller is stopped as soon as it answers: reading has not come far.
-begin --run-memory 0
+site_start --run-memory 0
 loading=$(show metrics | sed -n 's/^lockstep_runs_loading \([0-9]*\)$/\1/p')
 is "it answers while a log is being read" "$loading" 1
 last=$(post long "$TAP/one")
@@ -25,5 +25,5 @@ taken() { [ "$(post long "$TAP/one")" = 200 ]; }
 await taken
 tap_result $? "when it is read they are taken"
 is "all of it was kept" "$(show api/v1/runs/long/shapes?limit=1 | grep -c '"shapes"')" 1
-end
+site_stop
 done_testing

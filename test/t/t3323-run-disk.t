@@ -7,7 +7,7 @@
 LIMIT=7000000
 bytes_of() { cat "$site/runs/$1"/log.lsf* 2>/dev/null | wc -c; }
 
-begin --run-disk $LIMIT
+site_start --run-disk $LIMIT
 register junk >"$TAP/status"
 next=0 worst=0
 send() # COUNT BYTES KIND
@@ -50,11 +50,11 @@ ok "its log has not grown beyond its limit" test $worst -le $((LIMIT + 2000000))
 show metrics >"$TAP/out"
 has "the metrics count it" '^lockstep_ingest_over_limit_total [1-9]' "$TAP/out"
 is "the controller is ready" "$(curl -s -o "$TAP/out" -w '%{http_code}' "$url/readyz")" 200
-is "another run goes on" "$(train good && echo well)" well
-end
-begin --run-disk $LIMIT
+is "another run goes on" "$(site_run good 2 20 && echo well)" well
+site_stop
+site_start --run-disk $LIMIT
 await await_507
 tap_result $? "so it is after a restart"
 is "the other run is there" "$(LOCKSTEP_STATE=$site "$LOCKSTEP" why --json good >"$TAP/out"; number steps)" 40
-end
+site_stop
 done_testing

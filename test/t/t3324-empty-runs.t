@@ -3,7 +3,7 @@
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 
-begin --forget-after 1s
+site_start --forget-after 1s
 "$BUILD/test/frames" make 0 3 >"$TAP/body"
 : >"$TAP/nothing"
 for run in silent asked spoke; do register $run >"$TAP/status"; done
@@ -20,17 +20,17 @@ lacks "the others are not" '"run": ?"(silent|asked)"' "$TAP/out"
 is "their token is worth nothing" "$(curl -s -o "$TAP/out" -w '%{http_code}' -H 'Authorization: Bearer lst_x' --data-binary @"$TAP/body" "$url/api/v1/frames?run=silent")" 401
 is "one of them is registered again" "$(register silent)" 200
 is "and brings facts now" "$(post silent "$TAP/body")" 200
-end
-begin --forget-after 1s
+site_stop
+site_start --forget-after 1s
 "$BUILD/test/frames" make 3 1 >"$TAP/body"
 is "after a restart it is still there" "$(post silent "$TAP/body")" 200
-end
+site_stop
 register_only() { mkdir -p "$site/runs/old" && cp -p "$site/runs/spoke/agent.token" "$site/runs/old/"; }
 register_only
-begin --forget-after 1s
+site_start --forget-after 1s
 await gone old
 tap_result $? "one of a former life is removed as well"
 [ -s "$site/runs/spoke/log.lsf" ] && [ -s "$site/runs/silent/log.lsf" ]
 tap_result $? "the others stay"
-end
+site_stop
 done_testing

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Wrong tokens are slowed down; a good token of the same address passes at once, however many wrong ones come beside it.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 
 site_start

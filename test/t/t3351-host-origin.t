@@ -2,7 +2,7 @@
 # A web page of somebody else reads nothing: its name in Host or Origin is refused, for every method, also where
 # DNS says that the name is this machine.  Reading needs a token, on loopback as well.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 
 raw() # TEXT: sends the bytes (printf), prints the status line's code

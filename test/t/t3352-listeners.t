@@ -1,7 +1,7 @@
 #!/bin/sh
 # One client does not take every place of the event stream: not from one address, not with one token.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 
 # 128 connections: 64 listeners in all, 32 with one token, 16 from one address.

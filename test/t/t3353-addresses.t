@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ports and URLs are read strictly, and a token goes out encrypted or not at all.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 
 for listen in 127.0.0.1:99999 127.0.0.1:65536 127.0.0.1: 127.0.0.1:-1 127.0.0.1:+80 '127.0.0.1: 80' 127.0.0.1:80x \
     127.0.0.1:0x50 127.0.0.1 :80 127.0.0.1:000080 127.0.0.1:80:80 '[::1]80' '[::1]:99999' ::1:80 http://127.0.0.1:80 \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # TLS 1.2 or newer on both sides, and a certificate that names the addresses of the controller.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v openssl >/dev/null || skip_all "no openssl here"
 
 site_start --tls --host-name ctl.example

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Numbers and times of a query are what they say, or refused; none of them overflows.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 
 site_start
 site_run r1 2 20

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A damaged index or matrix is rebuilt from the logs by itself, while the controller goes on taking facts.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 
 site_start

@@ -2,7 +2,7 @@
 # Text from outside does not command the terminal, and shows what it is: no escape sequences, no change of direction, no
 # invisible characters, no bytes that are not UTF-8; in text, JSON, logs and metrics.
 . "$SOURCE/test/t/tap.sh"
-. "$SOURCE/test/t/site-ask.sh"
+. "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 
 rlo=$(printf '\342\200\256') esc=$(printf '\033') zero=$(printf '\342\200\213')
