@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "act/rings.h"
@@ -244,8 +245,13 @@ static void place_rings(struct place *place)
                                   getenv("TMPDIR"), "/tmp" };
     struct err why = { "" };
 
-    if (place_rings_usual(place, &why) == 0)
+    if (place_rings_usual(place, &why) == 0) {
+        if (!place->goes_on && strncmp(place->file.rings, "/dev/shm/", 9) != 0)
+            err_set(&place->rings_trouble, 0,
+                    "/dev/shm has no room for the rings of this run; they are in %s",
+                    place->file.rings);
         return;
+    }
     for (size_t i = 0; i < COUNT(bases); i++) {
         if (place_rings_below(place, bases[i]) < 0)
             continue;
@@ -257,12 +263,31 @@ static void place_rings(struct place *place)
             why.text);
 }
 
+/* Whoever else can write to it could put a lock, a FIFO or the record of another run there.  Members of its group are
+ * trusted by whoever gave it to the group.
+ */
+static int place_is_ours(const struct place *place, struct err *err)
+{
+    struct stat st;
+
+    if (stat(place->directory.text, &st) < 0)
+        return err_set(err, -errno, "%s: %m", place->directory.text);
+    if (st.st_uid != geteuid())
+        return err_set(err, -EPERM, "%s: belongs to user %u", place->directory.text, st.st_uid);
+    if (st.st_mode & S_IWOTH)
+        return err_set(err, -EPERM, "%s: mode %04o lets everybody write to it",
+                       place->directory.text, st.st_mode & 07777);
+    return 0;
+}
+
 static int place_make(struct place *place, struct err *err)
 {
     int r = path_make(place->directory.text, err);
 
     if (r == 0)
         r = place_absolute(&place->directory, err);
+    if (r == 0)
+        r = place_is_ours(place, err);
     if (r == 0)
         r = path_join(&place->out, place->directory.text, "out", err);
     if (r == 0)

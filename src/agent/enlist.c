@@ -29,9 +29,10 @@ int enlist_call(struct client *client, const char *launch_file, const char *run,
     return err_set(err, result, "out of memory");
 }
 
-int enlist_token(const struct client_answer *answer, struct token *ret, struct err *err)
+int enlist_token(const struct client_answer *answer, const char *run, struct token *ret,
+                 struct err *err)
 {
-    struct json_object *root = NULL, *value = NULL;
+    struct json_object *root = NULL, *value = NULL, *name = NULL;
     struct json_tokener *tokener = json_tokener_new_ex(8);
     int result = -EPROTO;
 
@@ -45,6 +46,9 @@ int enlist_token(const struct client_answer *answer, struct token *ret, struct e
                 json_object_get_string(value));
     else if (answer->status != 200 || !root || !json_object_object_get_ex(root, "token", &value))
         err_set(err, 0, "the controller answers %u and no token", answer->status);
+    else if (!json_object_object_get_ex(root, "run", &name) || !json_object_get_string(name) ||
+             strcmp(json_object_get_string(name), run) != 0)
+        err_set(err, 0, "the controller answers for another run");
     else
         result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
                              ret, err);

@@ -10,6 +10,7 @@
  */
 int enlist_call(struct client *client, const char *launch_file, const char *run, client_fn *fn,
                 void *arg, struct err *err);
-int enlist_token(const struct client_answer *answer, struct token *ret, struct err *err);
+int enlist_token(const struct client_answer *answer, const char *run, struct token *ret,
+                 struct err *err);
 
 #endif

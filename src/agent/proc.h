@@ -60,13 +60,6 @@ int proc_parse_cgroup_of(const char *text, const char *controller, struct proc_c
 int proc_parse_oom_kill(const char *text, uint64_t *ret); /* memory.events, memory.oom_control */
 int proc_parse_cpu_stat(const char *text, int64_t *throttled_ns); /* -ENOENT, -EPROTO */
 int proc_parse_nspid(const char *status, uint32_t *innermost);    /* -ENOENT */
-/* A line of /proc/locks that is a lock by flock(2).  -ENOENT: it is none */
-struct proc_lock {
-    pid_t pid; /* of its holder; 0: not in our namespace */
-    unsigned major, minor;
-    uint64_t inode;
-};
-int proc_parse_lock(const char *line, struct proc_lock *ret);
 /* Real, effective, saved and file system user of a status file.  -ENOENT */
 int proc_parse_uids(const char *status, uint32_t ret[static 4]);
 

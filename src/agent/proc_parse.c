@@ -199,14 +199,3 @@ int proc_parse_uids(const char *status, uint32_t ret[static 4])
     memcpy(ret, uid, sizeof(uid));
     return 0;
 }
-
-int proc_parse_lock(const char *line, struct proc_lock *ret)
-{
-    struct proc_lock lock;
-
-    if (sscanf(line, "%*u: FLOCK %*s %*s %d %x:%x:%" SCNu64, &lock.pid, &lock.major, &lock.minor,
-               &lock.inode) != 4)
-        return -ENOENT;
-    *ret = lock;
-    return 0;
-}

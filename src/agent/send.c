@@ -65,7 +65,7 @@ static void on_enlisted(void *arg, const struct client_answer *answer)
     struct send *send = arg;
     struct err err = { "" };
     struct token token;
-    int result = enlist_token(answer, &token, &err);
+    int result = enlist_token(answer, send->settings->run, &token, &err);
 
     if (result == 0)
         result = token_write(send->token_file.text, &token, &err);

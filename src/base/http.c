@@ -36,6 +36,7 @@
 #define SWEEP_NS NS_PER_S
 #define SWEEP_FULL_NS (200 * NS_PER_MS)
 #define HEADERS_MAX 8
+#define CHARGES 4096
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* of GnuTLS */
 
 struct connection {
@@ -56,6 +57,7 @@ struct http {
     struct connection *connections;
     struct http_counts counts;
     bool closing;
+    size_t charged[CHARGES], charged_all; /* bytes of bodies under way, by a hash of their keys */
 };
 
 struct http_exchange {
@@ -64,6 +66,8 @@ struct http_exchange {
     struct connection *owner_connection;
     char method[8], path[512];
     struct buf body;
+    size_t *charge; /* where its bytes count; NULL: nowhere */
+    size_t charged;
     char *header[HEADERS_MAX][2];
     size_t headers;
     bool is_1_0, handed, suspended;
@@ -305,6 +309,10 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
         free(exchange->header[i][0]);
         free(exchange->header[i][1]);
     }
+    if (exchange->charge) {
+        *exchange->charge -= exchange->charged;
+        exchange->http->charged_all -= exchange->charged;
+    }
     buf_fini(&exchange->body);
     buf_fini(&exchange->pending);
     free(exchange);
@@ -362,6 +370,32 @@ static enum MHD_Result exchange_hand_over(struct http_exchange *exchange)
     return MHD_YES;
 }
 
+/* Who shares a place with others by chance shares its bound: which ones do differs from process to process. */
+bool http_charge(struct http_exchange *exchange, uint64_t key)
+{
+    struct http *http = exchange->http;
+
+    exchange->charge =
+        &http->charged[hash64_u64((uint64_t)(uintptr_t)http, key) % COUNT(http->charged)];
+    return *exchange->charge < http->settings.charge_max &&
+           http->charged_all < 4 * http->settings.charge_max;
+}
+
+static bool charge_add(struct http_exchange *exchange, size_t size)
+{
+    struct http *http = exchange->http;
+
+    if (!exchange->charge)
+        return true;
+    if (*exchange->charge + size > http->settings.charge_max ||
+        http->charged_all + size > 4 * http->settings.charge_max)
+        return false;
+    *exchange->charge += size;
+    exchange->charged += size;
+    http->charged_all += size;
+    return true;
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **state)
@@ -379,7 +413,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     }
     if (*size == 0)
         return exchange_hand_over(exchange);
-    if (exchange->body.size + *size > http->settings.body_max) { /* chunked: no length was told */
+    if (exchange->body.size + *size > http->settings.body_max || /* chunked: no length was told */
+        !charge_add(exchange, *size)) {
         http->counts.refused_large++;
         return MHD_NO;
     }

@@ -28,7 +28,8 @@ struct http_settings {
     const char *listen;             /* "127.0.0.1:8787", "[::]:0" */
     const char *key_pem, *cert_pem; /* NULL: no TLS */
     size_t body_max;                /* more is answered 413 */
-    unsigned connections_max;       /* 0: as many as files are allowed */
+    size_t charge_max; /* of bodies under way that count to one key; of all: four times that */
+    unsigned connections_max; /* 0: as many as files are allowed */
     /* For each of: the headers, the body, taking the answer. */
     int64_t request_ns;
     /* When only the headers are there.  False: it has been answered, the body need not come. */
@@ -66,6 +67,10 @@ bool http_local(const struct http_exchange *exchange, struct sockaddr_storage *r
  * request may take, and when there is no place left at all for 10 s.  No other limit is lifted by it.
  */
 void http_trust(struct http_exchange *exchange);
+/* The bytes of its body count to whoever `key` stands for, from the first one until it has been answered.  False: that one, or
+ * all together, have as many under way as the settings allow; a body that goes beyond it is hung up on.
+ */
+bool http_charge(struct http_exchange *exchange, uint64_t key);
 
 /* Before the answer; both texts are copied. */
 void http_answer_header(struct http_exchange *exchange, const char *name, const char *value);

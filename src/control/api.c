@@ -91,10 +91,10 @@ static int owner_write(struct site_run *run, const char *who, struct err *err)
 
     if (result < 0)
         return result;
-    snprintf(run->owner, sizeof(run->owner), "%s", who);
     file = fopen(path.text, "we");
     if (!file || fprintf(file, "%s\n", who) < 0 || fflush(file) != 0)
         return err_set(err, -errno, "%s: %m", path.text);
+    snprintf(run->owner, sizeof(run->owner), "%s", who);
     return 0;
 }
 
@@ -348,6 +348,13 @@ bool api_admit(void *arg, struct http_exchange *exchange)
         return false;
     }
     admitted = call_admit(&call, route);
+    if (admitted && route->need == NEED_AGENT &&
+        !http_charge(exchange, hash64(0, call.run, strlen(call.run)))) {
+        http_answer_header(exchange, "Retry-After", "1");
+        reply_error(exchange, 503, "too many bodies of run '%s' are under way: try again",
+                    call.run);
+        return false;
+    }
     /* By a token only: what anybody may ask, such as /healthz, tells nothing about who asks. */
     if (admitted && (route->need == NEED_AGENT || call.role != GATE_NOBODY))
         http_trust(exchange);

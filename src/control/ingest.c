@@ -19,6 +19,9 @@
 #include "core/time.h"
 #include "wire/facts.h"
 
+#define BODY_ORIGINS 4096     /* processes whose frames a body may have; one is usual */
+#define RUN_ORIGINS (1 << 18) /* and a run: agents that were started again count once more */
+
 void ingest_fini(struct ingest *ingest)
 {
     free(ingest->frame);
@@ -139,9 +142,12 @@ static void answer_make(const struct site_run *run, const struct ingest *ingest,
         origin.next = seen_next(&run->seen, origin.sender, origin.boot);
         durable_add(list, &origin);
     }
-    for (size_t i = 0; sender_text && i < run->seen.count; i++) {
-        if (run->seen.origin[i].sender == sender)
-            durable_add(list, &run->seen.origin[i]);
+    /* The newest ones: a sender asks for what it may have to send again. */
+    for (size_t i = run->seen.count, left = BODY_ORIGINS; sender_text && i > 0 && left > 0; i--) {
+        if (run->seen.origin[i - 1].sender == sender) {
+            durable_add(list, &run->seen.origin[i - 1]);
+            left--;
+        }
     }
     json_object_object_add(root, "taken", json_object_new_uint64(ingest->count));
     json_object_object_add(root, "doubled", json_object_new_uint64(ingest->doubled));
@@ -186,7 +192,10 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
         reply_error(exchange, ingest.status, "%s", err.text);
         return;
     }
-    if (ingest.count)
+    if (ingest.here.count > BODY_ORIGINS || run->seen.count > RUN_ORIGINS)
+        result = err_set(&err, -EFBIG, "a body may come from %d processes, a run's facts from %d",
+                         BODY_ORIGINS, RUN_ORIGINS);
+    else if (ingest.count)
         result = runlog_take(run->log, ingest.frame, ingest.count, &err);
     if (run_status(result) == 503)
         site_trouble(site, result, &err);

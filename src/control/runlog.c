@@ -254,6 +254,22 @@ void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
         *ret = *core_thresholds(log->recall.core);
 }
 
+/* What the judges say is always written: it is little, and tells what became of the run. */
+static int disk_check(const struct runlog *log, const struct frame *frame, size_t count,
+                      struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+
+    if (!log->settings.disk_max)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
+    if (bytes <= log->settings.disk_max)
+        return 0;
+    return err_set(err, -EFBIG, "its log would have %llu bytes, a run's may have %llu",
+                   (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
+}
+
 int runlog_set(struct runlog *log, const char *name, double value, const char *who, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
@@ -271,13 +287,15 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     snprintf(fact.name, sizeof(fact.name), "%s", name);
     snprintf(fact.who, sizeof(fact.who), "%s", who);
     fact_setting_put(&payload, &fact);
-    result = runlog_write_said(log, err);
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    result = disk_check(log, &frame, 1, err);
+    if (result == 0)
+        result = runlog_write_said(log, err);
     if (result == 0)
         result = put_own(log, FRAME_SETTING, &payload, err);
     if (result < 0)
         return result;
-    frame.payload = payload.data;
-    frame.payload_bytes = payload.size;
     log_info("run %s: %s is %g now, by %s", log->run, name, value, who);
     return recall_frame(&log->recall, &frame, err);
 }
@@ -375,22 +393,6 @@ static int feed(struct runlog *log, const struct frame *frame, struct err *err)
         log->told_malformed = true;
     }
     return result;
-}
-
-/* What the judges say is always written: it is little, and tells what became of the run. */
-static int disk_check(const struct runlog *log, const struct frame *frame, size_t count,
-                      struct err *err)
-{
-    uint64_t bytes = spool_writer_bytes(log->writer);
-
-    if (!log->settings.disk_max)
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
-    if (bytes <= log->settings.disk_max)
-        return 0;
-    return err_set(err, -EFBIG, "its log would have %llu bytes, a run's may have %llu",
-                   (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
 }
 
 uint64_t runlog_disk(const struct runlog *log)

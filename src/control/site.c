@@ -233,6 +233,7 @@ static int site_open(struct site *site, struct err *err)
     static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
     struct http_settings http = { .listen = site->settings.listen,
                                   .body_max = SITE_BODY_MAX,
+                                  .charge_max = SITE_CHARGE_MAX,
                                   .request_ns = REQUEST_NS,
                                   .admit = api_admit,
                                   .handle = api_handle,

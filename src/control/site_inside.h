@@ -23,6 +23,7 @@
 #include "core/sketch.h"
 
 #define SITE_BODY_MAX (8u << 20)
+#define SITE_CHARGE_MAX (128u << 20) /* of bodies of one run that are under way */
 
 struct waiter { /* an acknowledgement that waits for the disk */
     struct waiter *next;

@@ -39,16 +39,23 @@
 #define LOAD_RUN_NS (10 * NS_PER_MS) /* ... and of one */
 #define FRESH_S 3600                 /* logs younger than this are taken up at the start */
 
-static uint64_t name_key(const char *name)
+static uint64_t name_key(const struct site *site, const char *name)
 {
-    return hash64(0, name, strlen(name));
+    return hash64((uint64_t)(uintptr_t)site, name, strlen(name));
 }
 
+/* Two names may have the same key: the map has the first of them. */
 struct site_run *site_find(struct site *site, const char *name)
 {
-    const uint64_t *at = map_get(&site->run_by_name, name_key(name));
+    const uint64_t *at = map_get(&site->run_by_name, name_key(site, name));
 
-    return at ? site->run[*at] : NULL;
+    if (!at || strcmp(site->run[*at]->dir.run, name) == 0)
+        return at ? site->run[*at] : NULL;
+    for (size_t i = 0; i < site->runs; i++) {
+        if (strcmp(site->run[i]->dir.run, name) == 0)
+            return site->run[i];
+    }
+    return NULL;
 }
 
 /* ---- what the log says, to those who listen ---- */
@@ -178,7 +185,7 @@ static int run_add(struct site *site, struct site_run *run)
         site->run = grown;
         site->room = room;
     }
-    at = map_put(&site->run_by_name, name_key(run->dir.run), site->runs);
+    at = map_put(&site->run_by_name, name_key(site, run->dir.run), site->runs);
     if (!at)
         return -ENOMEM;
     site->run[site->runs++] = run;
@@ -394,7 +401,7 @@ void site_remove(struct site *site, size_t at)
     site->run[at] = site->run[--site->runs];
     map_fini(&site->run_by_name); /* it has no removal, and this is rare */
     for (size_t i = 0; i < site->runs; i++)
-        map_put(&site->run_by_name, name_key(site->run[i]->dir.run), i);
+        map_put(&site->run_by_name, name_key(site, site->run[i]->dir.run), i);
 }
 
 static void waiter_gone(void *arg)

@@ -1,4 +1,8 @@
-/* map.c - linear probing; no removal, since nothing here needs it. */
+/* map.c - linear probing; no removal, since nothing here needs it.
+ *
+ * Where a key lies depends on where the map's memory lies, which nobody outside can know: whoever chooses the keys
+ * cannot choose ones that all meet.
+ */
 #include "core/map.h"
 
 #include <stdlib.h>
@@ -7,7 +11,7 @@
 
 static struct map_slot *map_find(const struct map *map, uint64_t key)
 {
-    size_t at = hash64_u64(0, key) & (map->size - 1);
+    size_t at = hash64_u64((uint64_t)(uintptr_t)map->slot, key) & (map->size - 1);
 
     while (map->slot[at].used && map->slot[at].key != key)
         at = (at + 1) & (map->size - 1);

@@ -14,7 +14,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CLEAN(free_clean) char *text = malloc(size + 1);
     struct proc_stat stat;
     struct proc_cgroup cgroup;
-    struct proc_lock lock;
     int64_t first, second;
     uint32_t pid, uid[4];
     uint64_t kills, stolen;
@@ -38,7 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     others_parse_stolen(text, &stolen);
     proc_parse_uids(text, uid);
-    proc_parse_lock(text, &lock);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();
     return 0;

@@ -70,6 +70,19 @@ ok "and when it is there" train unread2 LOCKSTEP_CONFIG="$TAP/theirs/secret.yaml
 has "one line names it" "^lockstep run: $TAP/theirs/secret.yaml: Permission denied; all settings files are ignored" "$TAP/err"
 ok "a job runs without a home directory" train homeless LOCKSTEP_STATE='' HOME=
 
+# A directory that somebody else has made where everybody can.
+mkdir -m 1777 "$TAP/public"
+as "$bob" mkdir -m 777 "$TAP/public/job"
+as "$bob" mkfifo -m 666 "$TAP/public/job/run.json"
+exits 7 "a job runs whose --dir another user has made" as "$ada" TMPDIR="$TAP/ada" timeout 30 "$LOCKSTEP" run --dir "$TAP/public/job" \
+    -- /bin/sh -c 'exit 7'
+has "one line says where the run is" "^lockstep run: $TAP/public/job: belongs to user $bob; this run is recorded in $TAP/ada/lockstep\." \
+    "$TAP/err"
+as "$ada" mkdir -m 777 "$TAP/public/open"
+as "$bob" mkfifo -m 666 "$TAP/public/open/run.json"
+exits 7 "and one to which everybody can write" as "$ada" TMPDIR="$TAP/ada" timeout 30 "$LOCKSTEP" run --dir "$TAP/public/open" \
+    -- /bin/sh -c 'exit 7'
+
 # Few processes.  Root has no such limit.
 for most in 1 2 3 4 5; do
     as "$ada" LOCKSTEP_STATE="$TAP/ada/state" prlimit --nproc=$most "$LOCKSTEP" run --name "few$most" -- /bin/sh -c \

@@ -14,8 +14,8 @@ daemon_start
 train $ada work 60
 await has_steps work.u$ada 20
 tap_result $? "its run is watched all the same"
-# One's own lock, or root's, says that there is an agent.
-as $ada sh -c 'umask 022 && mkdir -p "$0"' "$root/lockstep-$ada/own"
+# A lock that nobody else can hold says that there is an agent.
+as $ada sh -c 'umask 077 && mkdir -p "$0"' "$root/lockstep-$ada/own"
 as $ada flock "$root/lockstep-$ada/own" sleep 1000 &
 pids="$pids $!"
 held() { ! flock -n "$root/lockstep-$ada/own" true; }

@@ -3,6 +3,7 @@
  *   frames make FIRST COUNT [VERSION]   notes with these numbers, to stdout
  *   frames comms FIRST COUNT  communicators of 262144 members each, of which one speaks
  *   frames shapes FIRST COUNT shapes of 500 items each, all different
+ *   frames boots FIRST COUNT  notes of as many processes of one sender, one each
  *   frames unknown FIRST COUNT BYTES  frames of a type that nobody knows, of so many bytes each
  *   frames numbers LOG        the numbers that are in a log, in its order; "damaged N" at the end
  *   frames cut DIR            the file system loses power: nothing that is not on its disk gets there
@@ -82,7 +83,14 @@ static int flood(const char *what, uint64_t first, uint64_t count, size_t bytes)
             .version = FRAME_VERSION, .sender = SENDER, .boot = BOOT, .number = number
         };
 
-        if (strcmp(what, "comms") == 0) {
+        if (strcmp(what, "boots") == 0) {
+            const struct fact_note note = { .step = number };
+
+            frame.type = FRAME_NOTE;
+            frame.boot = BOOT + number;
+            frame.number = 0;
+            fact_note_put(&payload, &note);
+        } else if (strcmp(what, "comms") == 0) {
             frame.type = FRAME_COMM;
             comm_put(&payload, number);
         } else if (strcmp(what, "shapes") == 0) {
@@ -136,7 +144,8 @@ int main(int argc, char **argv)
     if ((argc == 4 || argc == 5) && strcmp(argv[1], "make") == 0)
         return make(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
                     argc == 5 ? (uint16_t)strtoul(argv[4], NULL, 10) : FRAME_VERSION);
-    if ((argc == 4 && (strcmp(argv[1], "comms") == 0 || strcmp(argv[1], "shapes") == 0)) ||
+    if ((argc == 4 && (strcmp(argv[1], "comms") == 0 || strcmp(argv[1], "shapes") == 0 ||
+                       strcmp(argv[1], "boots") == 0)) ||
         (argc == 5 && strcmp(argv[1], "unknown") == 0))
         return flood(argv[1], strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
                      argc == 5 ? strtoul(argv[4], NULL, 10) : 0);
@@ -144,7 +153,8 @@ int main(int argc, char **argv)
         return numbers(argv[2]);
     if (argc == 3 && strcmp(argv[1], "cut") == 0)
         return cut(argv[2]);
-    fprintf(stderr, "usage: frames make FIRST COUNT [VERSION] | comms | shapes FIRST COUNT | "
-                    "unknown FIRST COUNT BYTES | numbers LOG | cut DIR\n");
+    fprintf(stderr,
+            "usage: frames make FIRST COUNT [VERSION] | comms | shapes | boots FIRST COUNT | "
+            "unknown FIRST COUNT BYTES | numbers LOG | cut DIR\n");
     return 2;
 }

@@ -16,6 +16,7 @@
 #include "act/rings.h"
 #include "act/runfile.h"
 #include "act/tell.h"
+#include "base/tree.h"
 
 struct folder {
     char path[64];
@@ -32,7 +33,7 @@ static int folder_make(void **state)
 
 static int folder_remove(void **state)
 {
-    rings_remove(((struct folder *)*state)->path); /* it removes a folder of files */
+    tree_remove(((struct folder *)*state)->path);
     free(*state);
     return 0;
 }

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "act/rings.h"
 #include "act/tell.h"
+#include "base/tree.h"
 #include "wire/spool.h"
 
 static void begin_with_hello_and_come_in_order(void **state)
@@ -58,7 +58,7 @@ static void begin_with_hello_and_come_in_order(void **state)
     assert_true(exit_back.told);
     assert_int_equal(spool_next(reader, &frame, NULL), 0);
     spool_reader_close(reader);
-    rings_remove(folder); /* it removes a folder of files */
+    tree_remove(folder);
 }
 
 int main(void)

@@ -51,7 +51,7 @@ static void run_look(struct node_run *run, int64_t now_ns)
         run->changed_ns = now_ns;
         run->asleep = false;
     }
-    if (!run->begun && scan_is_locked(fd, run->uid))
+    if (!run->begun && scan_is_locked(fd))
         run->over = true; /* somebody serves it; if he ends, it is found again */
     else if (!run->free_ns)
         run->free_ns = now_ns;

@@ -50,7 +50,7 @@ static void on_answer(void *arg, const struct client_answer *answer)
     run->calling = false;
     node->calls--;
     loop_timer_set(node->loop, &node->timer, 0); /* others wait for their turn */
-    if (enlist_token(answer, &run->token, &err) < 0) {
+    if (enlist_token(answer, run->id, &run->token, &err) < 0) {
         call_failed(run, &err);
         return;
     }

@@ -10,10 +10,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "agent/proc.h"
 #include "core/clean.h"
 #include "core/untrusted.h"
 #include "wire/ring.h"
@@ -25,7 +23,6 @@
 #define USER_NAMES 1024
 #define RING_NAMES 1024 /* among which a directory's first ring must be */
 #define USERS_MAX 4096
-#define LOCKS 65536 /* of the whole node */
 
 #define PREFIX "lockstep-"
 
@@ -68,32 +65,10 @@ void scan_destroy(struct scan *scan)
 
 /* ---- one run ---- */
 
-static bool process_is_of(pid_t pid, uid_t uid)
-{
-    char path[64];
-    struct stat st;
-
-    snprintf(path, sizeof(path), "/proc/%d", pid);
-    return pid > 0 && stat(path, &st) == 0 && (st.st_uid == uid || st.st_uid == 0);
-}
-
-/* A lock needs no more than the right to read: one of another user's must not keep an agent away. */
-static bool is_locked_by(const struct stat *st, uid_t uid)
-{
-    CLEAN(file_clean) FILE *file = fopen("/proc/locks", "re");
-    struct proc_lock lock;
-    char line[256];
-
-    for (int i = 0; i < LOCKS && file && fgets(line, sizeof(line), file); i++) {
-        if (proc_parse_lock(line, &lock) == 0 && lock.inode == st->st_ino &&
-            lock.major == major(st->st_dev) && lock.minor == minor(st->st_dev) &&
-            process_is_of(lock.pid, uid))
-            return true;
-    }
-    return false;
-}
-
-bool scan_is_locked(int run_fd, uid_t uid)
+/* Whoever can read a directory can lock it.  So a lock is an agent's only where nobody but the owner can: `lockstep run`
+ * makes such directories.  Who holds a lock could be read in /proc/locks, which others can make as long as they like.
+ */
+bool scan_is_locked(int run_fd)
 {
     struct stat st;
 
@@ -101,9 +76,7 @@ bool scan_is_locked(int run_fd, uid_t uid)
         flock(run_fd, LOCK_UN);
         return false;
     }
-    if (fstat(run_fd, &st) < 0 || !(st.st_mode & (S_IRGRP | S_IROTH)))
-        return true;
-    return is_locked_by(&st, uid);
+    return fstat(run_fd, &st) < 0 || !(st.st_mode & (S_IRGRP | S_IROTH));
 }
 
 static bool is_ring(int run_fd, const char *name, uid_t uid)
@@ -195,7 +168,7 @@ static void user_entry(const struct scan_user *user, const char *name, const str
     int fd = untrusted_open_dir(dirfd(user->cursor), name, user->uid, NULL);
     struct stat st;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && has_ring(fd, user->uid) && !scan_is_locked(fd, user->uid))
+    if (fd >= 0 && fstat(fd, &st) == 0 && has_ring(fd, user->uid) && !scan_is_locked(fd))
         sink->found(sink->arg, user->uid, st.st_gid, name);
 }
 
@@ -237,11 +210,15 @@ static bool user_turn(const struct scan *scan, struct scan_user *user, unsigned 
 
 static void root_entry(struct scan *scan, const char *name)
 {
-    unsigned uid;
-    char rest;
+    const char *digits = name + strlen(PREFIX);
+    unsigned long uid;
 
-    if (sscanf(name, PREFIX "%u%c", &uid, &rest) == 1 && (geteuid() == 0 || geteuid() == uid))
-        user_add(scan, uid);
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !*digits ||
+        strspn(digits, "0123456789") != strlen(digits) || strlen(digits) > 10)
+        return;
+    uid = strtoul(digits, NULL, 10);
+    if (uid < (uid_t)-1 && (geteuid() == 0 || geteuid() == uid)) /* -1 is no user's */
+        user_add(scan, (uid_t)uid);
 }
 
 static void root_turn(struct scan *scan)

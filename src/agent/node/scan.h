@@ -28,7 +28,9 @@ void scan_destroy(struct scan *scan); /* NULL is fine */
 void scan_turn(struct scan *scan, const struct scan_sink *sink);
 /* The directory of a run, if it is still there and its user's: a descriptor, or -errno. */
 int scan_open_run(const struct scan *scan, uid_t uid, const char *name);
-/* Whether an agent serves it, of its user's or of root's: it locks the directory of the rings that it reads. */
-bool scan_is_locked(int run_fd, uid_t uid);
+/* Whether an agent serves it: it locks the directory of the rings that it reads.  On a directory that others can read
+ * a lock means nothing.
+ */
+bool scan_is_locked(int run_fd);
 
 #endif

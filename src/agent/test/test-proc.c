@@ -252,23 +252,6 @@ static void the_users_of_a_process_are_read(void **state)
     assert_int_equal(proc_parse_uids("", uid), -ENOENT);
 }
 
-static void locks_of_directories_are_found_among_others(void **state)
-{
-    struct proc_lock lock = { 0 };
-
-    (void)state;
-    assert_int_equal(proc_parse_lock("12: FLOCK  ADVISORY  READ  4711 00:1a:5678 0 EOF\n", &lock),
-                     0);
-    assert_int_equal(lock.pid, 4711);
-    assert_int_equal(lock.major, 0);
-    assert_int_equal(lock.minor, 0x1a);
-    assert_int_equal(lock.inode, 5678);
-    assert_int_equal(proc_parse_lock("1: POSIX  ADVISORY  WRITE 1 08:01:2 0 EOF", &lock), -ENOENT);
-    assert_int_equal(proc_parse_lock("1: -> FLOCK  ADVISORY  WRITE 1 08:01:2 0 EOF", &lock),
-                     -ENOENT);
-    assert_int_equal(proc_parse_lock("", &lock), -ENOENT);
-}
-
 static bool put_text(const char *directory, const char *name, const char *text)
 {
     char path[160];
@@ -346,7 +329,6 @@ int main(void)
         cmocka_unit_test(a_process_of_another_user_is_not_looked_at),
         cmocka_unit_test(one_that_becomes_another_users_is_left_alone),
         cmocka_unit_test(the_users_of_a_process_are_read),
-        cmocka_unit_test(locks_of_directories_are_found_among_others),
         cmocka_unit_test(a_process_that_is_held_back_is_seen_so),
     };
 
