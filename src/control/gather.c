@@ -82,6 +82,7 @@ static void gather_run(struct gather *gather, const struct fact_run *run)
     struct account *account = &gather->account;
 
     account->ranks = MAX(account->ranks, run->ranks);
+    account->launched = true;
     switch (run->event) {
     case RUN_ATTEMPT_BEGIN:
         account->attempts++;

@@ -30,7 +30,8 @@ static bool explains_end(const struct verdict *verdict)
 
 bool account_unexplained(const struct account *account)
 {
-    bool explained = !account->ended || account->status == 0 || account->stopped;
+    bool explained = account->ended ? account->status == 0 || account->stopped
+                                    : account->alive || !account->launched;
 
     for (size_t i = 0; i < account->verdicts && !explained; i++)
         explained = explains_end(&account->verdict[i]);
@@ -220,10 +221,13 @@ static void print_unexplained(const struct account *account, const struct show_s
         return;
     if (account->verdicts)
         fputc('\n', out);
-    fprintf(out,
-            "%scannot tell why it ended with status %" PRId32
-            ": nothing that was seen of its ranks says so; see what they printed%s\n",
-            show_begin(style, SHOW_OVER), account->status, show_end(style));
+    fputs(show_begin(style, SHOW_OVER), out);
+    if (account->ended)
+        fprintf(out, "cannot tell why it ended with status %" PRId32, account->status);
+    else
+        fputs("cannot tell why it ended: its launcher was killed before it recorded a status", out);
+    fprintf(out, ": nothing that was seen of its ranks says so; see what they printed%s\n",
+            show_end(style));
 }
 
 static void print_nothing(const struct account *account, const struct show_style *style, FILE *out)

@@ -35,6 +35,7 @@ struct account {
     enum account_source source;
     bool compacted; /* its steps were merged: they are counted, and cannot be judged again */
     bool alive;     /* somebody still writes */
+    bool launched;  /* by a launcher, which records the end */
     bool ended;     /* the launcher said so */
     bool closed;    /* the books are; without that word: all of its ranks are gone */
     bool stopped;   /* ... because somebody asked for it, by a signal to the launcher */

@@ -335,10 +335,33 @@ static void an_end_that_no_verdict_explains_is_never_told_as_well(void **state)
     assert_true(account_unexplained(&account));
 }
 
+static void a_run_whose_launcher_was_killed_is_not_called_healthy(void **state)
+{
+    struct account account = { .run = "r1", .ranks = 2, .steps = 8, .launched = true };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    account_text(&account, &plain, out);
+    fclose(out);
+    assert_null(strstr(text, "nothing is wrong"));
+    assert_non_null(strstr(text, "\ncannot tell why it ended: its launcher was killed"));
+    free(text);
+    assert_int_equal(account_exit(&account), 3);
+    account.closed = true; /* the controller has seen that all of its ranks are gone */
+    assert_int_equal(account_exit(&account), 3);
+    account.launched = false; /* nobody was to record a status */
+    assert_int_equal(account_exit(&account), 0);
+    account.launched = account.alive = true;
+    assert_int_equal(account_exit(&account), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_verdict_says_what_which_and_so_what),
+        cmocka_unit_test(a_run_whose_launcher_was_killed_is_not_called_healthy),
         cmocka_unit_test(many_ranks_are_said_briefly),
         cmocka_unit_test(a_verdict_that_is_over_says_until_when),
         cmocka_unit_test(words_from_outside_cannot_hurt_a_terminal),
