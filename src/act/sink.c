@@ -243,12 +243,12 @@ void sink_put(struct sink *sink, const struct sink_piece *piece)
 uint64_t sink_flush(struct sink *sink, int64_t patience_ns)
 {
     struct pollfd ready = { .fd = sink->fd, .events = POLLOUT };
-    bool told = false;
+    bool noted = false;
 
     for (;;) {
         sink_write(sink);
-        if (!sink_waits(sink) && sink->dropped && !sink->closed && !told)
-            told = sink_put_dropped(sink); /* once: a full disk does not take it either */
+        if (!sink_waits(sink) && sink->dropped && !sink->closed && !noted)
+            noted = sink_put_dropped(sink); /* once: a full disk does not take it either */
         if (!sink_waits(sink) || poll(&ready, 1, (int)(patience_ns / NS_PER_MS)) == 0)
             break;
     }

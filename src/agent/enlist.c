@@ -48,7 +48,7 @@ int enlist_token(const struct client_answer *answer, const char *run, struct tok
         err_set(err, 0, "the controller answers %u and no token", answer->status);
     else if (!json_object_object_get_ex(root, "run", &name) || !json_object_get_string(name) ||
              strcmp(json_object_get_string(name), run) != 0)
-        err_set(err, 0, "the controller answers for another run");
+        err_set(err, 0, "the controller answered with the token of another run");
     else
         result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
                              ret, err);

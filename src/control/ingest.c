@@ -193,7 +193,8 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
         return;
     }
     if (ingest.here.count > BODY_ORIGINS || run->seen.count > RUN_ORIGINS)
-        result = err_set(&err, -EFBIG, "a body may come from %d processes, a run's facts from %d",
+        result = err_set(&err, -EFBIG,
+                         "too many senders: a body may have frames of %d processes, a run of %d",
                          BODY_ORIGINS, RUN_ORIGINS);
     else if (ingest.count)
         result = runlog_take(run->log, ingest.frame, ingest.count, &err);

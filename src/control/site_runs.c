@@ -393,7 +393,7 @@ void site_remove(struct site *site, size_t at)
     struct site_run *run = site->run[at];
     struct err err = { "" };
 
-    log_info("run %s: removed, nothing was ever told of it", run->dir.run);
+    log_info("run %s: removed; it was registered and never reported anything", run->dir.run);
     if (site->index && index_forget(site->index, run->dir.run, &err) < 0)
         log_error("the index of run %s: %s", run->dir.run, err.text);
     tree_remove(run->dir.path.text);
@@ -492,8 +492,8 @@ void run_index(struct site_run *run, size_t frames)
         run->index_rebuild = true;
 }
 
-/* The rows of all runs are gone with the file.  They come back a little at a time (site_index_rebuild); until then whoever asks
- * for them is told so, and facts and verdicts go on without an index.
+/* The rows of all runs are gone with the file.  They come back a little at a time (site_index_rebuild); until then a query
+ * for them is answered 503, and facts and verdicts go on without an index.
  */
 void site_index_mend(struct site *site)
 {

@@ -43,9 +43,9 @@ thread = _ends.watch.thread
 print(thread.is_alive(), bool(_probe.probe.handle), len(_collectives._pending.ops))
 class Last:
     # Destroyed with the variables of the program, when all functions registered at exit have run.
-    def __del__(self, thread=thread, ends=_ends, pending=_collectives._pending, probe=_probe.probe, callbacks=gc.callbacks,
+    def __del__(self, thread=thread, works=_ends.works, pending=_collectives._pending, probe=_probe.probe, callbacks=gc.callbacks,
                 write=os.write, text=str):
-        write(1, (text([thread.is_alive(), probe.open(), probe.open(0, 2), probe.handle, ends.works.open, pending.ops,
+        write(1, (text([thread.is_alive(), probe.open(), probe.open(0, 2), probe.handle, works.open, pending.ops,
                         [one.__module__ for one in callbacks if "lockstep" in one.__module__]]) + "\\n").encode())
 last = Last()
 """

@@ -8,7 +8,7 @@ site_start
 is "a run is registered" "$(register greedy)" 200
 "$BUILD/test/frames" boots 0 5000 >"$TAP/body"
 is "a body of too many processes is refused" "$(post greedy "$TAP/body")" 507
-has "with the reason" 'a body may come from 4096 processes' "$TAP/out"
+has "with the reason" 'a body may have frames of 4096 processes' "$TAP/out"
 for first in 0 4000 8000; do
     "$BUILD/test/frames" boots $first 4000 >"$TAP/body"
     is "one of 4000 is taken ($first)" "$(post greedy "$TAP/body")" 200

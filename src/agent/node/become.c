@@ -94,7 +94,7 @@ static bool is_user(uid_t uid, gid_t gid)
 int become_user(uid_t uid, gid_t gid, struct err *err)
 {
     if (uid == (uid_t)-1 || gid == (gid_t)-1) /* to the kernel: leave it as it is */
-        return err_set(err, -EINVAL, "-1 is no user's id");
+        return err_set(err, -EINVAL, "user or group id -1 is not valid");
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
         prctl(PR_SET_KEEPCAPS, 1) < 0 || setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
         setresuid(uid, uid, uid) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_drop() < 0 ||
