@@ -13,9 +13,12 @@
 #include "core/time.h"
 #include "wire/spool.h"
 
-#define TICK_NS NS_PER_S /* of the facts' own time, whether any come or not: as a controller does */
-#define TICK_FACTS 100000u /* or so many facts that say no time */
-#define SILENCE_TICKS 600  /* of one silence; what has not been said by then is not said later */
+/* Ticks in the facts' own time, as often as a controller's: one that came later would miss a hang that was ended
+ * as soon as its limit was reached. */
+#define TICK_NS (100 * NS_PER_MS)
+#define TICK_FACTS 100000u      /* or after so many facts without a time */
+#define SILENT_TICK_NS NS_PER_S /* while no facts come */
+#define SILENT_TICKS 600 /* of one silence; a verdict not reached by then is not reached later */
 
 struct story {
     struct rundir dir;
@@ -129,16 +132,20 @@ static int story_tick(struct story *story, int64_t now_ns, uint8_t flags)
     return result < 0 ? result : story_take_said(story);
 }
 
-/* Beats come once a second, more or less: were ticks to wait for them, every other one would be looked at. */
-static int story_catch_up(struct story *story)
+/* The facts so far are judged soon after the last of them, not when the next one comes. */
+static int story_catch_up(struct story *story, int64_t next_ns)
 {
     int result = 0;
 
-    for (int i = 0; i < SILENCE_TICKS && result == 0 && story->now_ns - story->ticked_ns >= TICK_NS;
+    if (story->facts_waiting && next_ns - story->ticked_ns >= TICK_NS)
+        result = story_tick(story, MAX(story->ticked_ns + TICK_NS, story->now_ns), 0);
+    for (int i = 0; i < SILENT_TICKS && result == 0 && next_ns - story->ticked_ns >= SILENT_TICK_NS;
          i++)
-        result = story_tick(story, story->ticked_ns + TICK_NS, 0);
+        result = story_tick(story, story->ticked_ns + SILENT_TICK_NS, 0);
+    if (result == 0 && next_ns > story->now_ns)
+        story->now_ns = next_ns;
     if (result == 0 &&
-        (story->now_ns - story->ticked_ns >= TICK_NS || story->facts_waiting >= TICK_FACTS))
+        (next_ns - story->ticked_ns >= SILENT_TICK_NS || story->facts_waiting >= TICK_FACTS))
         result = story_tick(story, story->now_ns, 0);
     return result;
 }
@@ -148,11 +155,9 @@ static int story_spool_frame(struct story *story, const struct frame *frame, int
 {
     int result;
 
-    if (real_ns > story->now_ns)
-        story->now_ns = real_ns;
     if (story->ticked_ns == 0)
-        story->ticked_ns = story->now_ns;
-    result = story_catch_up(story);
+        story->ticked_ns = story->now_ns = MAX(story->now_ns, real_ns);
+    result = story_catch_up(story, real_ns);
     if (result == 0)
         result = gather_frame(&story->gather, frame);
     if (result == 0)
