@@ -7,6 +7,9 @@
 #define LOCKSTEP_CORE_CLEAN_H
 
 #include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -42,6 +45,27 @@
             (void)((a)order(b));                                                                   \
         pick_a_##number order pick_b_##number ? pick_a_##number : pick_b_##number;                 \
     })
+
+/* Makes room for NEED members in a growing array and its number of members ROOM, any unsigned integer: at least
+ * doubled when it grows.  Without memory, or beyond what ROOM can count, false, and nothing has changed.  With ZERO
+ * the members that are new are zero.
+ */
+#define ARRAY_FIT(array, room, need) ARRAY_FIT_AS_(array, room, need, false)
+#define ARRAY_FIT_ZERO(array, room, need) ARRAY_FIT_AS_(array, room, need, true)
+#define ARRAY_FIT_AS_(array, room, need, zero)                                                     \
+    __extension__({                                                                                \
+        _Static_assert((__typeof__(room))-1 > 0, "the room of an array is unsigned");              \
+        size_t fit_room_ = (room);                                                                 \
+        void *fit_at_ = (array);                                                                   \
+        bool fits_ = array_fit_(&fit_at_, sizeof(*(array)), &fit_room_, (need),                    \
+                                (__typeof__(room))-1, (zero));                                     \
+        if (fits_) {                                                                               \
+            (array) = fit_at_;                                                                     \
+            (room) = (__typeof__(room))fit_room_;                                                  \
+        }                                                                                          \
+        fits_;                                                                                     \
+    })
+bool array_fit_(void **array, size_t each, size_t *room, size_t need, uint64_t most, bool zero);
 
 static inline void free_clean(void *pointer)
 {

@@ -71,6 +71,49 @@ static void take_leaves_nothing_behind(void **state)
     assert_int_equal(fd, -1);
 }
 
+static void an_array_grows_and_keeps_what_it_has(void **state)
+{
+    CLEAN(free_clean) uint64_t *list = NULL;
+    uint32_t room = 0;
+
+    (void)state;
+    assert_true(ARRAY_FIT(list, room, 0));
+    assert_null(list);
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_true(ARRAY_FIT(list, room, i + 1));
+        assert_true(room > i);
+        list[i] = i;
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(list[i], i);
+    assert_true(room < 2048);
+    assert_true(ARRAY_FIT_ZERO(list, room, 5000));
+    assert_int_equal(list[999], 999);
+    assert_int_equal(list[1024], 0);
+    assert_int_equal(list[room - 1], 0);
+}
+
+static void an_array_that_cannot_grow_stays(void **state)
+{
+    CLEAN(free_clean) char *list = NULL;
+    uint8_t room = 0;
+    size_t wide = 4;
+    struct {
+        char byte[64];
+    } *none = NULL;
+
+    (void)state;
+    assert_true(ARRAY_FIT(list, room, 200));
+    assert_true(ARRAY_FIT(list, room, 255));
+    assert_int_equal(room, 255);
+    assert_false(ARRAY_FIT(list, room, 256));
+    assert_int_equal(room, 255);
+    assert_non_null(list);
+    assert_false(ARRAY_FIT(none, wide, SIZE_MAX / 2));
+    assert_int_equal(wide, 4);
+    assert_null(none);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +121,8 @@ int main(void)
         cmocka_unit_test(min_and_max_have_the_type_of_both_together),
         cmocka_unit_test(take_evaluates_its_argument_once),
         cmocka_unit_test(take_leaves_nothing_behind),
+        cmocka_unit_test(an_array_grows_and_keeps_what_it_has),
+        cmocka_unit_test(an_array_that_cannot_grow_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
