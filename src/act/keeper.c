@@ -58,11 +58,11 @@ int keeper_start(const struct keeper_plan *plan, struct keeper **ret, struct err
     int pair[2];
 
     if (!keeper)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     keeper->socket = -1;
     keeper->status = -1;
     if (tree_create(&keeper->tree) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     keeper_spare_foreign(keeper->tree);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_set(err, -errno, "socketpair: %m");

@@ -258,7 +258,7 @@ static int launch_keeper(struct launch *launch, struct err *err)
 
     launch->command = calloc(1 + aides, sizeof(*launch->command));
     if (!launch->command)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     launch->command[0].argv = launch->plan->command;
     if (launch->aides)
         aides_commands(launch->aides, 1, launch->command + 1);
@@ -326,7 +326,7 @@ static int launch_open(struct launch *launch, struct err *err)
     launch_tell_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
     launch->end = calloc(launch->count, sizeof(*launch->end));
-    return launch->poll && launch->end ? 0 : err_set(err, -ENOMEM, "out of memory");
+    return launch->poll && launch->end ? 0 : err_nomem(err);
 }
 
 static void launch_close(struct launch *launch)

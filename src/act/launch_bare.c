@@ -86,5 +86,5 @@ int bare_run(const struct launch_plan *plan, const struct launch *launch, int *r
             kill(pid[i], SIGTERM);
     if (pid)
         *ret_exit = bare_wait(pid, count);
-    return pid ? why : err_set(err, -ENOMEM, "out of memory");
+    return pid ? why : err_nomem(err);
 }

@@ -115,7 +115,7 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
     uint32_t count = MAX(ranks, 1u);
 
     if (!output)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     output->sink[0].fd = output->sink[1].fd = -1;
     output->quiet = quiet;
     output->shared = output_shares();
@@ -123,7 +123,7 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
     output->talker = calloc(count, sizeof(*output->talker));
     if (!output->talker || sink_open(&output->sink[0], STDOUT_FILENO, output->directory) < 0 ||
         sink_open(&output->sink[1], STDERR_FILENO, output->directory) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     for (; output->count < count; output->count++)
         talker_open(output, ranks, output->count);
     *ret = TAKE(output);

@@ -20,8 +20,7 @@ struct tell {
 /* Frees the payload, too. */
 static int tell_put(struct tell *tell, enum frame_type type, struct buf *payload, struct err *err)
 {
-    int r = payload->failed ? err_set(err, -ENOMEM, "out of memory")
-                            : spool_put(tell->writer, type, payload, err);
+    int r = payload->failed ? err_nomem(err) : spool_put(tell->writer, type, payload, err);
 
     buf_fini(payload);
     return r;
@@ -54,7 +53,7 @@ int tell_open(const char *spool, const char *run, const char *node, struct tell 
     int r;
 
     if (!tell)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     r = path_join(&path, spool, "launcher.lsf", err);
     if (r == 0)
         r = spool_writer_open(path.text, "launcher", &tell->writer, err);

@@ -229,7 +229,7 @@ int client_open(struct loop *loop, const struct client_settings *settings, struc
     int r = client_check_url(settings->url, settings->insecure_http, err);
 
     if (!client)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     client->loop = loop; /* first: client_close() needs it */
     if (r < 0 || address_url_parse(settings->url, &parsed) < 0)
         return r;
@@ -243,7 +243,7 @@ int client_open(struct loop *loop, const struct client_settings *settings, struc
     curl_global_init(CURL_GLOBAL_DEFAULT);
     client->multi = curl_multi_init();
     if (!client->multi)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     curl_multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
     curl_multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
     curl_multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, want_timer);

@@ -582,7 +582,7 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
     int fd;
 
     if (!http)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     http->loop = loop;
     http->settings = *settings;
     http->epoll_fd = -1;

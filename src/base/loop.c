@@ -39,7 +39,7 @@ int loop_create(struct loop **ret, struct err *err)
     struct loop *loop = calloc(1, sizeof(*loop));
 
     if (!loop)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     loop->signal_fd = -1;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd < 0) {

@@ -60,7 +60,7 @@ static int file_read(const char *path, bool secret, char **ret, struct err *err)
     if (fd < 0 || fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %m", path);
     if (!text)
-        return -ENOMEM;
+        return err_nomem(err);
     if (secret && (st.st_mode & 077))
         return err_set(err, -EACCES, "%s: mode %04o lets others read the key; chmod 600 it", path,
                        st.st_mode & 07777);

@@ -140,7 +140,7 @@ static int settings_hand_down(const char *given, struct err *err)
 
     if (!realpath(given, absolute))
         return err_set(err, -errno, "%s: %m", given);
-    return setenv("LOCKSTEP_CONFIG", absolute, 1) < 0 ? -ENOMEM : 0;
+    return setenv("LOCKSTEP_CONFIG", absolute, 1) < 0 ? err_nomem(err) : 0;
 }
 
 int settings_check(const struct command *command, int argc, char **argv)

@@ -54,12 +54,12 @@ static void reader_clean(struct spool_reader **reader)
     spool_reader_close(*reader);
 }
 
-static int reader_create(int fd, struct spool_reader **ret)
+static int reader_create(int fd, struct spool_reader **ret, struct err *err)
 {
     struct spool_reader *reader = calloc(1, sizeof(*reader));
 
     if (!reader)
-        return -ENOMEM;
+        return err_nomem(err);
     reader->fd = fd;
     *ret = reader;
     return 0;
@@ -73,7 +73,7 @@ int spool_reader_open(const char *path, struct spool_reader **ret, struct err *e
 
     if (fd < 0)
         return TAKE_FD(fd);
-    result = reader_create(fd, ret);
+    result = reader_create(fd, ret, err);
     if (result == 0)
         fd = -1;
     return result;
@@ -92,7 +92,7 @@ static int reader_fill(struct spool_reader *reader, struct err *err)
         buf_put(&reader->bytes, reader->chunk, (size_t)got);
     if (got < 0)
         return err_set(err, -errno, "reading frames: %m");
-    return reader->bytes.failed ? -ENOMEM : got > 0;
+    return reader->bytes.failed ? err_nomem(err) : got > 0;
 }
 
 /* At the end of the file, in bytes that claim to go on.  Nothing whole ever follows a torn tail, since
@@ -228,7 +228,7 @@ static int writer_recover(struct spool_writer *writer, struct err *err)
 
     if (fd < 0)
         return err_set(err, -errno, "dup: %m");
-    result = reader_create(fd, &reader);
+    result = reader_create(fd, &reader, err);
     if (result < 0) {
         close(fd);
         return result;
@@ -249,7 +249,7 @@ static int writer_keep_name(const struct spool_writer *writer, const char *path,
     if (writer->size > 0)
         return 0;
     if (!directory)
-        return -ENOMEM;
+        return err_nomem(err);
     fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL)) /* EINVAL: a file system that cannot */
         return err_set(err, -errno, "%s: %m", directory);
@@ -270,7 +270,7 @@ int spool_writer_lock(const char *path, const char *sender, struct spool_writer 
                        "%s: another process is writing it", path);
     writer = calloc(1, sizeof(*writer));
     if (!writer)
-        return -ENOMEM;
+        return err_nomem(err);
     writer->fd = TAKE_FD(fd);
     writer->synced = -1;
     writer->sender = hash64(0, sender, strlen(sender));
@@ -351,7 +351,7 @@ int spool_put_frames(struct spool_writer *writer, const struct frame *frame, siz
     for (size_t i = 0; i < count; i++)
         frame_put(&writer->frame, &frame[i]);
     if (writer->frame.failed)
-        return -ENOMEM;
+        return err_nomem(err);
     written = pwrite(writer->fd, writer->frame.data, writer->frame.size, writer->size);
     if (written == (ssize_t)writer->frame.size) {
         writer->size += written;
