@@ -6,11 +6,6 @@
 
 #define LAYOUT_FIELDS 10
 
-static int done(const struct cut *in)
-{
-    return in->bad ? -EPROTO : 0;
-}
-
 static bool is_finite(double value)
 {
     return value - value == 0;
@@ -84,8 +79,10 @@ int fact_hello_get(struct cut in, struct fact_hello *ret)
     fact.real_ns = get_real(&in);
     if (fact.kind < SENDER_AGENT || fact.kind > SENDER_CONTROL)
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_ring_put(struct buf *out, const struct fact_ring *fact)
@@ -121,8 +118,10 @@ int fact_ring_get(struct cut in, struct fact_ring *ret)
     }
     if (fact.world && fact.rank >= fact.world)
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_comm_put(struct buf *out, const struct fact_comm *fact)
@@ -148,8 +147,10 @@ int fact_comm_get(struct cut in, struct fact_comm *ret)
     cut_get_str(&in, fact.name, sizeof(fact.name));
     if (fact.index >= fact.size || fact.id == 0)
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 static bool beat_has_dtypes(const struct fact_beat *fact)
@@ -324,8 +325,10 @@ int fact_beat_get(struct cut in, struct fact_beat *ret)
         beat_op_get(&in, &fact.op[i]);
     if (cut_left(&in)) /* of a writer that knows of it */
         beat_more_get(&in, &fact);
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_exit_put(struct buf *out, const struct fact_exit *fact)
@@ -351,8 +354,10 @@ int fact_exit_get(struct cut in, struct fact_exit *ret)
     cut_get_str(&in, fact.text, sizeof(fact.text));
     if (cut_left(&in))
         cut_get_str(&in, fact.words, sizeof(fact.words));
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_gap_put(struct buf *out, const struct fact_gap *fact)
@@ -376,8 +381,10 @@ int fact_gap_get(struct cut in, struct fact_gap *ret)
     fact.step_to = cut_get_u64(&in);
     if (fact.step_to < fact.step_from)
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_note_put(struct buf *out, const struct fact_note *fact)
@@ -397,8 +404,10 @@ int fact_note_get(struct cut in, struct fact_note *ret)
     fact.step = cut_get_u64(&in);
     fact.mono_ns = get_mono(&in);
     cut_get_str(&in, fact.text, sizeof(fact.text));
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_stack_put(struct buf *out, const struct fact_stack *fact)
@@ -426,8 +435,10 @@ int fact_stack_get(struct cut in, struct fact_stack *ret)
     cut_get_str(&in, fact.native, sizeof(fact.native));
     cut_get_str(&in, fact.python, sizeof(fact.python));
     cut_get_str(&in, fact.why_not, sizeof(fact.why_not));
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_run_put(struct buf *out, const struct fact_run *fact)
@@ -455,8 +466,10 @@ int fact_run_get(struct cut in, struct fact_run *ret)
     cut_get_str(&in, fact.text, sizeof(fact.text));
     if (fact.event < RUN_BEGIN || fact.event > RUN_END)
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void fact_tick_put(struct buf *out, const struct fact_tick *fact)
@@ -472,8 +485,10 @@ int fact_tick_get(struct cut in, struct fact_tick *ret)
 
     fact.real_ns = get_real(&in);
     fact.flags = cut_get_u8(&in);
+    if (in.bad)
+        return -EPROTO;
     *ret = fact;
-    return done(&in);
+    return 0;
 }
 
 void ledger_put(struct buf *out, const struct ledger *ledger)
@@ -505,8 +520,10 @@ int ledger_get(struct cut in, struct ledger *ret)
     ledger.host_view = get_bool(&in);
     if (!is_finite(ledger.wall_seconds))
         in.bad = true;
+    if (in.bad)
+        return -EPROTO;
     *ret = ledger;
-    return done(&in);
+    return 0;
 }
 
 static const char *const bucket_names[LEDGER_BUCKETS] = {

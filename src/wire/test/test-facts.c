@@ -437,6 +437,79 @@ static void how_a_collective_is_moved_has_its_bounds(void **state)
     assert_false(how_is_taken(&fact, 0));
 }
 
+/* One member for each small fact, so that all are tried in the same way. */
+union small_fact {
+    struct fact_hello hello;
+    struct fact_ring ring;
+    struct fact_comm comm;
+    struct fact_beat beat;
+    struct fact_exit exit;
+    struct fact_gap gap;
+    struct fact_note note;
+    struct fact_stack stack;
+    struct fact_run run;
+    struct fact_tick tick;
+    struct ledger ledger;
+};
+
+#define SMALL_FACT(name, prefix, ...)                                                              \
+    static void small_##name##_put(struct buf *out)                                                \
+    {                                                                                              \
+        const union small_fact fact = { .name = { __VA_ARGS__ } };                                 \
+                                                                                                   \
+        prefix##name##_put(out, &fact.name);                                                       \
+    }                                                                                              \
+    static int small_##name##_get(struct cut in, union small_fact *ret)                            \
+    {                                                                                              \
+        return prefix##name##_get(in, &ret->name);                                                 \
+    }
+
+SMALL_FACT(hello, fact_, .kind = SENDER_AGENT, .run = "r", .node = "n0", .version = "1")
+SMALL_FACT(ring, fact_, .rank = 1, .world = 2, .node = "n0")
+SMALL_FACT(comm, fact_, .id = 7, .size = 2, .index = 1, .name = "dp")
+SMALL_FACT(beat, fact_, .rank = 1, .state = 'S', .ops = 1, .channels = 1)
+SMALL_FACT(exit, fact_, .rank = 1, .status = 9, .text = "killed", .words = "last words")
+SMALL_FACT(gap, fact_, .rank = 1, .records = 5, .step_from = 3, .step_to = 4)
+SMALL_FACT(note, fact_, .rank = 1, .text = "a note")
+SMALL_FACT(stack, fact_, .rank = 1, .state = 'D', .kernel = "read", .why_not = "denied")
+SMALL_FACT(run, fact_, .event = RUN_BEGIN, .ranks = 2, .text = "train")
+SMALL_FACT(tick, fact_, .mono_ns = 1, .real_ns = 2)
+SMALL_FACT(ledger, , .ranks = 2, .wall_seconds = 1, .steps = 3)
+
+static void a_short_fact_leaves_the_output_untouched(void **state)
+{
+    static const struct {
+        void (*put)(struct buf *out);
+        int (*get)(struct cut in, union small_fact *ret);
+    } facts[] = {
+        { small_hello_put, small_hello_get },   { small_ring_put, small_ring_get },
+        { small_comm_put, small_comm_get },     { small_beat_put, small_beat_get },
+        { small_exit_put, small_exit_get },     { small_gap_put, small_gap_get },
+        { small_note_put, small_note_get },     { small_stack_put, small_stack_get },
+        { small_run_put, small_run_get },       { small_tick_put, small_tick_get },
+        { small_ledger_put, small_ledger_get },
+    };
+    static union small_fact back, before;
+
+    (void)state;
+    memset(&before, 0xa5, sizeof(before));
+    for (size_t i = 0; i < COUNT(facts); i++) {
+        CLEAN(buf_fini) struct buf bytes = { 0 };
+        size_t refused = 0;
+
+        facts[i].put(&bytes);
+        for (size_t cut = 0; cut < bytes.size; cut++) {
+            back = before;
+            if (facts[i].get(cut_of(bytes.data, cut), &back) == 0)
+                continue; /* all but what came later */
+            assert_memory_equal(&back, &before, sizeof(back));
+            refused++;
+        }
+        assert_true(refused > 0);
+        assert_int_equal(facts[i].get(cut_of(bytes.data, bytes.size), &back), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +526,7 @@ int main(void)
         cmocka_unit_test(a_shape_with_types_differs_and_one_without_is_as_ever),
         cmocka_unit_test(ops_of_several_types_merge_as_those_of_one),
         cmocka_unit_test(how_a_collective_is_moved_has_its_bounds),
+        cmocka_unit_test(a_short_fact_leaves_the_output_untouched),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
