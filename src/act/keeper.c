@@ -156,15 +156,8 @@ static int keeper_receive(struct keeper *keeper, int flags, struct keeper_report
 
 static void keeper_queue(struct keeper *keeper, const struct keeper_report *report)
 {
-    if (keeper->queued == keeper->room) {
-        size_t room = MAX(keeper->room * 2, (size_t)16);
-        struct keeper_report *queue = reallocarray(keeper->queue, room, sizeof(*queue));
-
-        if (!queue)
-            abort(); /* an exit that is never told would leave us waiting for ever */
-        keeper->queue = queue;
-        keeper->room = room;
-    }
+    if (!ARRAY_FIT(keeper->queue, keeper->room, keeper->queued + 1))
+        abort(); /* an exit that is never reported would leave us waiting for ever */
     keeper->queue[keeper->queued++] = *report;
 }
 

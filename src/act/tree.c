@@ -65,15 +65,8 @@ static struct tree_child *tree_find(const struct tree *tree, pid_t pid)
 
 int tree_add(struct tree *tree, pid_t pid, uint32_t token, enum tree_level level)
 {
-    if (tree->count == tree->room) {
-        size_t room = MAX(tree->room * 2, (size_t)16);
-        struct tree_child *child = reallocarray(tree->child, room, sizeof(*child));
-
-        if (!child)
-            return -ENOMEM;
-        tree->child = child;
-        tree->room = room;
-    }
+    if (!ARRAY_FIT(tree->child, tree->room, tree->count + 1))
+        return -ENOMEM;
     tree->child[tree->count++] = (struct tree_child){ .pid = pid, .token = token, .level = level };
     return 0;
 }

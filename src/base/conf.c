@@ -80,15 +80,8 @@ static int conf_add(struct conf_reader *reader, const struct conf_entry *entry)
 
     if (conf->count == CONF_ENTRIES_MAX)
         return conf_error(conf, entry->at, reader->err, "more than %d settings", CONF_ENTRIES_MAX);
-    if (conf->count == conf->room) {
-        size_t room = conf->room ? conf->room * 2 : 32;
-        struct conf_entry *grown = realloc(conf->entry, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        conf->entry = grown;
-        conf->room = room;
-    }
+    if (!ARRAY_FIT(conf->entry, conf->room, conf->count + 1))
+        return -ENOMEM;
     conf->entry[conf->count++] = *entry;
     return 0;
 }

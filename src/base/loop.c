@@ -63,35 +63,16 @@ void loop_destroy(struct loop *loop)
     free(loop);
 }
 
-static int slots_grow(struct loop *loop, size_t need)
-{
-    size_t room = loop->slots ? loop->slots : 64;
-    struct slot *grown;
-
-    while (room < need)
-        room *= 2;
-    grown = realloc(loop->slot, room * sizeof(*grown));
-    if (!grown)
-        return -ENOMEM;
-    for (size_t i = loop->slots; i < room; i++)
-        grown[i] = (struct slot){ 0 };
-    loop->slot = grown;
-    loop->slots = room;
-    return 0;
-}
-
 int loop_watch(struct loop *loop, int fd, uint32_t events, loop_fd_fn *fn, void *arg)
 {
     struct epoll_event event = { .events = events };
     struct slot *slot;
-    int operation, result = 0;
+    int operation;
 
     if (fd < 0)
         return -EBADF;
-    if ((size_t)fd >= loop->slots)
-        result = slots_grow(loop, (size_t)fd + 1);
-    if (result < 0)
-        return result;
+    if (!ARRAY_FIT_ZERO(loop->slot, loop->slots, (size_t)fd + 1))
+        return -ENOMEM;
     slot = &loop->slot[fd];
     operation = slot->fn ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
     if (!slot->fn)

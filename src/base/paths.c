@@ -184,13 +184,8 @@ static int64_t run_collect(DIR *dir, struct run_entry **ret, struct err *err)
     for (const struct dirent *entry; (entry = readdir(dir));) {
         if (!run_is(dirfd(dir), entry->d_name))
             continue;
-        if (count == room) {
-            struct run_entry *grown = realloc(list, (room = room ? room * 2 : 16) * sizeof(*list));
-
-            if (!grown)
-                return err_set(err, -ENOMEM, "no memory for the list of runs");
-            list = grown;
-        }
+        if (!ARRAY_FIT(list, room, count + 1))
+            return err_nomem(err);
         snprintf(list[count].name, sizeof(list[count].name), "%.63s", entry->d_name);
         list[count].born_real_ns = run_born(dirfd(dir), entry->d_name);
         count++;

@@ -103,15 +103,8 @@ bool proc_ignores(const struct proc *proc, int number)
 
 static int procs_add(struct procs *procs, const struct proc *proc)
 {
-    if (procs->count == procs->room) {
-        size_t room = MAX(procs->room * 2, (size_t)256);
-        struct proc *list = reallocarray(procs->list, room, sizeof(*list));
-
-        if (!list)
-            return -ENOMEM;
-        procs->list = list;
-        procs->room = room;
-    }
+    if (!ARRAY_FIT(procs->list, procs->room, procs->count + 1))
+        return -ENOMEM;
     procs->list[procs->count++] = *proc;
     return 0;
 }

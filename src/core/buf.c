@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clean.h"
+
+#define BUF_LEAST 256
+
 void buf_fini(struct buf *buf)
 {
     free(buf->data);
@@ -14,19 +18,11 @@ void buf_put(struct buf *buf, const void *data, size_t size)
 {
     if (buf->failed || size == 0)
         return;
-    if (size > buf->room - buf->size) {
-        size_t room = buf->room ? buf->room : 256;
-        unsigned char *grown;
-
-        while (room - buf->size < size)
-            room *= 2;
-        grown = realloc(buf->data, room);
-        if (!grown) {
-            buf->failed = true;
-            return;
-        }
-        buf->data = grown;
-        buf->room = room;
+    if (size > buf->room - buf->size &&
+        (size > SIZE_MAX - buf->size ||
+         !ARRAY_FIT(buf->data, buf->room, MAX(buf->size + size, (size_t)BUF_LEAST)))) {
+        buf->failed = true;
+        return;
     }
     memcpy(buf->data + buf->size, data, size);
     buf->size += size;

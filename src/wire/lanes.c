@@ -6,17 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clean.h"
+
 int lanes_add(struct lanes *lanes, const struct lane_op *op)
 {
-    if (lanes->count == lanes->room) {
-        size_t room = lanes->room ? 2 * lanes->room : 1024;
-        struct lane_op *grown = reallocarray(lanes->op, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        lanes->op = grown;
-        lanes->room = room;
-    }
+    if (!ARRAY_FIT(lanes->op, lanes->room, lanes->count + 1))
+        return -ENOMEM;
     lanes->op[lanes->count++] = *op;
     return 0;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clean.h"
+
 static const char *const kind_names[OPTRACE_KIND_COUNT] = {
     [OPTRACE_FORWARD] = "forward-compute",
     [OPTRACE_BACKWARD] = "backward-compute",
@@ -38,15 +40,8 @@ int optrace_kind_of(const char *name, size_t bytes)
 
 int optrace_add(struct optrace *trace, const struct optrace_row *row)
 {
-    if (trace->count == trace->room) {
-        size_t room = trace->room ? 2 * trace->room : 1024;
-        struct optrace_row *grown = reallocarray(trace->row, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        trace->row = grown;
-        trace->room = room;
-    }
+    if (!ARRAY_FIT(trace->row, trace->room, trace->count + 1))
+        return -ENOMEM;
     trace->row[trace->count++] = *row;
     return 0;
 }
