@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "act/keeper.h"
-#include "act/layout.h"
 #include "act/output.h"
+#include "base/layout.h"
 
 #define AIDES_TOKEN UINT32_C(0x80000000) /* their tokens begin here; below are ranks */
 

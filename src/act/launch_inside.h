@@ -8,6 +8,7 @@
 #include "act/heed.h"
 #include "act/keeper.h"
 #include "act/launch.h"
+#include "act/layout.h"
 #include "act/output.h"
 #include "act/place.h"
 #include "act/tell.h"

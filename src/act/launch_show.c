@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "act/attach.h"
+#include "act/layout.h"
 #include "act/place.h"
 #include "act/tell.h"
 

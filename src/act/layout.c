@@ -1,4 +1,4 @@
-/* layout.c - which rank is where, and what it is told about it. */
+/* layout.c - what a rank is told about where it is. */
 #include "act/layout.h"
 
 #include <arpa/inet.h>
@@ -13,33 +13,6 @@
 #include "core/clean.h"
 #include "core/rand.h"
 #include "core/time.h"
-
-uint32_t layout_count(const struct layout *layout, uint32_t node)
-{
-    return layout->ranks / layout->nodes + (node < layout->ranks % layout->nodes);
-}
-
-uint32_t layout_first(const struct layout *layout, uint32_t node)
-{
-    return node * (layout->ranks / layout->nodes) + MIN(node, layout->ranks % layout->nodes);
-}
-
-uint32_t layout_node(const struct layout *layout, uint32_t rank)
-{
-    uint32_t node = 0;
-
-    while (node + 1 < layout->nodes && layout_first(layout, node + 1) <= rank)
-        node++;
-    return node;
-}
-
-void layout_name(const struct layout *layout, uint32_t node, char ret[static 64])
-{
-    if (layout->nodes == 1)
-        snprintf(ret, 64, "%.63s", layout->host);
-    else
-        snprintf(ret, 64, "n%u", node);
-}
 
 __attribute__((format(printf, 2, 3))) static void env_put(struct buf *out, const char *format, ...)
 {

@@ -1,27 +1,13 @@
-/* layout.h - which rank is where, and what it is told about it.  Pure, but for layout_port(). */
+/* layout.h - what a rank is told about where it is.  Pure, but for layout_port(). */
 #ifndef LOCKSTEP_ACT_LAYOUT_H
 #define LOCKSTEP_ACT_LAYOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/layout.h"
 #include "core/buf.h"
 #include "core/err.h"
-
-#define LAYOUT_RANKS_MAX 65536
-
-struct layout {
-    uint32_t ranks; /* 0: one command that is no rank */
-    uint32_t nodes; /* at least 1; more than one are pretended, on this machine */
-    char host[64];  /* the name of the only node */
-};
-
-/* Ranks in contiguous blocks; the first blocks are larger by one where it does not divide. */
-uint32_t layout_first(const struct layout *layout, uint32_t node);
-uint32_t layout_count(const struct layout *layout, uint32_t node);
-uint32_t layout_node(const struct layout *layout, uint32_t rank);
-/* "n0", "n1", …; of a single node the host's name. */
-void layout_name(const struct layout *layout, uint32_t node, char ret[static 64]);
 
 struct layout_start {        /* what is the same for all ranks of an attempt */
     const char *run, *rings; /* rings NULL or empty: there are none, and ranks need not say so */

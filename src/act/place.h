@@ -3,8 +3,8 @@
 #define LOCKSTEP_ACT_PLACE_H
 
 #include "act/launch.h"
-#include "act/runfile.h"
 #include "base/paths.h"
+#include "base/runfile.h"
 
 struct place {
     struct path directory, out, spool;

@@ -12,9 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <json-c/json.h>
-
 #include "base/paths.h"
+#include "base/runfile.h"
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -165,25 +164,19 @@ int demo_run_begin(struct demo_run *demo, struct err *err)
 /* run.json says where the rings are, once the launcher has made them. */
 static void inject_start(struct demo_run *demo)
 {
-    char path[PATH_MAX + 16];
-    struct json_object *run, *rings;
+    CLEAN(runfile_fini) struct runfile run = { 0 };
+    struct inject_config config = {
+        .ring_dir = run.rings,
+        .world = demo->config.ranks,
+        .nodes = demo->config.nodes,
+        .storage = demo->storage.order,
+        .storage_why = demo->storage_why.text,
+        .net = demo->net.nodes ? &demo->net : NULL,
+        .net_why = demo->net_why.text,
+    };
 
-    snprintf(path, sizeof(path), "%s/run.json", demo->run_dir);
-    run = json_object_from_file(path);
-    if (run && json_object_object_get_ex(run, "rings", &rings)) {
-        struct inject_config config = {
-            .ring_dir = json_object_get_string(rings),
-            .world = demo->config.ranks,
-            .nodes = demo->config.nodes,
-            .storage = demo->storage.order,
-            .storage_why = demo->storage_why.text,
-            .net = demo->net.nodes ? &demo->net : NULL,
-            .net_why = demo->net_why.text,
-        };
-
+    if (runfile_read(demo->run_dir, &run, NULL) == 0)
         inject_create(&demo->plan, &config, &demo->inject, NULL);
-    }
-    json_object_put(run);
 }
 
 int demo_run_tick(struct demo_run *demo, struct err *err)

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "act/runfile.h"
 #include "act/tell.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "base/runfile.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"

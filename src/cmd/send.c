@@ -4,11 +4,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "act/runfile.h"
 #include "agent/runinfo.h"
 #include "agent/send.h"
 #include "base/log.h"
 #include "base/paths.h"
+#include "base/runfile.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
 

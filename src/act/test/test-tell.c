@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -61,10 +62,38 @@ static void begin_with_hello_and_come_in_order(void **state)
     tree_remove(folder);
 }
 
+static void says_how_a_process_ended(void **state)
+{
+    char text[64];
+
+    (void)state;
+    tell_status_text(W_EXITCODE(3, 0), text, sizeof(text));
+    assert_string_equal(text, "exited with 3");
+    tell_status_text(9, text, sizeof(text));
+    assert_string_equal(text, "killed by signal 9 (SIGKILL)");
+    assert_int_equal(tell_status_code(9), 137);
+    assert_int_equal(tell_status_code(W_EXITCODE(3, 0)), 3);
+}
+
+static void writes_a_command_as_a_shell_would_need_it(void **state)
+{
+    char *command[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "a b" }, (char[]){ "" },
+                        NULL };
+    char text[64], small[8];
+
+    (void)state;
+    tell_command_text(command, text, sizeof(text));
+    assert_string_equal(text, "sh -c 'a b' ''");
+    tell_command_text(command, small, sizeof(small));
+    assert_string_equal(small, "sh -c '");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begin_with_hello_and_come_in_order),
+        cmocka_unit_test(says_how_a_process_ended),
+        cmocka_unit_test(writes_a_command_as_a_shell_would_need_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,16 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "act/rings.h"
-#include "act/runfile.h"
-#include "act/tell.h"
+#include "base/runfile.h"
 #include "base/tree.h"
+#include "core/clean.h"
 
 struct folder {
     char path[64];
@@ -36,6 +34,18 @@ static int folder_remove(void **state)
     tree_remove(((struct folder *)*state)->path);
     free(*state);
     return 0;
+}
+
+static void folder_write(const struct folder *folder, const char *text)
+{
+    char path[128];
+    FILE *out;
+
+    snprintf(path, sizeof(path), "%s/run.json", folder->path);
+    out = fopen(path, "we");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
 }
 
 static void is_read_as_it_was_written(void **state)
@@ -97,13 +107,75 @@ static void refuses_what_is_no_run(void **state)
     assert_int_equal(runfile_read(folder->path, &file, &err), -ENOENT);
     snprintf(path, sizeof(path), "%s/run.json", folder->path);
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        FILE *out = fopen(path, "we");
-
-        fputs(bad[i], out);
-        fclose(out);
+        folder_write(folder, bad[i]);
         assert_int_equal(runfile_read(folder->path, &file, &err), -EINVAL);
         assert_non_null(strstr(err.text, path));
     }
+}
+
+static void an_agent_reads_which_ranks_are_on_its_node(void **state)
+{
+    const struct folder *folder = *state;
+    struct runfile file = { .id = "r1", .layout = { .ranks = 5, .nodes = 2 }, .pid = 10 }, back;
+    struct runfile_ranks ranks;
+    struct err err = { "" };
+
+    assert_int_equal(runfile_write(folder->path, &file, NULL), 0);
+    assert_int_equal(runfile_read_node(folder->path, "n1", &back, &ranks, NULL), 0);
+    assert_string_equal(back.id, "r1");
+    assert_int_equal(back.pid, 10);
+    assert_false(ranks.all);
+    assert_int_equal(ranks.count, 2);
+    assert_int_equal(ranks.rank[0], 3);
+    assert_int_equal(ranks.rank[1], 4);
+    free(ranks.rank);
+    runfile_fini(&back);
+    assert_int_equal(runfile_read_node(folder->path, "n2", &back, &ranks, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "no node n2"));
+}
+
+static void an_agent_needs_neither_id_nor_nodes_nor_ranks(void **state)
+{
+    const struct folder *folder = *state;
+    static const char *const texts[] = {
+        "{\"rings\":\"/r\"}",
+        "{\"rings\":\"/r\",\"ranks\":4}",
+        "{\"rings\":\"/r\",\"ranks\":4,\"nodes\":[{\"name\":\"n7\",\"ranks\":[0]}]}",
+        "{\"rings\":\"/r\",\"ranks\":0,\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}]}",
+    };
+
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct runfile_ranks ranks;
+        struct runfile file;
+
+        folder_write(folder, texts[i]);
+        assert_int_equal(runfile_read_node(folder->path, "n0", &file, &ranks, NULL), 0);
+        assert_string_equal(file.rings, "/r");
+        assert_true(ranks.all);
+        free(ranks.rank);
+        runfile_fini(&file);
+    }
+}
+
+/* An agent of a large cluster must not take such a run for one without ranks. */
+static void only_a_launcher_bounds_the_number_of_ranks(void **state)
+{
+    const struct folder *folder = *state;
+    struct runfile_ranks ranks;
+    struct runfile file;
+
+    folder_write(folder,
+                 "{\"id\":\"x\",\"ranks\":100000,\"nodes\":[{\"name\":\"a\",\"ranks\":[99999]},"
+                 "{\"name\":\"b\"}]}");
+    assert_int_equal(runfile_read_node(folder->path, "a", &file, &ranks, NULL), 0);
+    assert_int_equal(file.layout.ranks, 100000);
+    assert_int_equal(ranks.count, 1);
+    assert_int_equal(ranks.rank[0], 99999);
+    free(ranks.rank);
+    runfile_fini(&file);
+    assert_int_equal(runfile_read(folder->path, &file, NULL), 0);
+    assert_int_equal(file.layout.ranks, 0);
+    runfile_fini(&file);
 }
 
 static void the_lock_lives_as_long_as_one_of_its_holders(void **state)
@@ -131,76 +203,20 @@ static void the_lock_lives_as_long_as_one_of_its_holders(void **state)
     assert_int_equal(runfile_lives(folder->path, NULL), 0);
 }
 
-static void says_how_a_process_ended(void **state)
-{
-    char text[64];
-
-    (void)state;
-    tell_status_text(W_EXITCODE(3, 0), text, sizeof(text));
-    assert_string_equal(text, "exited with 3");
-    tell_status_text(9, text, sizeof(text));
-    assert_string_equal(text, "killed by signal 9 (SIGKILL)");
-    assert_int_equal(tell_status_code(9), 137);
-    assert_int_equal(tell_status_code(W_EXITCODE(3, 0)), 3);
-}
-
-static void writes_a_command_as_a_shell_would_need_it(void **state)
-{
-    char *command[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "a b" }, (char[]){ "" },
-                        NULL };
-    char text[64], small[8];
-
-    (void)state;
-    tell_command_text(command, text, sizeof(text));
-    assert_string_equal(text, "sh -c 'a b' ''");
-    tell_command_text(command, small, sizeof(small));
-    assert_string_equal(small, "sh -c '");
-}
-
-static void a_private_directory_is_its_owners_alone_and_has_a_name_of_its_own(void **state)
-{
-    const struct folder *folder = *state;
-    struct path one, two;
-    struct stat info;
-
-    assert_int_equal(rings_private(folder->path, &one, NULL), 0);
-    assert_int_equal(rings_private(folder->path, &two, NULL), 0);
-    assert_string_not_equal(one.text, two.text);
-    assert_int_equal(stat(one.text, &info), 0);
-    assert_int_equal(info.st_mode & 07777, 0700);
-    assert_int_equal(rmdir(one.text) | rmdir(two.text), 0);
-}
-
-static void a_private_directory_is_not_made_where_others_could_take_it_away(void **state)
-{
-    const struct folder *folder = *state;
-    struct path path;
-
-    assert_int_equal(chmod(folder->path, 0777), 0);
-    assert_int_equal(rings_private(folder->path, &path, NULL), -EPERM);
-    assert_int_equal(chmod(folder->path, 01777), 0);
-    assert_int_equal(rings_private(folder->path, &path, NULL), 0);
-    assert_int_equal(rmdir(path.text), 0);
-    assert_int_equal(rings_private("tmp", &path, NULL), -EINVAL);
-    assert_int_equal(rings_private("/nowhere", &path, NULL), -ENOENT);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(is_read_as_it_was_written, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(tells_how_it_ended, folder_make, folder_remove),
         cmocka_unit_test_setup_teardown(refuses_what_is_no_run, folder_make, folder_remove),
+        cmocka_unit_test_setup_teardown(an_agent_reads_which_ranks_are_on_its_node, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(an_agent_needs_neither_id_nor_nodes_nor_ranks, folder_make,
+                                        folder_remove),
+        cmocka_unit_test_setup_teardown(only_a_launcher_bounds_the_number_of_ranks, folder_make,
+                                        folder_remove),
         cmocka_unit_test_setup_teardown(the_lock_lives_as_long_as_one_of_its_holders, folder_make,
                                         folder_remove),
-        cmocka_unit_test(says_how_a_process_ended),
-        cmocka_unit_test(writes_a_command_as_a_shell_would_need_it),
-        cmocka_unit_test_setup_teardown(
-            a_private_directory_is_its_owners_alone_and_has_a_name_of_its_own, folder_make,
-            folder_remove),
-        cmocka_unit_test_setup_teardown(
-            a_private_directory_is_not_made_where_others_could_take_it_away, folder_make,
-            folder_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

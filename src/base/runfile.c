@@ -1,9 +1,9 @@
-/* runfile.c - run.json: what a run is, for those who want to find it.
+/* runfile.c - run.json, written and read, and the lock beside it.
  *
  * The lock is one of the open file description (F_OFD_SETLK): the keeper inherits it, so it is free
  * only when launcher and keeper are both gone; and it can be looked at without being taken.
  */
-#include "act/runfile.h"
+#include "base/runfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,11 @@
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "core/untrusted.h"
+
+#define RUNFILE_BYTES_MAX (64 << 20) /* some bytes a rank */
+
+/* ---- writing ---- */
 
 static void json_clean(struct json_object **object)
 {
@@ -122,6 +127,8 @@ int runfile_write(const char *directory, const struct runfile *file, struct err 
     return 0;
 }
 
+/* ---- reading ---- */
+
 static int64_t utc_parse(const char *text)
 {
     struct tm tm = { 0 };
@@ -183,12 +190,10 @@ static int runfile_parse(struct json_object *top, struct runfile *ret)
     struct runfile file = { 0 };
 
     text_get(top, "id", file.id, sizeof(file.id));
-    if (!file.id[0] || !nodes || !json_object_array_length(nodes))
-        return -EINVAL;
     text_get(top, "rings", file.rings, sizeof(file.rings));
     text_get(top, "host", file.layout.host, sizeof(file.layout.host));
-    file.layout.ranks = (uint32_t)number(top, "ranks", LAYOUT_RANKS_MAX);
-    file.layout.nodes = (uint32_t)json_object_array_length(nodes);
+    file.layout.ranks = (uint32_t)number(top, "ranks", UINT32_MAX);
+    file.layout.nodes = nodes ? (uint32_t)json_object_array_length(nodes) : 0;
     file.attempt = (uint32_t)number(top, "attempt", UINT32_MAX);
     file.restarts = (uint32_t)number(top, "restarts", UINT32_MAX);
     file.max_restarts = (uint32_t)number(top, "max_restarts", UINT32_MAX);
@@ -205,21 +210,107 @@ static int runfile_parse(struct json_object *top, struct runfile *ret)
     return 0;
 }
 
-int runfile_read(const char *directory, struct runfile *ret, struct err *err)
+/* Opens no link and no pipe: an agent may read a directory that is not its own user's. */
+static int runfile_json_read(const char *directory, struct path *path, struct json_object **ret,
+                             struct err *err)
 {
-    CLEAN(json_clean) struct json_object *top = NULL;
-    struct path path;
-    int r = path_join(&path, directory, "run.json", err);
+    struct json_object *top;
+    CLEAN(fd_clean) int fd = -1;
+    struct stat st;
+    int r = path_join(path, directory, "run.json", err);
 
     if (r < 0)
         return r;
-    if (access(path.text, R_OK) < 0)
-        return err_set(err, -errno, "%s: %m", path.text);
-    top = json_object_from_file(path.text);
-    r = top && json_object_is_type(top, json_type_object) ? runfile_parse(top, ret) : -EINVAL;
-    if (r == -EINVAL)
-        return err_set(err, r, "%s: not the run.json of a run", path.text);
-    return r < 0 ? err_set(err, r, "%s: %s", path.text, strerror(-r)) : 0;
+    fd = untrusted_open(AT_FDCWD, path->text, O_RDONLY, UNTRUSTED_ANY_OWNER, err);
+    if (fd < 0)
+        return fd == -EPROTO ? -EINVAL : TAKE_FD(fd);
+    if (fstat(fd, &st) < 0 || st.st_size > RUNFILE_BYTES_MAX)
+        return err_set(err, -EINVAL, "%s: larger than %d bytes", path->text, RUNFILE_BYTES_MAX);
+    top = json_object_from_fd(fd);
+    if (!top || !json_object_is_type(top, json_type_object)) {
+        json_object_put(top);
+        return err_set(err, -EINVAL, "%s: not the run.json of a run", path->text);
+    }
+    *ret = top;
+    return 0;
+}
+
+int runfile_read(const char *directory, struct runfile *ret, struct err *err)
+{
+    CLEAN(json_clean) struct json_object *top = NULL;
+    CLEAN(runfile_fini) struct runfile file = { 0 };
+    struct path path;
+    int r = runfile_json_read(directory, &path, &top, err);
+
+    if (r < 0)
+        return r;
+    if (runfile_parse(top, &file) < 0)
+        return err_nomem(err);
+    if (!file.id[0] || !file.layout.nodes)
+        return err_set(err, -EINVAL, "%s: not the run.json of a run", path.text);
+    if (file.layout.ranks > LAYOUT_RANKS_MAX)
+        file.layout.ranks = 0;
+    *ret = file;
+    file.command = NULL;
+    return 0;
+}
+
+static int node_ranks_get(struct json_object *node, struct runfile_ranks *ret)
+{
+    struct json_object *ranks = member(node, "ranks", json_type_array);
+    size_t count = ranks ? json_object_array_length(ranks) : 0;
+
+    ret->rank = calloc(count + 1, sizeof(*ret->rank));
+    if (!ret->rank)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        int64_t rank = json_object_get_int64(json_object_array_get_idx(ranks, i));
+
+        if (rank >= 0 && rank <= UINT32_MAX)
+            ret->rank[ret->count++] = (uint32_t)rank;
+    }
+    return 0;
+}
+
+/* A run on one node, or one whose ranks are not known, has all its rings here.  -ESRCH: no such node. */
+static int node_get(struct json_object *top, const char *name, const struct layout *layout,
+                    struct runfile_ranks *ret)
+{
+    struct json_object *nodes = member(top, "nodes", json_type_array);
+
+    ret->all = layout->nodes < 2 || layout->ranks == 0;
+    for (size_t i = 0; i < layout->nodes && !ret->all; i++) {
+        struct json_object *node = json_object_array_get_idx(nodes, i);
+        const char *is = json_object_get_string(member(node, "name", json_type_string));
+
+        if (is && strcmp(is, name) == 0)
+            return node_ranks_get(node, ret);
+    }
+    return ret->all ? 0 : -ESRCH;
+}
+
+int runfile_read_node(const char *directory, const char *node, struct runfile *ret,
+                      struct runfile_ranks *ret_ranks, struct err *err)
+{
+    CLEAN(json_clean) struct json_object *top = NULL;
+    CLEAN(runfile_fini) struct runfile file = { 0 };
+    struct runfile_ranks ranks = { 0 };
+    struct path path;
+    int r = runfile_json_read(directory, &path, &top, err);
+
+    if (r < 0)
+        return r;
+    r = runfile_parse(top, &file);
+    if (r == 0)
+        r = node_get(top, node, &file.layout, &ranks);
+    if (r == -ESRCH)
+        return err_set(err, -EINVAL, "%s: the run has no node %s", path.text, node);
+    if (r < 0)
+        return err_nomem(err);
+    *ret = file;
+    file.command = NULL;
+    *ret_ranks = ranks;
+    return 0;
 }
 
 void runfile_fini(struct runfile *file)
@@ -229,6 +320,8 @@ void runfile_fini(struct runfile *file)
     free(file->command);
     file->command = NULL;
 }
+
+/* ---- the lock ---- */
 
 static int lock_open(const char *directory, int flags, struct err *err)
 {
