@@ -297,6 +297,9 @@ static void serve_end(struct serve *serve)
     serve_report(serve, &report);
 }
 
+/* poll() and not base/loop.h: with two descriptors and one deadline a loop would add code, memory that can be refused
+ * and an epoll descriptor that can fail, to the one process that must not fail.
+ */
 static void serve_wait(struct serve *serve)
 {
     struct pollfd fd[2] = { { .fd = serve->signals, .events = POLLIN },

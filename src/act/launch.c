@@ -193,6 +193,9 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
     return time_poll_ms(until_ns, now);
 }
 
+/* poll() and not base/loop.h: the order is fixed (output, signals, exits), so that an exit is reported with the last
+ * words of its rank; and epoll refuses the plain file or /dev/null that stdout often is.
+ */
 void launch_turn(struct launch *launch, int64_t until_ns)
 {
     struct pollfd *fd = launch->poll;
