@@ -22,12 +22,6 @@ static double bucket_level(const struct rate *rate, const struct rate_bucket *bu
     return MAX(bucket->used - MAX(drained, 0), 0);
 }
 
-bool rate_allows(const struct rate *rate, uint64_t who, int64_t now_ns)
-{
-    return bucket_level(rate, &rate->bucket[hash64_u64(1, who) % RATE_BUCKETS], now_ns) <
-           rate->burst;
-}
-
 bool rate_take(struct rate *rate, uint64_t who, double amount, int64_t now_ns)
 {
     struct rate_bucket *bucket = &rate->bucket[hash64_u64(1, who) % RATE_BUCKETS];

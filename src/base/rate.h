@@ -24,7 +24,5 @@ void rate_init(struct rate *rate, double per_second, double burst);
  * bucket and is paid off later, so nothing is impossible for ever.
  */
 bool rate_take(struct rate *rate, uint64_t who, double amount, int64_t now_ns);
-/* True when `who` may take something; takes nothing. */
-bool rate_allows(const struct rate *rate, uint64_t who, int64_t now_ns);
 
 #endif

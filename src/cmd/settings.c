@@ -100,7 +100,7 @@ int settings_thresholds(const struct command *command, int argc, char **argv,
     return result;
 }
 
-int settings_check_conf(const struct conf *conf, struct err *err)
+static int settings_check_conf(const struct conf *conf, struct err *err)
 {
     struct thresholds trial;
 

@@ -11,6 +11,5 @@ int settings_check(const struct command *command, int argc, char **argv);
 int settings_thresholds(const struct command *command, int argc, char **argv,
                         struct thresholds *ret, struct err *err);
 #define SETTINGS_JUDGE "judge"
-int settings_check_conf(const struct conf *conf, struct err *err);
 
 #endif
