@@ -356,10 +356,8 @@ int place_take(struct place *place, bool named, struct err *err)
     struct err why = place->trouble;
     int r = place_is_somewhere(place) ? place_try(place, named, &why) : -ENOENT;
 
-    if (r == -EBUSY || r == -EEXIST || r == -EINVAL) {
-        *err = why;
-        return r;
-    }
+    if (r == -EBUSY || r == -EEXIST || r == -EINVAL)
+        return err_set(err, r, "%s", why.text);
     if (r < 0)
         place_elsewhere(place, &why);
     if (place_is_somewhere(place))

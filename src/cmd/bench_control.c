@@ -119,12 +119,13 @@ static int control_port(struct bench *bench, struct err *err)
         if (is_late(deadline_ns))
             return err_set(err, -ETIMEDOUT, "the controller does not begin");
     }
+    if (result < 0)
+        return result;
     url[strcspn(url, "\n")] = '\0';
-    if (result == 0 && address_url_parse(url, &parsed) < 0)
+    if (address_url_parse(url, &parsed) < 0)
         return err_set(err, -EINVAL, "%s: no URL in it", path.text);
     bench->load.port = parsed.at.port;
-    if (result == 0)
-        result = path_join(&path, bench->state.text, "tokens/reader.token", err);
+    result = path_join(&path, bench->state.text, "tokens/reader.token", err);
     return result < 0 ? result : token_read(path.text, &bench->load.reader, err);
 }
 
