@@ -642,11 +642,11 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     int result;
 
     if (!agent)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     agent->rings_fd = agent->token_fd = -1;
     agent->split = nodesplit_create();
     if (!agent->split)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
         return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
     if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||

@@ -8,12 +8,13 @@
 
 #include "base/token.h"
 #include "core/buf.h"
+#include "core/clean.h"
 
 int enlist_call(struct client *client, const char *launch_file, const char *run, client_fn *fn,
                 void *arg, struct err *err)
 {
+    CLEAN(buf_fini) struct buf body = { 0 };
     struct token launch;
-    struct buf body = { 0 };
     char text[128];
     int result = token_read(launch_file, &launch, err);
 
@@ -21,12 +22,10 @@ int enlist_call(struct client *client, const char *launch_file, const char *run,
         return result;
     snprintf(text, sizeof(text), "{\"run\":\"%s\"}", run);
     buf_put(&body, text, strlen(text));
-    result = client_call(client, "/api/v1/runs", &launch, &body, fn, arg);
+    if (body.failed || client_call(client, "/api/v1/runs", &launch, &body, fn, arg) < 0)
+        result = err_nomem(err);
     explicit_bzero(&launch, sizeof(launch));
-    if (result == 0)
-        return 0;
-    buf_fini(&body);
-    return err_set(err, result, "out of memory");
+    return result;
 }
 
 int enlist_token(const struct client_answer *answer, const char *run, struct token *ret,
@@ -36,7 +35,9 @@ int enlist_token(const struct client_answer *answer, const char *run, struct tok
     struct json_tokener *tokener = json_tokener_new_ex(8);
     int result = -EPROTO;
 
-    if (tokener && answer->body->size)
+    if (!tokener)
+        return err_nomem(err);
+    if (answer->body->size)
         root = json_tokener_parse_ex(tokener, (const char *)answer->body->data,
                                      (int)answer->body->size);
     if (answer->status == 0)
@@ -53,7 +54,6 @@ int enlist_token(const struct client_answer *answer, const char *run, struct tok
         result = token_parse(json_object_get_string(value), strlen(json_object_get_string(value)),
                              ret, err);
     json_object_put(root);
-    if (tokener)
-        json_tokener_free(tokener);
+    json_tokener_free(tokener);
     return result;
 }

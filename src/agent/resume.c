@@ -253,7 +253,7 @@ int resume_read(const char *path, int64_t skew_ns, struct resume *resume,
     while ((result = spool_next(reader, &frame, err)) > 0) {
         result = on_frame(resume, shapes, &frame, skew_ns);
         if (result < 0)
-            return err_set(err, result, "%s: no memory to read it back", path);
+            return err_wrap(err, err_nomem(err), "%s", path);
     }
     return result;
 }

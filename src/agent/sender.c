@@ -387,7 +387,9 @@ static int sender_token(const struct sender *sender, struct token *ret, struct e
     if (!sender->settings.token)
         return token_read(sender->token_file, ret, err);
     *ret = *sender->settings.token;
-    return ret->text[0] ? 0 : -ENOENT;
+    if (!ret->text[0])
+        return err_set(err, -ENOENT, "the run is not registered with the controller yet");
+    return 0;
 }
 
 static void call(struct sender *sender, const struct buf *body, client_fn *fn)

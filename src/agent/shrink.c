@@ -117,7 +117,7 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
             item.place = shrink->frames - 1;
             item.acknowledged = frame.number < settings->acknowledged(settings->arg, frame.boot);
             if (item_add(shrink, &item) < 0)
-                return err_set(err, -ENOMEM, "out of memory");
+                return err_nomem(err);
         }
         if (settings->any_sent && frame.number <= settings->sent_number) /* that one may be gone */
             shrink->sent_end = shrink->frames;
@@ -230,7 +230,7 @@ static int write_block(struct shrink *shrink, struct spool_writer *writer, const
     shrink->dropped = 0;
     fact_merged_put(&payload, &merged);
     if (payload.failed)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     frame.type = FRAME_MERGED;
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
@@ -247,13 +247,13 @@ static int write_bare(struct shrink *shrink, struct spool_writer *writer, const 
     int result = step_get(shrink, cut_of(from->payload, from->payload_bytes), &step, &step.own_ns);
 
     if (result == -ENOMEM)
-        return err_set(err, result, "out of memory");
+        return err_nomem(err);
     if (result < 0)
         return spool_put_frame(writer, from, err);
     step.flags |= STEP_BARE;
     fact_step_put(&payload, &step, NULL);
     if (payload.failed)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     shrink->counts.bared++;
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
@@ -277,8 +277,10 @@ static int copy_item(struct shrink *shrink, struct spool_writer *writer, const s
         result = fold_step(shrink, block, in);
     else if (item->type == FRAME_MERGED)
         result = fold_merged(shrink, block, in);
+    if (result == -ENOMEM)
+        return err_nomem(err);
     if (result < 0)
-        return err_set(err, result, "out of memory");
+        return err_set(err, result, "frame %llu is damaged", (unsigned long long)frame->number);
     if (item->closes)
         return write_block(shrink, writer, frame, block, err);
     shrink->dropped++;
@@ -305,7 +307,7 @@ static int copy(struct shrink *shrink, const char *path, const char *to, struct 
         else if (frame.type == FRAME_HELLO)
             take_hello(shrink, in);
         if (result < 0)
-            return err_set(err, result, "out of memory");
+            return err_nomem(err);
         if (at < shrink->items && shrink->item[at].place == place)
             result = copy_item(shrink, writer, &frame, &shrink->item[at++], err);
         else
@@ -324,7 +326,7 @@ int shrink_copy(const char *path, const char *to, const struct shrink_settings *
     unlink(to); /* of a former try */
     result = look(&shrink, path, err);
     if (result == 0 && shrink_plan(&shrink) < 0)
-        result = err_set(err, -ENOMEM, "out of memory");
+        result = err_nomem(err);
     if (result == 0)
         result = copy(&shrink, path, to, err);
     if (result < 0)

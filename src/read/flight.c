@@ -471,7 +471,7 @@ int flight_add(struct flight *flight, uint32_t rank, const char *name, const str
     if (result == 0)
         result = rank_add(flight, &file.rank);
     if (result < 0)
-        return err_set(err, result, "no memory for it");
+        return err_nomem(err);
     file.rank.op = NULL;
     file.rank.status = NULL;
     file.op_room = file.status_room = 0; /* the table has them now */

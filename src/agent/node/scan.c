@@ -44,7 +44,7 @@ int scan_create(const char *root, struct scan **ret, struct err *err)
     struct scan *scan = calloc(1, sizeof(*scan));
 
     if (!scan)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     scan->root = root;
     scan->root_fd = -1;
     *ret = scan;
