@@ -108,15 +108,8 @@ static struct entry *entry_add(struct agent *agent, const char *name, uint64_t i
         agent->full_told = true;
         return NULL;
     }
-    if (agent->entries == agent->room) {
-        size_t room = agent->room ? agent->room * 2 : 16;
-
-        entry = realloc(agent->entry, room * sizeof(*entry));
-        if (!entry)
-            return NULL;
-        agent->entry = entry;
-        agent->room = room;
-    }
+    if (!ARRAY_FIT(agent->entry, agent->room, agent->entries + 1))
+        return NULL;
     entry = &agent->entry[agent->entries++];
     *entry = (struct entry){ .inode = inode, .making = true, .since_ns = now_ns };
     snprintf(entry->name, sizeof(entry->name), "%s", name);

@@ -28,15 +28,8 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
         if (at->rank == rank && at->attempt == attempt && at->ring == ring)
             return at;
     }
-    if (resume->count == resume->room) {
-        size_t room = resume->room ? resume->room * 2 : 16;
-
-        at = realloc(resume->ring, room * sizeof(*at));
-        if (!at)
-            return NULL;
-        resume->ring = at;
-        resume->room = room;
-    }
+    if (!ARRAY_FIT(resume->ring, resume->room, resume->count + 1))
+        return NULL;
     at = &resume->ring[resume->count++];
     *at = (struct resume_ring){ .rank = rank, .attempt = attempt, .ring = ring };
     at->done.begin_ns = INT64_MIN;

@@ -57,7 +57,7 @@ struct sender {
     uint64_t passed_boot, passed_next; /* frames before this one are not read again */
     uint64_t passed_bytes;             /* of the spool: the controller has what is before */
     struct boot *boot;
-    size_t boots;
+    size_t boots, boot_room;
     int64_t pause_ns, say_at_ns, trouble_ns;
     char trouble[400];
     struct sender_counts counts;
@@ -117,20 +117,15 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot)
 
 static void boot_set(struct sender *sender, uint64_t boot, uint64_t next)
 {
-    struct boot *grown;
-
     for (size_t i = 0; i < sender->boots; i++) {
         if (sender->boot[i].boot == boot) {
             sender->boot[i].next = next;
             return;
         }
     }
-    if (sender->boots == BOOTS_MAX)
+    if (sender->boots == BOOTS_MAX ||
+        !ARRAY_FIT(sender->boot, sender->boot_room, sender->boots + 1))
         return; /* doubles are sent, and dropped there */
-    grown = realloc(sender->boot, (sender->boots + 1) * sizeof(*grown));
-    if (!grown)
-        return;
-    sender->boot = grown;
     sender->boot[sender->boots++] = (struct boot){ boot, next };
 }
 

@@ -2,7 +2,6 @@
 #include "agent/shrink.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/shrink_parts.h"
@@ -89,15 +88,8 @@ static bool item_of(const struct frame *frame, struct shrink_item *ret)
 
 static int item_add(struct shrink *shrink, const struct shrink_item *item)
 {
-    if (shrink->items == shrink->room) {
-        size_t room = shrink->room ? shrink->room * 2 : 1024;
-        struct shrink_item *grown = realloc(shrink->item, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        shrink->item = grown;
-        shrink->room = room;
-    }
+    if (!ARRAY_FIT(shrink->item, shrink->room, shrink->items + 1))
+        return -ENOMEM;
     shrink->item[shrink->items++] = *item;
     return 0;
 }
@@ -130,7 +122,6 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
 static int take_shape(struct shrink *shrink, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
-    struct fact_shape *grown;
     uint64_t *at;
 
     if (fact_shape_get(in, &shape) < 0)
@@ -140,10 +131,8 @@ static int take_shape(struct shrink *shrink, struct cut in)
         return -ENOMEM;
     if (*at != shrink->shape_count)
         return 0;
-    grown = realloc(shrink->shapes, (shrink->shape_count + 1) * sizeof(*grown));
-    if (!grown)
+    if (!ARRAY_FIT(shrink->shapes, shrink->shape_room, shrink->shape_count + 1))
         return -ENOMEM;
-    shrink->shapes = grown;
     shrink->shapes[shrink->shape_count++] = shape;
     shape.item = NULL;
     return 0;

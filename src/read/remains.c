@@ -130,15 +130,8 @@ static int file_add(struct gatherer *gatherer, const char *name, enum remains_ki
     struct remains *remains = gatherer->remains;
     struct remains_file *file;
 
-    if (remains->files == gatherer->room) {
-        size_t room = gatherer->room ? 2 * gatherer->room : 64;
-        struct remains_file *grown = reallocarray(remains->file, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        remains->file = grown;
-        gatherer->room = room;
-    }
+    if (!ARRAY_FIT(remains->file, gatherer->room, remains->files + 1))
+        return -ENOMEM;
     file = &remains->file[remains->files++];
     *file = (struct remains_file){ .kind = (uint8_t)kind };
     snprintf(file->name, sizeof(file->name), "%s", name);
@@ -186,15 +179,8 @@ static const struct job *job_of_another(const struct gatherer *gatherer, uint64_
 
 static int claim_add(struct gatherer *gatherer, const struct claim *claim)
 {
-    if (gatherer->claims == gatherer->claim_room) {
-        size_t room = gatherer->claim_room ? 2 * gatherer->claim_room : 64;
-        struct claim *grown = reallocarray(gatherer->claim, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        gatherer->claim = grown;
-        gatherer->claim_room = room;
-    }
+    if (!ARRAY_FIT(gatherer->claim, gatherer->claim_room, gatherer->claims + 1))
+        return -ENOMEM;
     gatherer->claim[gatherer->claims++] = *claim;
     return 1;
 }
