@@ -241,6 +241,8 @@ static bool refused_for_good(struct sender *sender, unsigned status, const char 
 
 static void batch_drop(struct sender *sender)
 {
+    if (sender->batch.failed)
+        buf_fini(&sender->batch);
     sender->batch.size = 0;
     sender->batch_frames = sender->batch_steps = 0;
 }
@@ -352,6 +354,11 @@ static bool batch_fill(struct sender *sender)
             continue;
         }
         frame_put(&sender->batch, &frame);
+        if (sender->batch.failed) { /* a part of it may be there: all of the batch is read again */
+            result = err_nomem(&err);
+            sender_restart(sender);
+            break;
+        }
         sender->batch_frames++;
         sender->batch_steps += frame.type == FRAME_STEP;
         sender->last_boot = frame.boot;
