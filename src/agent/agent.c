@@ -226,13 +226,18 @@ static uint64_t acknowledged(const void *arg, uint64_t boot)
     return sender_acknowledged(arg, boot);
 }
 
+static void writer_clean(struct spool_writer **writer)
+{
+    spool_writer_close(*writer);
+}
+
 /* The new file is locked before it takes the old one's place: no other agent comes in between. */
 static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struct err *err)
 {
     struct shrink_settings settings = { .bytes_max = agent->spool_max / 2,
                                         .acknowledged = acknowledged,
                                         .arg = agent->sender };
-    struct spool_writer *writer;
+    CLEAN(writer_clean) struct spool_writer *writer = NULL;
     char sender[80];
     struct path fresh;
     int result;
@@ -246,15 +251,14 @@ static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struc
     if (result < 0)
         return result;
     result = spool_writer_open(fresh.text, sender, &writer, err);
-    if (result < 0)
-        return result;
-    if (rename(fresh.text, agent->spool.text) < 0) {
+    if (result == 0 && rename(fresh.text, agent->spool.text) < 0)
         result = err_set(err, -errno, "%s: %m", agent->spool.text);
-        spool_writer_close(writer);
+    if (result < 0) {
+        unlink(fresh.text); /* the disk may be full: it must not hold two */
         return result;
     }
     spool_writer_close(agent->outbox.writer);
-    agent->outbox.writer = writer;
+    agent->outbox.writer = TAKE(writer);
     sender_restart(agent->sender);
     return 0;
 }
@@ -658,6 +662,8 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
         result = open_spool(agent, settings->run_dir, err);
     if (result == 0)
         result = open_sender(agent, settings, err);
+    if (result < 0 && settings->every) /* they stay the caller's */
+        agent->rings_fd = agent->token_fd = -1;
     if (result < 0)
         return result;
     agent->place = (struct watch_place){ .outbox = &agent->outbox,
