@@ -67,11 +67,6 @@ void assemble_keep_ops(struct assemble *assemble, bool keep)
     assemble->keep_ops = keep;
 }
 
-int64_t assemble_last_ns(const struct assemble *assemble)
-{
-    return assemble->last_ns;
-}
-
 /* ---- steps in the making ---- */
 
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial)

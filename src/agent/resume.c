@@ -63,7 +63,7 @@ bool resume_has_note(const struct resume *resume, const struct fact_note *fact)
     return map_get(&resume->notes, note_hash(fact)) != NULL;
 }
 
-void resume_add_note(struct resume *resume, const struct fact_note *fact)
+static void resume_add_note(struct resume *resume, const struct fact_note *fact)
 {
     map_put(&resume->notes, note_hash(fact), 1);
 }
@@ -81,7 +81,7 @@ bool resume_has_how(const struct resume *resume, const struct fact_how *fact)
     return map_get(&resume->hows, how_hash(fact)) != NULL;
 }
 
-void resume_add_how(struct resume *resume, const struct fact_how *fact)
+static void resume_add_how(struct resume *resume, const struct fact_how *fact)
 {
     map_put(&resume->hows, how_hash(fact), 1);
 }

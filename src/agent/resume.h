@@ -41,8 +41,6 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
 bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact);
 void resume_add_comm(struct resume *resume, const struct fact_comm *fact);
 bool resume_has_note(const struct resume *resume, const struct fact_note *fact);
-void resume_add_note(struct resume *resume, const struct fact_note *fact);
 bool resume_has_how(const struct resume *resume, const struct fact_how *fact);
-void resume_add_how(struct resume *resume, const struct fact_how *fact);
 
 #endif
