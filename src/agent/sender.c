@@ -354,9 +354,8 @@ static bool batch_fill(struct sender *sender)
             continue;
         }
         frame_put(&sender->batch, &frame);
-        if (sender->batch.failed) { /* a part of it may be there: all of the batch is read again */
+        if (sender->batch.failed) {
             result = err_nomem(&err);
-            sender_restart(sender);
             break;
         }
         sender->batch_frames++;
@@ -367,6 +366,9 @@ static bool batch_fill(struct sender *sender)
     sender->dry = result == 0;
     if (result < 0 && result != -ENOENT)
         trouble_say(sender, err.text);
+    /* A part of a frame may be in the batch, or the reader had no memory for one: both begin again. */
+    if (sender->batch.failed || (result == -ENOMEM && !sender->batch_frames))
+        sender_restart(sender);
     return sender->batch_frames > 0;
 }
 
