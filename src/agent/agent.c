@@ -108,15 +108,8 @@ static struct entry *entry_add(struct agent *agent, const char *name, uint64_t i
         agent->full_told = true;
         return NULL;
     }
-    if (agent->entries == agent->room) {
-        size_t room = agent->room ? agent->room * 2 : 16;
-
-        entry = realloc(agent->entry, room * sizeof(*entry));
-        if (!entry)
-            return NULL;
-        agent->entry = entry;
-        agent->room = room;
-    }
+    if (!ARRAY_FIT(agent->entry, agent->room, agent->entries + 1))
+        return NULL;
     entry = &agent->entry[agent->entries++];
     *entry = (struct entry){ .inode = inode, .making = true, .since_ns = now_ns };
     snprintf(entry->name, sizeof(entry->name), "%s", name);
@@ -233,13 +226,18 @@ static uint64_t acknowledged(const void *arg, uint64_t boot)
     return sender_acknowledged(arg, boot);
 }
 
+static void writer_clean(struct spool_writer **writer)
+{
+    spool_writer_close(*writer);
+}
+
 /* The new file is locked before it takes the old one's place: no other agent comes in between. */
 static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struct err *err)
 {
     struct shrink_settings settings = { .bytes_max = agent->spool_max / 2,
                                         .acknowledged = acknowledged,
                                         .arg = agent->sender };
-    struct spool_writer *writer;
+    CLEAN(writer_clean) struct spool_writer *writer = NULL;
     char sender[80];
     struct path fresh;
     int result;
@@ -253,15 +251,14 @@ static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struc
     if (result < 0)
         return result;
     result = spool_writer_open(fresh.text, sender, &writer, err);
-    if (result < 0)
-        return result;
-    if (rename(fresh.text, agent->spool.text) < 0) {
+    if (result == 0 && rename(fresh.text, agent->spool.text) < 0)
         result = err_set(err, -errno, "%s: %m", agent->spool.text);
-        spool_writer_close(writer);
+    if (result < 0) {
+        unlink(fresh.text); /* the disk may be full: it must not hold two */
         return result;
     }
     spool_writer_close(agent->outbox.writer);
-    agent->outbox.writer = writer;
+    agent->outbox.writer = TAKE(writer);
     sender_restart(agent->sender);
     return 0;
 }
@@ -642,11 +639,11 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     int result;
 
     if (!agent)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     agent->rings_fd = agent->token_fd = -1;
     agent->split = nodesplit_create();
     if (!agent->split)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
         return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
     if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||
@@ -665,6 +662,8 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
         result = open_spool(agent, settings->run_dir, err);
     if (result == 0)
         result = open_sender(agent, settings, err);
+    if (result < 0 && settings->every) /* they stay the caller's */
+        agent->rings_fd = agent->token_fd = -1;
     if (result < 0)
         return result;
     agent->place = (struct watch_place){ .outbox = &agent->outbox,

@@ -9,7 +9,7 @@
 
 struct agent_node {  /* what the daemon of a node gives to the agents that it starts */
     const char *run; /* as the controller knows it */
-    int rings_fd;    /* the directory of its rings; the agent's from then on */
+    int rings_fd;    /* the directory of its rings; both are the agent's once it is open */
     int token_fd;    /* a pipe by which the run's token comes, when there is one */
     int64_t idle_ns; /* when for so long no ring had a process, and all is sent, the agent ends */
 };

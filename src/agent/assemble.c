@@ -67,11 +67,6 @@ void assemble_keep_ops(struct assemble *assemble, bool keep)
     assemble->keep_ops = keep;
 }
 
-int64_t assemble_last_ns(const struct assemble *assemble)
-{
-    return assemble->last_ns;
-}
-
 /* ---- steps in the making ---- */
 
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial)
@@ -143,17 +138,11 @@ struct item *item_add(struct assemble *assemble, struct build *build, int64_t ti
 {
     struct item *item;
 
-    if (build->count == build->room) {
-        uint32_t room = build->room ? build->room * 2 : 64;
-
-        item = build->room < FACT_ITEMS_MAX ? realloc(build->item, room * sizeof(*item)) : NULL;
-        if (!item) {
-            build->torn = true;
-            assemble->late++;
-            return NULL;
-        }
-        build->item = item;
-        build->room = room;
+    if (build->count >= FACT_ITEMS_MAX ||
+        !ARRAY_FIT(build->item, build->room, (size_t)build->count + 1)) {
+        build->torn = true;
+        assemble->late++;
+        return NULL;
     }
     item = &build->item[build->count];
     *item = (struct item){ .comm = -1, .seq = build->count++ };

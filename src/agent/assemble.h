@@ -84,6 +84,5 @@ unsigned assemble_phase(const struct assemble *assemble); /* the innermost open 
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat);
 /* Ways of moving collectives that were not told, since there are too many or they change too often. */
 uint64_t assemble_hows_dropped(const struct assemble *assemble);
-int64_t assemble_last_ns(const struct assemble *assemble); /* time of the newest event, 0: none */
 
 #endif

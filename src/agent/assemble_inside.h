@@ -147,7 +147,6 @@ struct assemble {
 struct build *build_by_serial(const struct assemble *assemble, uint64_t serial);
 void build_destroy(struct build *build);
 void build_drop_front(struct assemble *assemble); /* its steps go into the coming gap */
-void build_pop(struct assemble *assemble);
 /* assemble.c: the build that an event belongs to, and a new item of it; NULL: none, or no memory. */
 struct build *build_for(struct assemble *assemble, const struct ring_event *event);
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);

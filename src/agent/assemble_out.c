@@ -20,7 +20,7 @@ void assembled_fini(struct assembled *out)
     out->kind = ASSEMBLED_NONE;
 }
 
-void build_pop(struct assemble *assemble)
+static void build_pop(struct assemble *assemble)
 {
     build_destroy(assemble->build[0]);
     assemble->builds--;

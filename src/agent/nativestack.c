@@ -57,8 +57,10 @@ static bool dw_load(struct dw *dw)
     _Static_assert(sizeof(*dw) == COUNT(names) * sizeof(void *), "one place a name");
     for (size_t i = 0; library && i < COUNT(names); i++) {
         place[i] = dlsym(library, names[i]);
-        if (!place[i])
+        if (!place[i]) {
+            dlclose(library);
             return false;
+        }
     }
     return library != NULL;
 }

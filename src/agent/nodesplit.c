@@ -88,16 +88,8 @@ static struct home *home_put(struct nodesplit *split, uint64_t key, uint32_t siz
 
     if (at)
         return &split->home[*at];
-    if (split->homes == split->room) {
-        uint32_t room = split->room ? split->room * 2 : 16;
-        struct home *home = realloc(split->home, room * sizeof(*home));
-
-        if (!home)
-            return NULL;
-        split->home = home;
-        split->room = room;
-    }
-    if (!map_put(&split->at, key, split->homes))
+    if (!ARRAY_FIT(split->home, split->room, (size_t)split->homes + 1) ||
+        !map_put(&split->at, key, split->homes))
         return NULL;
     split->home[split->homes] = (struct home){ .size = size };
     return &split->home[split->homes++];
@@ -152,15 +144,8 @@ static struct gathering *gathering_put(struct nodesplit *split, uint64_t meeting
 
     if (known || now->count == NODESPLIT_MEETINGS_MAX)
         return known;
-    if (now->count == now->room) {
-        uint32_t room = now->room ? now->room * 2 : 1024;
-        struct gathering *more = realloc(now->gathering, room * sizeof(*more));
-
-        if (!more)
-            return NULL;
-        now->gathering = more;
-        now->room = room;
-    }
+    if (!ARRAY_FIT(now->gathering, now->room, (size_t)now->count + 1))
+        return NULL;
     at = map_put(&now->at, meeting, now->count);
     if (!at)
         return NULL;

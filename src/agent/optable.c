@@ -22,7 +22,8 @@ static struct open_op *find(const struct optable *table, int32_t comm, bool p2p,
     }
 }
 
-struct open_op *optable_get(const struct optable *table, int32_t comm, bool p2p, uint64_t key)
+static struct open_op *optable_get(const struct optable *table, int32_t comm, bool p2p,
+                                   uint64_t key)
 {
     struct open_op *op = table->size ? find(table, comm, p2p, key) : NULL;
 

@@ -32,7 +32,6 @@ struct optable {
     size_t size, used; /* size is 0 or a power of two */
 };
 
-struct open_op *optable_get(const struct optable *table, int32_t comm, bool p2p, uint64_t key);
 /* Finds or adds.  NULL: full, or no memory.  Pointers live until the next put or remove. */
 struct open_op *optable_put(struct optable *table, int32_t comm, bool p2p, uint64_t key);
 void optable_remove(struct optable *table, struct open_op *op);

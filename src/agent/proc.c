@@ -232,26 +232,17 @@ const struct proc_ref *proc_ref(const struct proc *proc)
 
 static struct thread *thread_find(struct proc *proc, pid_t tid)
 {
-    struct thread *grown;
+    struct thread *thread;
 
     for (size_t i = 0; i < proc->threads; i++) {
         if (proc->thread[i].tid == tid)
             return &proc->thread[i];
     }
-    if (proc->threads == THREADS_MAX)
+    if (proc->threads == THREADS_MAX || !ARRAY_FIT(proc->thread, proc->room, proc->threads + 1))
         return NULL;
-    if (proc->threads == proc->room) {
-        size_t room = proc->room ? proc->room * 2 : 8;
-
-        grown = realloc(proc->thread, room * sizeof(*grown));
-        if (!grown)
-            return NULL;
-        proc->thread = grown;
-        proc->room = room;
-    }
-    grown = &proc->thread[proc->threads++];
-    *grown = (struct thread){ .tid = tid, .fd = -1 };
-    return grown;
+    thread = &proc->thread[proc->threads++];
+    *thread = (struct thread){ .tid = tid, .fd = -1 };
+    return thread;
 }
 
 static int thread_open(const struct proc *proc, pid_t tid)

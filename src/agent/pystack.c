@@ -163,8 +163,12 @@ static int python_find(struct python *python, int proc_fd, unsigned *ret_minor, 
     int fd = openat(proc_fd, "maps", O_RDONLY | O_CLOEXEC);
     CLEAN(file_clean) FILE *maps = fd < 0 ? NULL : fdopen(fd, "re");
 
-    if (!maps)
-        return err_set(err, -errno, "its memory map cannot be read: %m");
+    if (!maps) {
+        int result = err_set(err, -errno, "its memory map cannot be read: %m");
+
+        fd_clean(&fd);
+        return result;
+    }
     while (getline(&line, &room, maps) > 0) {
         uint64_t begin, value, base;
         unsigned minor;

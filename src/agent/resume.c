@@ -28,15 +28,8 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
         if (at->rank == rank && at->attempt == attempt && at->ring == ring)
             return at;
     }
-    if (resume->count == resume->room) {
-        size_t room = resume->room ? resume->room * 2 : 16;
-
-        at = realloc(resume->ring, room * sizeof(*at));
-        if (!at)
-            return NULL;
-        resume->ring = at;
-        resume->room = room;
-    }
+    if (!ARRAY_FIT(resume->ring, resume->room, resume->count + 1))
+        return NULL;
     at = &resume->ring[resume->count++];
     *at = (struct resume_ring){ .rank = rank, .attempt = attempt, .ring = ring };
     at->done.begin_ns = INT64_MIN;
@@ -253,7 +246,7 @@ int resume_read(const char *path, int64_t skew_ns, struct resume *resume,
     while ((result = spool_next(reader, &frame, err)) > 0) {
         result = on_frame(resume, shapes, &frame, skew_ns);
         if (result < 0)
-            return err_set(err, result, "%s: no memory to read it back", path);
+            return err_wrap(err, err_nomem(err), "%s", path);
     }
     return result;
 }

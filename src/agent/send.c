@@ -33,7 +33,7 @@ struct send {
         char name[256];
         struct sender *sender;
     } * one;
-    size_t count;
+    size_t count, room;
     pid_t parent;
     int64_t again_ns, deadline_ns;
     bool enlisted, finishing, finish_asked, done, complained;
@@ -104,22 +104,20 @@ static bool has_sender(const struct send *send, const char *name)
 static void add_sender(struct send *send, const char *name)
 {
     struct path spool;
-    struct one *grown;
+    struct one *one;
 
-    if (has_sender(send, name) || send->count == SPOOLS_MAX ||
-        strlen(name) >= sizeof(grown->name) || path_join(&spool, send->spools.text, name, NULL) < 0)
+    if (has_sender(send, name) || send->count == SPOOLS_MAX || strlen(name) >= sizeof(one->name) ||
+        path_join(&spool, send->spools.text, name, NULL) < 0 ||
+        !ARRAY_FIT(send->one, send->room, send->count + 1))
         return;
-    grown = realloc(send->one, (send->count + 1) * sizeof(*grown));
-    if (!grown)
-        return;
-    send->one = grown;
-    strcpy(grown[send->count].name, name);
+    one = &send->one[send->count];
+    strcpy(one->name, name);
     if (sender_create(&(struct sender_settings){ .loop = send->loop,
                                                  .client = send->client,
                                                  .run = send->settings->run,
                                                  .spool = spool.text,
                                                  .token = &send->token },
-                      &grown[send->count].sender) == 0)
+                      &one->sender) == 0)
         send->count++;
 }
 

@@ -57,7 +57,7 @@ struct sender {
     uint64_t passed_boot, passed_next; /* frames before this one are not read again */
     uint64_t passed_bytes;             /* of the spool: the controller has what is before */
     struct boot *boot;
-    size_t boots;
+    size_t boots, boot_room;
     int64_t pause_ns, say_at_ns, trouble_ns;
     char trouble[400];
     struct sender_counts counts;
@@ -117,20 +117,15 @@ uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot)
 
 static void boot_set(struct sender *sender, uint64_t boot, uint64_t next)
 {
-    struct boot *grown;
-
     for (size_t i = 0; i < sender->boots; i++) {
         if (sender->boot[i].boot == boot) {
             sender->boot[i].next = next;
             return;
         }
     }
-    if (sender->boots == BOOTS_MAX)
+    if (sender->boots == BOOTS_MAX ||
+        !ARRAY_FIT(sender->boot, sender->boot_room, sender->boots + 1))
         return; /* doubles are sent, and dropped there */
-    grown = realloc(sender->boot, (sender->boots + 1) * sizeof(*grown));
-    if (!grown)
-        return;
-    sender->boot = grown;
     sender->boot[sender->boots++] = (struct boot){ boot, next };
 }
 
@@ -246,6 +241,8 @@ static bool refused_for_good(struct sender *sender, unsigned status, const char 
 
 static void batch_drop(struct sender *sender)
 {
+    if (sender->batch.failed)
+        buf_fini(&sender->batch);
     sender->batch.size = 0;
     sender->batch_frames = sender->batch_steps = 0;
 }
@@ -357,6 +354,10 @@ static bool batch_fill(struct sender *sender)
             continue;
         }
         frame_put(&sender->batch, &frame);
+        if (sender->batch.failed) {
+            result = err_nomem(&err);
+            break;
+        }
         sender->batch_frames++;
         sender->batch_steps += frame.type == FRAME_STEP;
         sender->last_boot = frame.boot;
@@ -365,6 +366,9 @@ static bool batch_fill(struct sender *sender)
     sender->dry = result == 0;
     if (result < 0 && result != -ENOENT)
         trouble_say(sender, err.text);
+    /* A part of a frame may be in the batch, or the reader had no memory for one: both begin again. */
+    if (sender->batch.failed || (result == -ENOMEM && !sender->batch_frames))
+        sender_restart(sender);
     return sender->batch_frames > 0;
 }
 
@@ -387,7 +391,9 @@ static int sender_token(const struct sender *sender, struct token *ret, struct e
     if (!sender->settings.token)
         return token_read(sender->token_file, ret, err);
     *ret = *sender->settings.token;
-    return ret->text[0] ? 0 : -ENOENT;
+    if (!ret->text[0])
+        return err_set(err, -ENOENT, "the run is not registered with the controller yet");
+    return 0;
 }
 
 static void call(struct sender *sender, const struct buf *body, client_fn *fn)

@@ -2,7 +2,6 @@
 #include "agent/shrink.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/shrink_parts.h"
@@ -89,15 +88,8 @@ static bool item_of(const struct frame *frame, struct shrink_item *ret)
 
 static int item_add(struct shrink *shrink, const struct shrink_item *item)
 {
-    if (shrink->items == shrink->room) {
-        size_t room = shrink->room ? shrink->room * 2 : 1024;
-        struct shrink_item *grown = realloc(shrink->item, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        shrink->item = grown;
-        shrink->room = room;
-    }
+    if (!ARRAY_FIT(shrink->item, shrink->room, shrink->items + 1))
+        return -ENOMEM;
     shrink->item[shrink->items++] = *item;
     return 0;
 }
@@ -117,7 +109,7 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
             item.place = shrink->frames - 1;
             item.acknowledged = frame.number < settings->acknowledged(settings->arg, frame.boot);
             if (item_add(shrink, &item) < 0)
-                return err_set(err, -ENOMEM, "out of memory");
+                return err_nomem(err);
         }
         if (settings->any_sent && frame.number <= settings->sent_number) /* that one may be gone */
             shrink->sent_end = shrink->frames;
@@ -130,7 +122,6 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
 static int take_shape(struct shrink *shrink, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
-    struct fact_shape *grown;
     uint64_t *at;
 
     if (fact_shape_get(in, &shape) < 0)
@@ -140,10 +131,8 @@ static int take_shape(struct shrink *shrink, struct cut in)
         return -ENOMEM;
     if (*at != shrink->shape_count)
         return 0;
-    grown = realloc(shrink->shapes, (shrink->shape_count + 1) * sizeof(*grown));
-    if (!grown)
+    if (!ARRAY_FIT(shrink->shapes, shrink->shape_room, shrink->shape_count + 1))
         return -ENOMEM;
-    shrink->shapes = grown;
     shrink->shapes[shrink->shape_count++] = shape;
     shape.item = NULL;
     return 0;
@@ -230,7 +219,7 @@ static int write_block(struct shrink *shrink, struct spool_writer *writer, const
     shrink->dropped = 0;
     fact_merged_put(&payload, &merged);
     if (payload.failed)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     frame.type = FRAME_MERGED;
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
@@ -247,13 +236,13 @@ static int write_bare(struct shrink *shrink, struct spool_writer *writer, const 
     int result = step_get(shrink, cut_of(from->payload, from->payload_bytes), &step, &step.own_ns);
 
     if (result == -ENOMEM)
-        return err_set(err, result, "out of memory");
+        return err_nomem(err);
     if (result < 0)
         return spool_put_frame(writer, from, err);
     step.flags |= STEP_BARE;
     fact_step_put(&payload, &step, NULL);
     if (payload.failed)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     shrink->counts.bared++;
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
@@ -277,8 +266,10 @@ static int copy_item(struct shrink *shrink, struct spool_writer *writer, const s
         result = fold_step(shrink, block, in);
     else if (item->type == FRAME_MERGED)
         result = fold_merged(shrink, block, in);
+    if (result == -ENOMEM)
+        return err_nomem(err);
     if (result < 0)
-        return err_set(err, result, "out of memory");
+        return err_set(err, result, "frame %llu is damaged", (unsigned long long)frame->number);
     if (item->closes)
         return write_block(shrink, writer, frame, block, err);
     shrink->dropped++;
@@ -305,7 +296,7 @@ static int copy(struct shrink *shrink, const char *path, const char *to, struct 
         else if (frame.type == FRAME_HELLO)
             take_hello(shrink, in);
         if (result < 0)
-            return err_set(err, result, "out of memory");
+            return err_nomem(err);
         if (at < shrink->items && shrink->item[at].place == place)
             result = copy_item(shrink, writer, &frame, &shrink->item[at++], err);
         else
@@ -324,7 +315,7 @@ int shrink_copy(const char *path, const char *to, const struct shrink_settings *
     unlink(to); /* of a former try */
     result = look(&shrink, path, err);
     if (result == 0 && shrink_plan(&shrink) < 0)
-        result = err_set(err, -ENOMEM, "out of memory");
+        result = err_nomem(err);
     if (result == 0)
         result = copy(&shrink, path, to, err);
     if (result < 0)

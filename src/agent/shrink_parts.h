@@ -49,7 +49,7 @@ struct shrink {
     uint32_t blocks;
     struct map shape; /* hash → place */
     struct fact_shape *shapes;
-    size_t shape_count;
+    size_t shape_count, shape_room;
     int64_t clock_ns; /* real minus monotonic, by the newest hello */
     uint64_t dropped; /* frames that went since the last merged one */
     struct shrink_counts counts;

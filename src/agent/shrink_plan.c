@@ -63,7 +63,7 @@ static int still_find(struct shrink *shrink)
 {
     CLEAN(map_clean) struct map rings = { 0 };
     CLEAN(free_clean) struct still *still = NULL;
-    size_t count = 0;
+    size_t count = 0, room = 0;
 
     for (size_t i = 0; i < shrink->items; i++) {
         struct shrink_item *item = &shrink->item[i];
@@ -75,11 +75,8 @@ static int still_find(struct shrink *shrink)
         if (!at)
             return -ENOMEM;
         if (*at == count) {
-            struct still *grown = realloc(still, (count + 1) * sizeof(*grown));
-
-            if (!grown)
+            if (!ARRAY_FIT(still, room, count + 1))
                 return -ENOMEM;
-            still = grown;
             still[count++] = (struct still){ .ring = item->ring };
         }
         if (!item->still) {

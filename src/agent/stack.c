@@ -127,8 +127,9 @@ static void child_run(struct stack_ask *ask, int fd, pid_t parent)
     alarm(LOOK_SECONDS);
     setpriority(PRIO_PROCESS, 0, NICENESS);
     fd = fcntl(fd, F_DUPFD, 3); /* above those that take their places */
-    dup2(ask->proc.dir_fd, STDOUT_FILENO);
-    dup2(fd, STDIN_FILENO); /* neither is used for input or output */
+    if (fd < 0 || dup2(ask->proc.dir_fd, STDOUT_FILENO) < 0 || dup2(fd, STDIN_FILENO) < 0)
+        _exit(1); /* else the answer would go to whatever is there */
+    /* Neither is used for input or output. */
     ask->proc.dir_fd = STDOUT_FILENO;
     close_range(3, ~0u, 0);
     if (getppid() != parent)
@@ -141,17 +142,15 @@ static void child_run(struct stack_ask *ask, int fd, pid_t parent)
 
 int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
 {
-    struct stack *stack = calloc(1, sizeof(*stack));
+    CLEAN(free_clean) struct stack *stack = calloc(1, sizeof(*stack));
     struct stack_ask inner = *ask;
     pid_t parent = getpid();
     int fd[2];
 
     if (!stack)
         return -ENOMEM;
-    if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0) {
-        free(stack);
+    if (pipe2(fd, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
-    }
     stack->child = fork();
     if (stack->child == 0)
         child_run(&inner, fd[1], parent);
@@ -162,10 +161,9 @@ int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
         int result = -errno;
 
         close(fd[0]);
-        free(stack);
         return result;
     }
-    *ret = stack;
+    *ret = TAKE(stack);
     return 0;
 }
 

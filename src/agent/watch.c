@@ -571,7 +571,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
     if (!ring_name_parse(path, &rank, &ring))
         return err_set(err, -EINVAL, "%s: no ring's name", path);
     if (!watch)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
+        return err_wrap(err, err_nomem(err), "%s", path);
     watch->place = place;
     watch->ring = ring;
     result = ring_reader_open_at(rings_fd, path, &watch->reader, err);
@@ -586,7 +586,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
     watch->assemble = assemble_create(&(struct assemble_id){ rank, watch->info.attempt, ring });
     done = known(watch);
     if (!watch->assemble || !watch->kills || !done)
-        return err_set(err, -ENOMEM, "%s: out of memory", path);
+        return err_wrap(err, err_nomem(err), "%s", path);
     assemble_resume(watch->assemble, &done->done);
     for (uint32_t i = 0; i < watch->info.comms_used; i++)
         learn_comm(watch, i, &comm); /* before any ring is read: who is on this node? */

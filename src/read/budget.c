@@ -54,7 +54,7 @@ void budget_free(struct budget *budget, void *array, size_t room, size_t size)
 int budget_error(const struct budget *budget, struct err *err)
 {
     if (!budget || !budget->refused)
-        return err_set(err, -ENOMEM, "no memory for it");
+        return err_nomem(err);
     return err_set(err, -EFBIG,
                    "to read it would take more than the limit of %zu MiB of memory, with what was "
                    "read before it",

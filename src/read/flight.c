@@ -152,6 +152,7 @@ static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64
     uint64_t key = hash_of(file->plain, about, hash_of(file->plain, name, 2));
     uint64_t *known = map_put(&flight->groups, key, flight->dumps.groups);
     struct dump_group *group;
+    uint32_t *grown;
 
     if (!known)
         return -ENOMEM;
@@ -169,11 +170,12 @@ static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64
         return 0;
     if (!budget_take(flight->budget, sizeof(*group->member)))
         return -ENOMEM;
-    group->member = reallocarray(group->member, group->members + 1, sizeof(*group->member));
-    if (!group->member) {
-        group->members = 0;
+    grown = reallocarray(group->member, group->members + 1, sizeof(*grown));
+    if (!grown) {
+        budget_give(flight->budget, sizeof(*grown));
         return -ENOMEM;
     }
+    group->member = grown;
     group->member[group->members++] = file->rank.rank;
     return 0;
 }
@@ -471,7 +473,7 @@ int flight_add(struct flight *flight, uint32_t rank, const char *name, const str
     if (result == 0)
         result = rank_add(flight, &file.rank);
     if (result < 0)
-        return err_set(err, result, "no memory for it");
+        return err_nomem(err);
     file.rank.op = NULL;
     file.rank.status = NULL;
     file.op_room = file.status_room = 0; /* the table has them now */

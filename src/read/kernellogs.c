@@ -35,7 +35,7 @@ int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, s
     int result = 0;
 
     if (!fts)
-        return -errno;
+        return -errno; /* walk_open() has said why */
     while (result == 0 && (entry = fts_read(fts))) {
         const char *name = walk_name(directory, entry);
 

@@ -220,14 +220,6 @@ static int csv_row(struct csv *csv, struct optrace_row *row, struct err *err)
     return 0;
 }
 
-bool optrace_csv_is(const char *text, size_t bytes)
-{
-    const char *end = memchr(text, '\n', MIN(bytes, (size_t)4096));
-    size_t line = end ? (size_t)(end - text) : MIN(bytes, (size_t)4096);
-
-    return memmem(text, line, "optype", 6) && memmem(text, line, "start_ts", 8);
-}
-
 int optrace_csv_read(const char *text, size_t bytes, struct optrace *ret, struct err *err)
 {
     CLEAN(optrace_fini) struct optrace trace = { 0 };

@@ -7,12 +7,11 @@
 #ifndef LOCKSTEP_READ_OPTRACE_CSV_H
 #define LOCKSTEP_READ_OPTRACE_CSV_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "core/err.h"
 #include "wire/optrace.h"
 
-bool optrace_csv_is(const char *text, size_t bytes); /* by its first line */
 /* -EPROTO with line and column; *ret is set only on success, and the caller's to fini. */
 int optrace_csv_read(const char *text, size_t bytes, struct optrace *ret, struct err *err);
 

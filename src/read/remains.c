@@ -130,15 +130,8 @@ static int file_add(struct gatherer *gatherer, const char *name, enum remains_ki
     struct remains *remains = gatherer->remains;
     struct remains_file *file;
 
-    if (remains->files == gatherer->room) {
-        size_t room = gatherer->room ? 2 * gatherer->room : 64;
-        struct remains_file *grown = reallocarray(remains->file, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        remains->file = grown;
-        gatherer->room = room;
-    }
+    if (!ARRAY_FIT(remains->file, gatherer->room, remains->files + 1))
+        return -ENOMEM;
     file = &remains->file[remains->files++];
     *file = (struct remains_file){ .kind = (uint8_t)kind };
     snprintf(file->name, sizeof(file->name), "%s", name);
@@ -186,15 +179,8 @@ static const struct job *job_of_another(const struct gatherer *gatherer, uint64_
 
 static int claim_add(struct gatherer *gatherer, const struct claim *claim)
 {
-    if (gatherer->claims == gatherer->claim_room) {
-        size_t room = gatherer->claim_room ? 2 * gatherer->claim_room : 64;
-        struct claim *grown = reallocarray(gatherer->claim, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        gatherer->claim = grown;
-        gatherer->claim_room = room;
-    }
+    if (!ARRAY_FIT(gatherer->claim, gatherer->claim_room, gatherer->claims + 1))
+        return -ENOMEM;
     gatherer->claim[gatherer->claims++] = *claim;
     return 1;
 }
@@ -248,7 +234,9 @@ static int take_trace(struct gatherer *gatherer, const char *name, uint32_t rank
 
     if (result == -EPROTO)
         return file_add(gatherer, name, REMAINS_SKIPPED, err->text);
-    return result < 0 ? result : file_add(gatherer, name, REMAINS_TRACE, NULL);
+    if (result == 0 && file_add(gatherer, name, REMAINS_TRACE, NULL) < 0)
+        result = err_nomem(err);
+    return result;
 }
 
 static int take_plain(struct gatherer *gatherer, const char *name, struct err *err)
@@ -265,10 +253,14 @@ static int take_plain(struct gatherer *gatherer, const char *name, struct err *e
         return file_add(gatherer, name, REMAINS_SKIPPED,
                         "a flight-recorder dump, but its name does not end in a rank");
     result = claim_rank(gatherer, name, rank);
+    if (result == -ENOMEM)
+        return err_nomem(err);
     if (result <= 0)
         return result;
     result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->plain, err);
-    return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
+    if (result == 0 && file_add(gatherer, name, REMAINS_DUMP, NULL) < 0)
+        result = err_nomem(err);
+    return result;
 }
 
 static int take_log(struct gatherer *gatherer, const char *name, const struct slurp *file)
@@ -366,7 +358,7 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
     int result = 0;
 
     if (!fts)
-        return -errno;
+        return -errno; /* walk_open() has said why */
     while (result == 0 && (entry = fts_read(fts))) {
         const char *name = walk_name(directory, entry);
 
@@ -384,7 +376,7 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
         if (gatherer->remains->files >= FILES_MAX)
             return err_set(err, -E2BIG, "%s: more than %d files below it", directory, FILES_MAX);
     }
-    return result;
+    return result == -ENOMEM ? err_wrap(err, err_nomem(err), "%s", directory) : result;
 }
 
 struct others {
@@ -417,7 +409,7 @@ static int read_without(const char *directory, struct others *others, struct bud
     if (result == 0)
         result = logtext_take(&gatherer.logtext, &remains.logs);
     if (result == -ENOMEM)
-        return err_set(err, result, "%s: no memory to read it", directory);
+        return err_wrap(err, err_nomem(err), "%s", directory);
     if (result < 0)
         return result;
     if (!remains.files)

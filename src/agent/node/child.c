@@ -84,8 +84,11 @@ static int descriptors_place(const struct child_settings *settings, int token_fd
     if (null < 0 || dup2(null, STDIN_FILENO) < 0)
         return -errno;
     for (size_t i = 0; i < COUNT(from); i++) {
-        if (from[i] >= 0)
-            from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, CHILD_FDS);
+        if (from[i] < 0)
+            continue;
+        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, CHILD_FDS);
+        if (from[i] < 0)
+            return -errno;
     }
     for (size_t i = 0; i < COUNT(from); i++) {
         if (from[i] >= 0 && dup2(from[i], CHILD_SPOOL_FD + (int)i) < 0)

@@ -361,7 +361,7 @@ int node_run(const struct node_settings *settings, struct err *err)
     int result;
 
     if (!node)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     node->settings = settings;
     node->store.fd = -1;
     result = node_open(node, err);

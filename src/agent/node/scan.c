@@ -44,7 +44,7 @@ int scan_create(const char *root, struct scan **ret, struct err *err)
     struct scan *scan = calloc(1, sizeof(*scan));
 
     if (!scan)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     scan->root = root;
     scan->root_fd = -1;
     *ret = scan;
@@ -135,24 +135,14 @@ int scan_open_run(const struct scan *scan, uid_t uid, const char *name)
 static void user_add(struct scan *scan, uid_t uid)
 {
     CLEAN(fd_clean) int fd = -1;
-    struct scan_user *grown;
 
     for (size_t i = 0; i < scan->users; i++) {
         if (scan->user[i].uid == uid)
             return;
     }
     fd = user_open(scan, uid);
-    if (fd < 0 || scan->users == USERS_MAX)
+    if (fd < 0 || scan->users == USERS_MAX || !ARRAY_FIT(scan->user, scan->room, scan->users + 1))
         return;
-    if (scan->users == scan->room) {
-        size_t room = scan->room ? scan->room * 2 : 16;
-
-        grown = realloc(scan->user, room * sizeof(*grown));
-        if (!grown)
-            return;
-        scan->user = grown;
-        scan->room = room;
-    }
     scan->user[scan->users++] = (struct scan_user){ .uid = uid };
 }
 

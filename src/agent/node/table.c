@@ -41,15 +41,8 @@ static struct node_user *user_get(struct node *node, uid_t uid)
 
     if (user)
         return user;
-    if (node->users == node->user_room) {
-        size_t room = node->user_room ? node->user_room * 2 : 16;
-
-        user = realloc(node->user, room * sizeof(*user));
-        if (!user)
-            return NULL;
-        node->user = user;
-        node->user_room = room;
-    }
+    if (!ARRAY_FIT(node->user, node->user_room, node->users + 1))
+        return NULL;
     user = &node->user[node->users++];
     *user = (struct node_user){ .uid = uid };
     return user;
@@ -72,17 +65,10 @@ static bool table_has_room(struct node *node, struct node_user *user)
 
 static struct node_run *run_create(struct node *node, uid_t uid, gid_t gid, const char *name)
 {
-    struct node_run *run, **grown;
+    struct node_run *run;
 
-    if (node->runs == node->run_room) {
-        size_t room = node->run_room ? node->run_room * 2 : 16;
-
-        grown = realloc(node->run, room * sizeof(*grown));
-        if (!grown)
-            return NULL;
-        node->run = grown;
-        node->run_room = room;
-    }
+    if (!ARRAY_FIT(node->run, node->run_room, node->runs + 1))
+        return NULL;
     run = calloc(1, sizeof(*run));
     if (!run)
         return NULL;

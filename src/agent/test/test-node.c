@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -278,7 +280,68 @@ static void a_state_directory_of_another_user_is_refused(void **state)
     assert_int_equal(store_open(&store, place->root, NULL), -EPERM);
 }
 
-int main(void)
+/* ---- processes ---- */
+
+#define TABLE 24 /* descriptors that a process may have here */
+#define CHILD_HAS_SPOOL 41
+#define CHILD_HAS_NONE 42
+
+/* What this program is when child_start() has executed it. */
+static int child_main(void)
+{
+    return fcntl(CHILD_SPOOL_FD, F_GETFD) < 0 ? CHILD_HAS_NONE : CHILD_HAS_SPOOL;
+}
+
+/* All descriptors are in use but so many. */
+static void table_fill(int from, int spare)
+{
+    int fd;
+
+    while ((fd = fcntl(from, F_DUPFD_CLOEXEC, 0)) >= 0)
+        ;
+    assert_int_equal(errno, EMFILE);
+    for (fd = TABLE - spare; fd < TABLE; fd++)
+        close(fd);
+}
+
+static int child_status(int spool_fd)
+{
+    const struct client_settings control = { .url = "http://127.0.0.1:1" };
+    const struct child_settings settings = { .kind = CHILD_AGENT,
+                                             .run = "r",
+                                             .node = "n",
+                                             .control = &control,
+                                             .spool_fd = spool_fd,
+                                             .rings_fd = -1 };
+    int token_fd, status;
+    pid_t pid;
+
+    assert_int_equal(child_start(&settings, &pid, &token_fd), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    close(token_fd);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* With no room for the copies of its descriptors it would serve a run without a spool. */
+static void a_process_that_cannot_have_its_descriptors_does_not_start(void **state)
+{
+    CLEAN(fd_clean) int spool = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct rlimit old, limit;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    limit = old;
+    limit.rlim_cur = TABLE;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(child_status(spool), CHILD_HAS_SPOOL);
+    table_fill(spool, 3); /* a pipe, /dev/null, and none more */
+    assert_int_equal(child_status(spool), 127);
+    close_range((unsigned)spool + 1, ~0u, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_run_begins_with_a_ring, place_setup, place_teardown),
@@ -295,7 +358,10 @@ int main(void)
                                         place_setup, place_teardown),
         cmocka_unit_test_setup_teardown(a_state_directory_of_another_user_is_refused, place_setup,
                                         place_teardown),
+        cmocka_unit_test(a_process_that_cannot_have_its_descriptors_does_not_start),
     };
 
+    if (argc > 1 && strcmp(argv[1], "node-agent") == 0)
+        return child_main();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

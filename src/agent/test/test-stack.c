@@ -9,10 +9,13 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -378,6 +381,94 @@ static void a_damaged_elf_file_is_refused(void **state)
     assert_int_equal(elf_symbol(bytes, 3, "x", &value, &base), -EPROTO);
 }
 
+/* ---- where something is used up ---- */
+
+static bool no_streams;
+
+/* In the place of the C library's. */
+FILE *fdopen(int fd, const char *mode)
+{
+    FILE *(*real)(int, const char *) = (__typeof__(real))dlsym(RTLD_NEXT, "fdopen");
+
+    errno = ENOMEM;
+    return no_streams ? NULL : real(fd, mode);
+}
+
+static unsigned descriptors(void)
+{
+    CLEAN(dir_clean) DIR *dir = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    return count;
+}
+
+static void without_memory_no_descriptor_is_left(void **state)
+{
+    char text[FACT_STACK] = "";
+    struct err err = { "" };
+    unsigned before = descriptors();
+
+    (void)state;
+    no_streams = true;
+    assert_int_equal(pystack_of(getpid(), text, sizeof(text), &err), -ENOMEM);
+    no_streams = false;
+    assert_non_null(strstr(err.text, "memory map"));
+    assert_int_equal(descriptors(), before);
+}
+
+/* All descriptors are in use but so many. */
+static void table_fill(int from, int spare, rlim_t size)
+{
+    int fd;
+
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){ size, size });
+    while ((fd = fcntl(from, F_DUPFD_CLOEXEC, 0)) >= 0)
+        ;
+    for (fd = (int)size - spare; fd < (int)size; fd++)
+        close(fd);
+}
+
+/* In a process of its own, whose input is the pipe's: 0: nothing was looked at. */
+static int full_table_look(const struct stack_ask *ask, const int pipe_fd[static 2])
+{
+    struct fact_stack fact;
+    struct stack *stack;
+    int result;
+
+    dup2(pipe_fd[1], STDIN_FILENO);
+    table_fill(pipe_fd[1], 2, 64); /* the pipe of the look, and none more */
+    if (stack_begin(ask, time_mono_ns(), &stack) < 0)
+        return 1;
+    while ((result = stack_poll(stack, time_mono_ns(), &fact)) == 0)
+        usleep(10000);
+    return result == -EIO ? 0 : 2;
+}
+
+static void a_look_without_descriptors_writes_nowhere_else(void **state)
+{
+    struct stack_ask ask = { .proc = ref_of(native_start()), .state = 'S' };
+    int fd[2], status;
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(full_table_look(&ask, fd));
+    close(fd[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(read(fd[0], &byte, 1), 0);
+    close(fd[0]);
+    child_end(ask.proc.pid);
+    close(ask.proc.dir_fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +485,8 @@ int main(void)
         cmocka_unit_test(pythons_are_known_by_their_names),
         cmocka_unit_test(lines_are_found_in_each_versions_table),
         cmocka_unit_test(a_damaged_elf_file_is_refused),
+        cmocka_unit_test(without_memory_no_descriptor_is_left),
+        cmocka_unit_test(a_look_without_descriptors_writes_nowhere_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
