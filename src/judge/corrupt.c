@@ -51,21 +51,6 @@ void corrupt_attempt(struct corrupt_book *book)
     book->streak = (struct streak){ 0 };
 }
 
-static bool book_fit(struct corrupt_book *book, uint32_t world)
-{
-    struct rank_numbers *grown;
-
-    if (world <= book->world)
-        return true;
-    grown = realloc(book->rank, world * sizeof(*grown));
-    if (!grown)
-        return false;
-    memset(grown + book->world, 0, (world - book->world) * sizeof(*grown));
-    book->rank = grown;
-    book->world = world;
-    return true;
-}
-
 /* Parts take turns, so a part that is wrong is not seen again for many steps. */
 static void wrong_stays(struct court *court, const struct corrupt_book *book)
 {
@@ -81,7 +66,7 @@ void corrupt_numbers(struct court *court)
 {
     struct corrupt_book *book = court->corrupt;
 
-    if (!court->whole || !book_fit(book, court->model.world))
+    if (!court->whole || !ARRAY_FIT_ZERO(book->rank, book->world, court->model.world))
         return;
     if (book->streak.steps == 0) /* what is not finite any more differs for that reason alone */
         replicas_step(court, book);

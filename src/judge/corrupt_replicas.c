@@ -21,16 +21,9 @@ static uint32_t part_place(struct replicas *replicas, uint32_t rank, const struc
     slot = map_get(&replicas->place, key);
     if (slot)
         return (uint32_t)*slot;
-    if (replicas->parts == replicas->room) {
-        uint32_t room = MAX(64, replicas->room * 2);
-        struct part_seen *grown =
-            room > CORRUPT_PARTS_MAX ? NULL : realloc(replicas->part, room * sizeof(*grown));
-
-        if (!grown)
-            return NO_PART;
-        replicas->part = grown;
-        replicas->room = room;
-    }
+    if (replicas->parts == CORRUPT_PARTS_MAX ||
+        !ARRAY_FIT(replicas->part, replicas->room, replicas->parts + 1))
+        return NO_PART;
     if (!map_put(&replicas->place, key, replicas->parts))
         return NO_PART;
     replicas->part[replicas->parts] = (struct part_seen){ 0 };
@@ -127,15 +120,8 @@ static void digests_hold(struct corrupt_book *book, const struct member *member,
 
     if (count == 0)
         return;
-    if (replicas->holds + count > replicas->hold_room) {
-        uint32_t room = MAX(replicas->holds + count, 2 * replicas->hold_room);
-        struct member *grown = realloc(replicas->hold, room * sizeof(*grown));
-
-        if (!grown)
-            return;
-        replicas->hold = grown;
-        replicas->hold_room = room;
-    }
+    if (!ARRAY_FIT(replicas->hold, replicas->hold_room, replicas->holds + count))
+        return;
     memcpy(replicas->hold + replicas->holds, member, count * sizeof(*member));
     replicas->holds += count;
 }

@@ -36,7 +36,7 @@ void program_clear(struct program *program)
     program->scratch = NULL;
     program->form = NULL;
     program->place = NULL;
-    program->forms = 0;
+    program->forms = program->form_room = 0;
     program->ops = 0;
     program->key = program->structure = 0;
 }

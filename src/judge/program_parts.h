@@ -49,7 +49,7 @@ struct program {
     struct replay *replay;
     void *scratch;
     struct form *form;
-    uint32_t forms;
+    uint32_t forms, form_room;
     size_t ops;
     struct place *place; /* by rank */
     uint32_t world;

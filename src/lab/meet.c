@@ -340,16 +340,9 @@ static int meet_guest_find(struct meet *meet, uint32_t peer, uint64_t channel, i
 
 static int meet_guest_add(struct meet *meet, const struct meet_hello *hello, int fd)
 {
-    if (meet->guests == meet->guest_room) {
-        size_t room = meet->guest_room ? 2 * meet->guest_room : 16;
-        struct meet_guest *grown = realloc(meet->guest, room * sizeof(*grown));
-
-        if (!grown) {
-            close(fd);
-            return -ENOMEM;
-        }
-        meet->guest = grown;
-        meet->guest_room = room;
+    if (!ARRAY_FIT(meet->guest, meet->guest_room, meet->guests + 1)) {
+        close(fd);
+        return -ENOMEM;
     }
     meet->guest[meet->guests++] = (struct meet_guest){ hello->rank, hello->channel, fd };
     return 0;

@@ -187,12 +187,8 @@ static int build_read(uint64_t *ret, struct err *err)
 
 static int record_put(struct score_store *store, const struct score_record *record)
 {
-    struct score_record *grown =
-        realloc(store->record, (store->count + 1) * sizeof(*store->record));
-
-    if (!grown)
+    if (!ARRAY_FIT(store->record, store->room, store->count + 1))
         return -ENOMEM;
-    store->record = grown;
     store->record[store->count++] = *record;
     return 0;
 }
