@@ -56,16 +56,13 @@ static int connect_to(unsigned port)
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    CLEAN(fd_clean) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1;
 
-    if (fd < 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return -errno;
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        close(fd);
-        return -errno;
-    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    return fd;
+    return TAKE_FD(fd);
 }
 
 static void raise_files(void)
@@ -338,8 +335,10 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
     int result = loop_create(&loop, err);
 
     raise_files();
-    if (result < 0 || !reader)
-        return err_set(err, -ENOMEM, "no memory for readers");
+    if (result < 0)
+        return result;
+    if (!reader)
+        return err_set(err, -ENOMEM, "no memory for %u readers", readers);
     snprintf(ask, sizeof(ask),
              "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
              settings->reader.text);

@@ -208,7 +208,7 @@ static int file_open(struct score_store *store, struct err *err)
     return 0;
 }
 
-static int lines_read(struct score_store *store)
+static int lines_read(struct score_store *store, struct err *err)
 {
     CLEAN(free_clean) char *line = NULL;
     size_t room = 0;
@@ -223,8 +223,10 @@ static int lines_read(struct score_store *store)
             record.build != store->build)
             store->foreign++;
         else if (record_put(store, &record) < 0)
-            return -ENOMEM;
+            return err_nomem(err);
     }
+    if (!feof(store->file))
+        return err_set(err, -errno, "%s: %m", store->path);
     return 0;
 }
 
@@ -242,7 +244,7 @@ int score_store_open(const char *dir, struct score_store *ret, struct err *err)
     if (result == 0)
         result = file_open(&store, err);
     if (result == 0)
-        result = lines_read(&store);
+        result = lines_read(&store, err);
     if (result < 0) {
         score_store_close(&store);
         return result;
