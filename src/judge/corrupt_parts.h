@@ -85,9 +85,6 @@ struct corrupt_book {
     struct streak streak;
 };
 
-/* corrupt_replicas.c: digests. */
-void replicas_step(struct court *court, struct corrupt_book *book);
-void replicas_forget(struct corrupt_book *book); /* what waits to be compared */
 /* corrupt_groups.c: compares what need not wait any longer. */
 void groups_judge(struct court *court, struct corrupt_book *book);
 /* corrupt_values.c: what is not finite, and jumps. */

@@ -1,5 +1,5 @@
-/* hang_parts.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it and has the
- * verdicts, hang_exit.c looks when somebody ends.
+/* hang_parts.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it, also
+ * when somebody ends, and has the verdicts.
  */
 #ifndef LOCKSTEP_JUDGE_HANG_PARTS_H
 #define LOCKSTEP_JUDGE_HANG_PARTS_H
@@ -54,12 +54,5 @@ struct hang {
 /* hang.c */
 bool hang_is_late(const struct court *court); /* too few steps to know how long one takes */
 struct wait_rule hang_rule(struct court *court);
-
-/* hang_judge.c */
-uint64_t hang_signature(
-    const struct wait_finding *finding); /* the same while the same thing holds */
-struct found *hang_found(struct hang *hang, const struct wait_finding *finding);
-void hang_say(struct court *court, const struct wait_finding *finding, int64_t now_ns);
-void hang_cost(struct court *court, struct entry *entry, int64_t now_ns);
 
 #endif

@@ -83,15 +83,8 @@ void history_mark_far(struct history *history, double share, double least_ms)
 
         if (most <= least_ms || most <= share * (double)past->typical_ms[rank])
             continue;
-        if (past->fars == past->far_room) {
-            uint32_t room = MAX(16, 2 * past->far_room);
-            uint32_t *grown = realloc(past->far, room * sizeof(*grown));
-
-            if (!grown)
-                return; /* fewer are seen: nobody is blamed for that */
-            past->far = grown;
-            past->far_room = room;
-        }
+        if (!ARRAY_FIT(past->far, past->far_room, past->fars + 1))
+            return; /* fewer are seen: nobody is blamed for that */
         past->far[past->fars++] = rank;
     }
 }

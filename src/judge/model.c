@@ -86,20 +86,6 @@ void model_fini(struct model *model)
     *model = (struct model){ 0 };
 }
 
-/* Makes room for one more in an array that grows by doubling; `used` is the count so far. */
-static bool array_grow(void *array, uint32_t used, size_t each)
-{
-    void **at = array;
-    void *grown;
-
-    if (used & (used - 1)) /* room is always the next power of two */
-        return true;
-    grown = realloc(*at, (used ? (size_t)used * 2 : 1) * each);
-    if (grown)
-        *at = grown;
-    return grown != NULL;
-}
-
 int model_resize(struct model *model, uint32_t world)
 {
     struct model_rank *grown;
@@ -127,7 +113,7 @@ uint32_t model_node(struct model *model, const char *name)
 
     if (at)
         return (uint32_t)*at;
-    if (!array_grow(&model->node, model->nodes, sizeof(*model->node)) ||
+    if (!ARRAY_FIT(model->node, model->node_room, model->nodes + 1) ||
         !map_put(&model->node_by_name, key, model->nodes))
         return MODEL_NONE;
     model->node[model->nodes] = (struct model_node){ 0 };
@@ -171,7 +157,7 @@ static uint32_t comm_slot(struct model *model, uint64_t id)
     if (slot)
         return (uint32_t)*slot;
     if (model->comms >= MODEL_COMMS_MAX ||
-        !array_grow(&model->comm, model->comms, sizeof(*model->comm)) ||
+        !ARRAY_FIT(model->comm, model->comm_room, model->comms + 1) ||
         !map_put(&model->comm_by_id, id, model->comms))
         return MODEL_NONE;
     model->comm[model->comms] = (struct model_comm){ .id = id, .attempt = model->attempt };
@@ -205,6 +191,7 @@ static int comm_fit(struct model *model, struct model_comm *comm)
 
 static int comm_join(struct model *model, struct model_comm *comm, const struct fact_comm *fact)
 {
+    uint32_t room = comm->far_room;
     int result;
 
     comm->heard++;
@@ -215,10 +202,10 @@ static int comm_join(struct model *model, struct model_comm *comm, const struct 
         comm->member[fact->index] = fact->rank;
         return 0;
     }
-    if (!array_grow(&comm->far, comm->fars, sizeof(*comm->far)))
+    if (!ARRAY_FIT(comm->far, comm->far_room, comm->fars + 1))
         return -ENOMEM;
+    model->bytes += (comm->far_room - room) * sizeof(*comm->far);
     comm->far[comm->fars++] = (struct comm_far){ fact->index, fact->rank };
-    model->bytes += 2 * sizeof(*comm->far);
     return 0;
 }
 
@@ -392,7 +379,7 @@ static struct model_class *class_get(struct model *model, const struct fact_shap
     if (!slot) {
         struct model_class *class;
 
-        if (!array_grow(&model->class, model->classes, sizeof(*model->class)))
+        if (!ARRAY_FIT(model->class, model->class_room, model->classes + 1))
             return NULL;
         class = class_create(fact);
         if (class)
@@ -479,7 +466,7 @@ int model_shape(struct model *model, struct fact_shape *fact)
     /* In a large job each rank has shapes of its own: with and without a checkpoint, and the like. */
     if (model->shapes >= MODEL_SHAPES_MAX + 8 * model->world)
         return -ENOSPC;
-    if (!array_grow(&model->shape, model->shapes, sizeof(*model->shape)))
+    if (!ARRAY_FIT(model->shape, model->shape_room, model->shapes + 1))
         return -ENOMEM;
     result = shape_make(model, fact, &shape);
     if (result < 0)
@@ -507,7 +494,7 @@ static void comm_move(struct model *model, struct model_comm *from)
     if (slot == MODEL_NONE)
         return;
     model->comm[slot] = *from;
-    model->bytes += from->known * sizeof(*from->member) + 2 * from->fars * sizeof(*from->far);
+    model->bytes += from->known * sizeof(*from->member) + from->far_room * sizeof(*from->far);
     for (uint32_t i = 0; i < from->known; i++) {
         if (from->member[i] != MODEL_NONE)
             map_put(&model->index_of, (uint64_t)slot << 32 | from->member[i], i);
@@ -524,7 +511,7 @@ static void class_move(struct model *model, const struct model *from, uint64_t h
     const uint64_t *at = map_get(&from->class_by_hash, hash);
 
     if (!at || !from->class[*at] || map_get(&model->class_by_hash, hash) ||
-        !array_grow(&model->class, model->classes, sizeof(*model->class)) ||
+        !ARRAY_FIT(model->class, model->class_room, model->classes + 1) ||
         !map_put(&model->class_by_hash, hash, model->classes))
         return;
     model->bytes += class_bytes(from->class[*at]);
@@ -559,6 +546,7 @@ bool model_forget(struct model *model)
     model->shape = NULL;
     model->class = NULL;
     model->comms = model->shapes = model->classes = 0;
+    model->comm_room = model->shape_room = model->class_room = 0;
     model->items = 0;
     model->bytes = 0;
     model->members_version++;
@@ -575,24 +563,15 @@ bool model_forget(struct model *model)
     return true;
 }
 
-static size_t array_room(uint32_t used) /* as array_grow() makes it */
-{
-    size_t room = used > 0;
-
-    while (room < used)
-        room *= 2;
-    return room;
-}
-
 size_t model_bytes(const struct model *model)
 {
     const struct map *const map[] = { &model->comm_by_id, &model->shape_by_hash,
                                       &model->class_by_hash, &model->node_by_name,
                                       &model->index_of };
-    size_t bytes = model->bytes + model->world * sizeof(*model->rank) +
-                   array_room(model->nodes) * sizeof(*model->node) +
-                   array_room(model->comms) * sizeof(*model->comm) +
-                   (array_room(model->shapes) + array_room(model->classes)) * sizeof(void *);
+    size_t bytes =
+        model->bytes + model->world * sizeof(*model->rank) +
+        model->node_room * sizeof(*model->node) + model->comm_room * sizeof(*model->comm) +
+        model->shape_room * sizeof(*model->shape) + model->class_room * sizeof(*model->class);
 
     for (size_t i = 0; i < COUNT(map); i++)
         bytes += map_bytes(map[i]);

@@ -122,7 +122,7 @@ struct model_comm {
     uint32_t known;   /* size, or less while few members have spoken */
     uint32_t heard;   /* members that have */
     struct comm_far *far;
-    uint32_t fars;
+    uint32_t fars, far_room;
 };
 
 struct model_rank {
@@ -180,14 +180,14 @@ struct model {
     uint32_t world, attempt;
     struct model_rank *rank;
     struct model_node *node;
-    uint32_t nodes;
+    uint32_t nodes, node_room;
     struct model_comm *comm;
-    uint32_t comms;
+    uint32_t comms, comm_room;
     struct model_shape **shape;
-    uint32_t shapes;
+    uint32_t shapes, shape_room;
     uint64_t items; /* of all shapes */
     struct model_class **class;
-    uint32_t classes;
+    uint32_t classes, class_room;
     struct map comm_by_id, shape_by_hash, class_by_hash, node_by_name;
     uint32_t members_version; /* changes when somebody's index in a communicator does */
     struct map index_of;      /* communicator's slot << 32 | rank → the rank's index in it */

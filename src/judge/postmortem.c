@@ -129,15 +129,8 @@ int inquest_suspect(struct inquest *inquest, struct suspect suspect)
             *known = suspect;
         return 0;
     }
-    if (inquest->suspects == inquest->room) {
-        size_t room = inquest->room ? 2 * inquest->room : 16;
-        struct suspect *grown = reallocarray(inquest->suspect, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        inquest->suspect = grown;
-        inquest->room = room;
-    }
+    if (!ARRAY_FIT(inquest->suspect, inquest->room, inquest->suspects + 1))
+        return -ENOMEM;
     inquest->suspect[inquest->suspects++] = suspect;
     return 0;
 }

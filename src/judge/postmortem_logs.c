@@ -41,15 +41,8 @@ static int culprit_add(struct hearing *hearing, uint32_t rank, const struct logn
         if (hearing->culprit[i].rank == rank)
             return 0;
     }
-    if (hearing->culprits == hearing->room) {
-        size_t room = hearing->room ? 2 * hearing->room : 16;
-        struct culprit *grown = reallocarray(hearing->culprit, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        hearing->culprit = grown;
-        hearing->room = room;
-    }
+    if (!ARRAY_FIT(hearing->culprit, hearing->room, hearing->culprits + 1))
+        return -ENOMEM;
     hearing->culprit[hearing->culprits++] = (struct culprit){ rank, note, confidence };
     return 0;
 }

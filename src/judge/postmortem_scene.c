@@ -351,15 +351,8 @@ static struct pair *pair_of(struct pairs *pairs, uint32_t group, uint32_t sender
     if (!at)
         return NULL;
     if (*at == pairs->count) {
-        if (pairs->count == pairs->room) {
-            size_t wider = pairs->room ? 2 * pairs->room : 256;
-            struct pair *grown = reallocarray(pairs->list, wider, sizeof(*grown));
-
-            if (!grown)
-                return NULL;
-            pairs->list = grown;
-            pairs->room = wider;
-        }
+        if (!ARRAY_FIT(pairs->list, pairs->room, pairs->count + 1))
+            return NULL;
         pairs->list[pairs->count++] =
             (struct pair){ .group = group, .sender = sender, .receiver = receiver };
     }

@@ -32,18 +32,17 @@ void profile_fini(struct profile *profile)
 /* The communicator by its name and size: ids differ from run to run. */
 static uint32_t profile_group(struct profile *profile, const struct model_comm *comm)
 {
-    struct profile_group *grown;
+    struct profile_group *group;
 
     for (uint32_t i = 0; i < profile->groups; i++) {
         if (profile->group[i].size == comm->size && strcmp(profile->group[i].name, comm->name) == 0)
             return i;
     }
-    grown = realloc(profile->group, (profile->groups + 1) * sizeof(*grown));
-    if (!grown)
+    if (!ARRAY_FIT(profile->group, profile->group_room, profile->groups + 1))
         return MODEL_NONE;
-    profile->group = grown;
-    grown[profile->groups] = (struct profile_group){ .size = comm->size, .kind = comm->kind };
-    memcpy(grown[profile->groups].name, comm->name, sizeof(comm->name));
+    group = &profile->group[profile->groups];
+    *group = (struct profile_group){ .size = comm->size, .kind = comm->kind };
+    memcpy(group->name, comm->name, sizeof(comm->name));
     return profile->groups++;
 }
 
@@ -112,12 +111,9 @@ static void part_add(struct profile *profile, struct profile_body *body, uint32_
             part = at;
     }
     if (!part) {
-        struct profile_part *grown = realloc(body->part, (body->parts + 1) * sizeof(*grown));
         double *ms = calloc(profile->world, sizeof(*ms));
 
-        if (grown)
-            body->part = grown;
-        if (!grown || !ms) {
+        if (!ms || !ARRAY_FIT(body->part, body->part_room, body->parts + 1)) {
             free(ms);
             profile->failed = true;
             return;

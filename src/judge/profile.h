@@ -39,7 +39,7 @@ struct profile_body { /* steps that are alike */
     uint32_t *ops;          /* by rank: how many */
     struct profile_op **op; /* by rank */
     struct profile_part *part;
-    uint32_t parts;
+    uint32_t parts, part_room;
 };
 #define PROFILE_BODIES 16
 
@@ -51,7 +51,7 @@ struct profile {
     double micro_batches;    /* 0: not told */
     char (*node)[FACT_NAME]; /* by rank */
     struct profile_group *group;
-    uint32_t groups;
+    uint32_t groups, group_room;
     struct profile_body body[PROFILE_BODIES];
     uint32_t bodies;
     uint32_t most; /* the body that comes most often; set by profile_end() */

@@ -25,15 +25,8 @@ struct builder { /* of one form */
 
 static uint32_t op_add(struct form *form, struct op_form op)
 {
-    if (form->ops == form->room) {
-        uint32_t room = form->room ? form->room * 2 : 256;
-        struct op_form *grown = realloc(form->op, room * sizeof(*grown));
-
-        if (!grown)
-            return REPLAY_NONE;
-        form->op = grown;
-        form->room = room;
-    }
+    if (!ARRAY_FIT(form->op, form->room, form->ops + 1))
+        return REPLAY_NONE;
     form->op[form->ops] = op;
     return form->ops++;
 }
@@ -200,13 +193,9 @@ static int forms_count(struct program *program, const struct model *model,
         if (!number)
             return -ENOMEM;
         if (*number == program->forms) {
-            struct form *grown =
-                realloc(program->form, (program->forms + 1) * sizeof(*program->form));
-
-            if (!grown)
+            if (!ARRAY_FIT(program->form, program->form_room, program->forms + 1))
                 return -ENOMEM;
-            program->form = grown;
-            grown[program->forms++] = (struct form){ .class = shape->fact.class };
+            program->form[program->forms++] = (struct form){ .class = shape->fact.class };
         }
         program->form[*number].ranks++;
         program->place[rank].count = *number + 1; /* for now */

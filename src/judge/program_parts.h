@@ -49,7 +49,7 @@ struct program {
     struct replay *replay;
     void *scratch;
     struct form *form;
-    uint32_t forms;
+    uint32_t forms, form_room;
     size_t ops;
     struct place *place; /* by rank */
     uint32_t world;
@@ -65,7 +65,6 @@ static inline size_t op_at(const struct program *program, uint32_t rank, size_t 
     return program->place[rank].first + place * program->place[rank].stride;
 }
 
-int64_t program_period_ns(struct program *program, const int64_t *duration);
 int program_build(struct program *program, const struct model *model, const struct whole *whole,
                   const struct splitter *splitter); /* program_build.c */
 int program_measure(struct program *program, const struct whole *whole,

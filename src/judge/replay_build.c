@@ -10,19 +10,9 @@
 
 #define NODE_MEET (REPLAY_NONE - 1) /* in place of an op: a wide meet, and a is its number */
 
-/* Makes room for one more; NULL when there is no memory. */
-static void *grow(void *array, size_t count, size_t *room, size_t size)
-{
-    if (count < *room)
-        return array;
-    *room = *room + *room / 2 + 16;
-    return realloc(array, *room * size);
-}
-
 static int blocks_add(struct replay_blocks *blocks, struct replay_block block)
 {
     struct replay_block *last = blocks->count ? &blocks->block[blocks->count - 1] : NULL;
-    void *grown;
 
     /* Lists and meets go on where the ones before ended. */
     if (last && last->kind == block.kind &&
@@ -30,10 +20,8 @@ static int blocks_add(struct replay_blocks *blocks, struct replay_block block)
         last->count += block.count;
         return 0;
     }
-    grown = grow(blocks->block, blocks->count, &blocks->room, sizeof(block));
-    if (!grown)
+    if (!ARRAY_FIT(blocks->block, blocks->room, blocks->count + 1))
         return -ENOMEM;
-    blocks->block = grown;
     blocks->block[blocks->count++] = block;
     return 0;
 }
@@ -88,12 +76,9 @@ static int build_meet(struct replay *replay, const struct replay_graph *graph, u
 
     for (size_t i = 0; i < count;) {
         struct replay_span span = { .first = slot[giver[i]], .count = 1 };
-        void *grown =
-            grow(replay->span, replay->span_count, &replay->span_room, sizeof(*replay->span));
 
-        if (!grown)
+        if (!ARRAY_FIT(replay->span, replay->span_room, replay->span_count + 1))
             return -ENOMEM;
-        replay->span = grown;
         if (i + 1 < count)
             span.step = slot[giver[i + 1]] - span.first;
         while (i + span.count < count &&

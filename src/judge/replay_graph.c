@@ -155,16 +155,9 @@ static uint32_t graph_later(struct replay_graph *graph, uint32_t a, uint32_t b)
 {
     if (graph->failed)
         return 0;
-    if (graph->count == graph->room) {
-        size_t room = graph->room + graph->room / 2 + 16;
-        void *grown = realloc(graph->pred, room * sizeof(*graph->pred));
-
-        if (!grown) {
-            graph->failed = true;
-            return 0;
-        }
-        graph->pred = grown;
-        graph->room = room;
+    if (!ARRAY_FIT(graph->pred, graph->room, graph->count + 1)) {
+        graph->failed = true;
+        return 0;
     }
     graph->pred[graph->count][0] = a;
     graph->pred[graph->count][1] = b;

@@ -47,17 +47,7 @@ void stall_attempt(struct stall *stall)
 
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world)
 {
-    struct stall_files *grown;
-
-    if (*room >= world)
-        return true;
-    grown = realloc(*files, world * sizeof(*grown));
-    if (!grown)
-        return false;
-    memset(grown + *room, 0, (world - *room) * sizeof(*grown));
-    *files = grown;
-    *room = world;
-    return true;
+    return ARRAY_FIT_ZERO(*files, *room, world);
 }
 
 bool stall_waits(const struct court *court, const struct stall_files *seen)

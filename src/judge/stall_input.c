@@ -63,20 +63,6 @@ static int member_compare(const void *a, const void *b)
     return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-static bool input_room(struct stall_input *input, uint32_t world)
-{
-    int64_t *grown;
-
-    if (input->world >= world)
-        return true;
-    grown = realloc(input->level_ns, world * sizeof(*grown));
-    if (!grown)
-        return false;
-    input->level_ns = grown;
-    input->world = world;
-    return true;
-}
-
 /* Sets what each rank's median peer waited in the newest step; returns the most of them.  The lower
  * median: of two, one that waits is not the job.
  */
@@ -88,7 +74,7 @@ static double levels_fill(struct court *court, const struct past_step *past)
     uint32_t count = 0;
     int64_t most = 0;
 
-    if (!member || !input_room(input, court->model.world))
+    if (!member || !ARRAY_FIT(input->level_ns, input->world, court->model.world))
         return 0;
     memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -153,7 +139,7 @@ static void levels_put(struct court *court, const struct past_step *past)
     fresh.ms = input->newest_ms;
     if (fresh.ms > court->limits.input_cost_share * court->limits.input_stay_share * period)
         fresh.ms = levels_fill(court, past);
-    else if (input_room(input, court->model.world))
+    else if (ARRAY_FIT(input->level_ns, input->world, court->model.world))
         memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
     if (input->count < (uint32_t)court->limits.verdict_warm_up + steps)

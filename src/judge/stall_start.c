@@ -46,15 +46,8 @@ void stall_start_beat(struct court *court, const struct fact_beat *beat)
     if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
         beat->phase >= LOCKSTEP_PHASE_COUNT)
         return;
-    if (stall->births < world) {
-        struct stall_birth *grown = realloc(stall->birth, world * sizeof(*grown));
-
-        if (!grown)
-            return;
-        memset(grown + stall->births, 0, (world - stall->births) * sizeof(*grown));
-        stall->birth = grown;
-        stall->births = world;
-    }
+    if (!ARRAY_FIT_ZERO(stall->birth, stall->births, world))
+        return;
     birth = &stall->birth[beat->rank];
     took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, most_ns) / 1e9f
                           : (float)MIN(beat->phase_age_ns, most_ns) / 1e9f;

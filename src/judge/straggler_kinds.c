@@ -73,15 +73,8 @@ static int hit_compare(const void *a, const void *b)
 
 static bool hits_add(struct hits *hits, uint32_t rank, uint32_t back)
 {
-    if (hits->count == hits->room) {
-        uint32_t room = MAX(64, 2 * hits->room);
-        struct hit *grown = realloc(hits->list, room * sizeof(*grown));
-
-        if (!grown)
-            return false;
-        hits->list = grown;
-        hits->room = room;
-    }
+    if (!ARRAY_FIT(hits->list, hits->room, hits->count + 1))
+        return false;
     hits->list[hits->count++] = (struct hit){ rank, back };
     return true;
 }

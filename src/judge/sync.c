@@ -97,15 +97,8 @@ static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t fro
         return NULL;
     if (*at < sync->links)
         return &sync->link[*at];
-    if (sync->links == sync->room) {
-        uint32_t room = sync->room ? 2 * sync->room : 64;
-        struct sync_link *grown = realloc(sync->link, room * sizeof(*grown));
-
-        if (!grown)
-            return NULL; /* the key stays without a link: found again, it is tried again */
-        sync->link = grown;
-        sync->room = room;
-    }
+    if (!ARRAY_FIT(sync->link, sync->room, sync->links + 1))
+        return NULL; /* the key stays without a link: found again, it is tried again */
     sync->link[sync->links] =
         (struct sync_link){ .comm = comm, .from = from, .to = to, .base_ms = -1 };
     return &sync->link[sync->links++];

@@ -47,15 +47,8 @@ static struct sync_move *move_get(struct sync *sync, uint32_t comm, uint8_t op, 
         return &sync->move[*at];
     if (sync->moves >= MOVES_MAX)
         return NULL;
-    if (sync->moves == sync->move_room) {
-        uint32_t room = sync->move_room ? 2 * sync->move_room : 16;
-        struct sync_move *grown = realloc(sync->move, room * sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        sync->move = grown;
-        sync->move_room = room;
-    }
+    if (!ARRAY_FIT(sync->move, sync->move_room, sync->moves + 1))
+        return NULL;
     first = map_put(&sync->move_by_comm, comm, MODEL_NONE);
     if (!first || !map_put(&sync->move_by_key, key, sync->moves))
         return NULL;
@@ -107,15 +100,8 @@ static void past_keep(struct court *court, const struct sync_move *move)
 
     if (move->sound.count == 0 || sync->pasts >= MOVES_MAX)
         return;
-    if (sync->pasts == sync->past_room) { /* before its key is there */
-        uint32_t room = sync->past_room ? 2 * sync->past_room : 16;
-        struct sync_ways *grown = realloc(sync->past_way, room * sizeof(*grown));
-
-        if (!grown)
-            return;
-        sync->past_way = grown;
-        sync->past_room = room;
-    }
+    if (!ARRAY_FIT(sync->past_way, sync->past_room, sync->pasts + 1))
+        return; /* before its key is there */
     at = map_put(&sync->past_ways, past_key(court, move), sync->pasts);
     if (!at)
         return;

@@ -117,15 +117,8 @@ static enum wait_place place_p2p(const struct wait_rank *rank, const struct beat
 
 static struct instance *instance_add(struct look *look)
 {
-    if (look->count == look->room) {
-        uint32_t room = look->room ? look->room * 2 : 64;
-        struct instance *grown = realloc(look->at, room * sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        look->at = grown;
-        look->room = room;
-    }
+    if (!ARRAY_FIT(look->at, look->room, look->count + 1))
+        return NULL;
     look->at[look->count] = (struct instance){ 0 };
     return &look->at[look->count++];
 }

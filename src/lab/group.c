@@ -208,16 +208,8 @@ static int group_folded(struct group *group, void *data, size_t bytes, int64_t *
 static int group_reserve(struct group *group, size_t bytes)
 {
     size_t room = 2 * group_room(bytes);
-    char *grown;
 
-    if (room <= group->scratch_room)
-        return 0;
-    grown = realloc(group->scratch, room);
-    if (!grown)
-        return -ENOMEM;
-    group->scratch = grown;
-    group->scratch_room = room;
-    return 0;
+    return ARRAY_FIT(group->scratch, group->scratch_room, room) ? 0 : -ENOMEM;
 }
 
 int group_reduce(struct group *group, enum group_op op, void *data, size_t count,

@@ -43,6 +43,7 @@ struct load {
     struct loop *loop;
     struct fleet fleet;
     struct node *node;
+    uint32_t opened; /* nodes that are connected */
     struct loop_timer timer;
     uint64_t boot;
     uint32_t done;
@@ -55,16 +56,13 @@ static int connect_to(unsigned port)
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    CLEAN(fd_clean) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1;
 
-    if (fd < 0)
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         return -errno;
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-        close(fd);
-        return -errno;
-    }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    return fd;
+    return TAKE_FD(fd);
 }
 
 static void raise_files(void)
@@ -226,6 +224,7 @@ static int node_open(struct load *load, uint32_t i)
     node->fd = connect_to(load->settings->port);
     if (node->fd < 0)
         return node->fd;
+    load->opened++;
     node->phase_ns = (int64_t)(rand_unit(&load->rand) * SPREAD * (double)load->settings->step_ns);
     fleet_hello(&load->fleet, node->index, load->settings->run, load->boot, &node->number,
                 &node->waiting);
@@ -235,21 +234,37 @@ static int node_open(struct load *load, uint32_t i)
     return 0;
 }
 
+static void load_fini(struct load *load)
+{
+    for (uint32_t i = 0; i < load->opened; i++) {
+        struct node *node = &load->node[i];
+
+        close(node->fd);
+        buf_fini(&node->waiting);
+        buf_fini(&node->out);
+        buf_fini(&node->in);
+    }
+    free(load->node);
+    fleet_fini(&load->fleet);
+    loop_destroy(load->loop);
+}
+
 int load_agents(const struct load_settings *settings, struct err *err)
 {
+    CLEAN(load_fini)
     struct load load = { .settings = settings, .boot = (uint64_t)time_real_ns() };
     int result = loop_create(&load.loop, err);
 
+    if (result < 0)
+        return result;
     raise_files();
     load.rand.state = settings->first + 1;
-    if (result == 0)
-        result =
-            fleet_init(&load.fleet, settings->nodes, settings->ops, settings->step_ns * 7 / 10);
+    load.node = calloc(settings->count, sizeof(*load.node));
+    if (!load.node ||
+        fleet_init(&load.fleet, settings->nodes, settings->ops, settings->step_ns * 7 / 10) < 0)
+        return err_set(err, -ENOMEM, "no memory for %u agents", settings->count);
     load.fleet.slow_rank = settings->slow_rank;
     load.fleet.slow_from = settings->slow_from;
-    load.node = calloc(settings->count, sizeof(*load.node));
-    if (result < 0 || !load.node)
-        return err_set(err, -ENOMEM, "no memory for %u agents", settings->count);
     load.timer = (struct loop_timer){ .fn = load_tick, .arg = &load };
     for (uint32_t i = 0; i < settings->count; i++) {
         result = node_open(&load, i);
@@ -320,8 +335,10 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
     int result = loop_create(&loop, err);
 
     raise_files();
-    if (result < 0 || !reader)
-        return err_set(err, -ENOMEM, "no memory for readers");
+    if (result < 0)
+        return result;
+    if (!reader)
+        return err_set(err, -ENOMEM, "no memory for %u readers", readers);
     snprintf(ask, sizeof(ask),
              "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
              settings->reader.text);

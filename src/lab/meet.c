@@ -130,8 +130,9 @@ static int meet_accept(struct meet *meet, struct meet_hello *hello, int *ret_fd,
         CLEAN(fd_clean) int fd = -1;
         int result = socket_poll(meet->listen_fd, POLLIN, &wait);
 
+        errno = -result;
         if (result < 0)
-            return result;
+            return err_set(err, result, "cannot wait for connections of other ranks: %m");
         fd = accept4(meet->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
             continue;
@@ -338,18 +339,12 @@ static int meet_guest_find(struct meet *meet, uint32_t peer, uint64_t channel, i
     return -ENOENT;
 }
 
-static int meet_guest_add(struct meet *meet, const struct meet_hello *hello, int fd)
+static int meet_guest_add(struct meet *meet, const struct meet_hello *hello, int fd,
+                          struct err *err)
 {
-    if (meet->guests == meet->guest_room) {
-        size_t room = meet->guest_room ? 2 * meet->guest_room : 16;
-        struct meet_guest *grown = realloc(meet->guest, room * sizeof(*grown));
-
-        if (!grown) {
-            close(fd);
-            return -ENOMEM;
-        }
-        meet->guest = grown;
-        meet->guest_room = room;
+    if (!ARRAY_FIT(meet->guest, meet->guest_room, meet->guests + 1)) {
+        close(fd);
+        return err_nomem(err);
     }
     meet->guest[meet->guests++] = (struct meet_guest){ hello->rank, hello->channel, fd };
     return 0;
@@ -366,7 +361,7 @@ static int meet_await(struct meet *meet, uint32_t peer, uint64_t channel, int *r
             return err_set(err, result, "rank %u did not connect within %g s", peer,
                            meet->config.timeout_ms / 1e3);
         if (result == 0)
-            result = meet_guest_add(meet, &hello, fd);
+            result = meet_guest_add(meet, &hello, fd, err);
         if (result < 0)
             return result;
     }

@@ -25,34 +25,36 @@ uint32_t score_place(uint32_t which, uint32_t count);
 uint32_t score_size(uint32_t which); /* 4, 8 or 16 ranks */
 const struct score_expect *score_expects(size_t *count);
 
-/* score_series.c: families that have cases only when they are asked for. */
+/* score_series.c: the cases of each family, down to score_torch_case().  Families that have cases only when they are asked
+ * for:
+ */
 bool score_has_series(const char *family);
 void score_series_case(const char *family, uint32_t number, struct rand *rand,
                        struct score_case *at);
 const char *score_series_name(uint32_t which); /* NULL: there are no more */
 uint32_t score_series_faults(uint32_t which);
 
-/* score_pairs.c: two faults at once. */
+/* Two faults at once. */
 #define SCORE_PAIRS 8
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_link.c: links that are slow or cut. */
+/* Links that are slow or cut. */
 #define SCORE_LINK 2
 void score_link_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_channels.c: transfers over fewer channels. */
+/* Transfers over fewer channels. */
 #define SCORE_CHANNELS 2
 void score_channels_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_slowly.c: what takes many steps to be sure of. */
+/* What takes many steps to be sure of. */
 #define SCORE_SLOWLY 4
 void score_slowly_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_storage.c: storage that answers late. */
+/* Storage that answers late. */
 #define SCORE_STORAGE 4
 void score_storage_case(uint32_t number, struct rand *rand, struct score_case *at);
 
-/* score_torch.c: the same faults in a training by PyTorch. */
+/* The same faults in a training by PyTorch. */
 #define SCORE_TORCH 18
 void score_torch_case(uint32_t number, struct rand *rand, struct score_case *at);
 
@@ -82,7 +84,7 @@ double score_seconds_since(const struct score_truth *truth, const char *utc);
 void score_compare(const struct score_case *at, struct json_object *answer,
                    struct score_truth *truth, struct score_result *result);
 
-/* score_ledger.c */
+/* score_books.c */
 void score_ledger_read(struct json_object *answer, const struct score_truth *truth,
                        struct score_ledger *ret);
 

@@ -187,12 +187,8 @@ static int build_read(uint64_t *ret, struct err *err)
 
 static int record_put(struct score_store *store, const struct score_record *record)
 {
-    struct score_record *grown =
-        realloc(store->record, (store->count + 1) * sizeof(*store->record));
-
-    if (!grown)
+    if (!ARRAY_FIT(store->record, store->room, store->count + 1))
         return -ENOMEM;
-    store->record = grown;
     store->record[store->count++] = *record;
     return 0;
 }
@@ -212,7 +208,7 @@ static int file_open(struct score_store *store, struct err *err)
     return 0;
 }
 
-static int lines_read(struct score_store *store)
+static int lines_read(struct score_store *store, struct err *err)
 {
     CLEAN(free_clean) char *line = NULL;
     size_t room = 0;
@@ -227,8 +223,10 @@ static int lines_read(struct score_store *store)
             record.build != store->build)
             store->foreign++;
         else if (record_put(store, &record) < 0)
-            return -ENOMEM;
+            return err_nomem(err);
     }
+    if (!feof(store->file))
+        return err_set(err, -errno, "%s: %m", store->path);
     return 0;
 }
 
@@ -246,7 +244,7 @@ int score_store_open(const char *dir, struct score_store *ret, struct err *err)
     if (result == 0)
         result = file_open(&store, err);
     if (result == 0)
-        result = lines_read(&store);
+        result = lines_read(&store, err);
     if (result < 0) {
         score_store_close(&store);
         return result;

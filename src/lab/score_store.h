@@ -25,8 +25,9 @@ struct score_store {
     FILE *file; /* locked: one score at a time */
     uint64_t build;
     struct score_record *record;
-    uint32_t count, foreign; /* lines that were not used: of another build, or broken */
-    bool torn;               /* the last line has no end */
+    uint32_t count, room;
+    uint32_t foreign; /* lines that were not used: of another build, or broken */
+    bool torn;        /* the last line has no end */
 };
 
 /* Makes the directory where it is missing, and reads what is there. */

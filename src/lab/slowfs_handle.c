@@ -18,15 +18,12 @@ int slowfs_handle_add(struct slowfs_server *server, int fd, DIR *dir, uint64_t *
     while (at < server->handles && (server->handle[at].fd >= 0 || server->handle[at].dir))
         at++;
     if (at == server->handles) {
-        struct slowfs_handle *grown = realloc(server->handle, (at + 1) * sizeof(*grown));
-
-        if (!grown) {
+        if (!ARRAY_FIT(server->handle, server->handle_room, at + 1)) {
             fd_clean(&fd);
             if (dir)
                 closedir(dir);
             return -ENOMEM;
         }
-        server->handle = grown;
         server->handles++;
     }
     server->handle[at] = (struct slowfs_handle){ fd, dir };

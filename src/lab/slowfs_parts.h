@@ -25,9 +25,9 @@ struct slowfs_handle { /* something open; its number is its place, plus one */
 struct slowfs_server {
     int fuse_fd, backing_fd;
     struct slowfs_node *node;
-    size_t nodes;
+    size_t nodes, node_room;
     struct slowfs_handle *handle;
-    size_t handles;
+    size_t handles, handle_room;
 };
 
 struct slowfs_request {

@@ -40,7 +40,7 @@ const char *slowfs_path(const struct slowfs_server *server, uint64_t node)
 /* The number of a path; 0: no memory. */
 static uint64_t node_of(struct slowfs_server *server, const char *path)
 {
-    struct slowfs_node *grown, *spare = NULL;
+    struct slowfs_node *spare = NULL;
 
     for (size_t i = 0; i < server->nodes; i++) {
         if (strcmp(server->node[i].path, path) == 0)
@@ -49,11 +49,9 @@ static uint64_t node_of(struct slowfs_server *server, const char *path)
             spare = &server->node[i];
     }
     if (!spare) {
-        grown = realloc(server->node, (server->nodes + 1) * sizeof(*grown));
-        if (!grown)
+        if (!ARRAY_FIT(server->node, server->node_room, server->nodes + 1))
             return 0;
-        server->node = grown;
-        spare = &grown[server->nodes++];
+        spare = &server->node[server->nodes++];
     }
     *spare = (struct slowfs_node){ 0 };
     snprintf(spare->path, sizeof(spare->path), "%s", path);

@@ -163,8 +163,8 @@ int64_t trainer_fault_checkpoint(struct trainer *trainer, int64_t taken_ns); /* 
 /* trainer_elastic.c: whether this rank's agent has told it to save and leave. */
 bool trainer_elastic_stops(struct trainer *trainer);
 
-/* host_work.c */
-double host_work_calibrate(void); /* ns of CPU time a unit takes here */
+/* trainer_step.c: so many units of the arithmetic that stands for a host's work. */
 void host_work(double units);
+double host_work_calibrate(void); /* ns of CPU time a unit takes here */
 
 #endif
