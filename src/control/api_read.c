@@ -166,7 +166,7 @@ static bool query_read(struct call *call, struct index_query *query)
 static int page_add(struct page *page, uint64_t cursor, struct json_object *row)
 {
     page->last = cursor;
-    return json_object_array_add(page->list, row);
+    return json_object_array_add(page->list, row) == 0 ? 0 : -ENOMEM;
 }
 
 static int add_run(void *arg, const struct index_run *row)

@@ -244,7 +244,7 @@ int index_open(const char *path, struct index **ret, struct err *err)
     int result;
 
     if (!index)
-        return -ENOMEM;
+        return err_nomem(err);
     snprintf(index->path.text, sizeof(index->path.text), "%s", path);
     result = index_connect(index, &why);
     if (result == 0)

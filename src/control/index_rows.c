@@ -405,13 +405,8 @@ static int own_frame(struct follower *follower, const struct frame *frame, struc
     }
 }
 
-int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+static int any_frame(struct follower *follower, const struct frame *frame, struct cut in)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
-
-    follower->err = err;
-    if (frame->version != FRAME_VERSION)
-        return 0;
     if (traffic_frame(&follower->traffic, frame) < 0)
         return -ENOMEM;
     if (frame->sender == follower->self)
@@ -440,6 +435,17 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
     default:
         return 0;
     }
+}
+
+/* Whatever else can fail here has written its sentence: ranks beyond COLUMN_RANKS_MAX do not reach the columns. */
+int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+{
+    int result = 0;
+
+    follower->err = err;
+    if (frame->version == FRAME_VERSION)
+        result = any_frame(follower, frame, cut_of(frame->payload, frame->payload_bytes));
+    return result == -ENOMEM ? err_nomem(err) : result;
 }
 
 /* ---- a life's state, written and read ---- */

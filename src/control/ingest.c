@@ -108,7 +108,7 @@ int ingest_read(const struct seen *seen, const char *run, const void *data, size
             result = frame_add(ret, &frame);
         if (result < 0 || seen_mark(&ret->here, &frame) < 0) {
             ret->status = 503;
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_nomem(err);
         }
         at += (size_t)length;
     }

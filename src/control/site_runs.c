@@ -218,7 +218,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
         return err_set(err, -ENOENT, "no run '%s' here", name);
     run = calloc(1, sizeof(*run));
     if (!run)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     run->site = site;
     result = rundir_open(&run->dir, path.text, err);
     if (result == 0)
@@ -229,7 +229,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     run_refused_read(run);
     run->made_real_ns = file_real_ns(token.text);
     if (run_add(site, run) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     *ret = TAKE(run);
     return 0;
 }
