@@ -131,15 +131,8 @@ static struct anew_origin *origin_get(struct anew *anew, uint64_t sender, uint64
     if (!place)
         return NULL;
     if (*place == anew->origins) {
-        if (anew->origins == anew->room) {
-            size_t room = anew->room ? anew->room * 2 : 16;
-            struct anew_origin *grown = realloc(anew->origin, room * sizeof(*grown));
-
-            if (!grown)
-                return NULL;
-            anew->origin = grown;
-            anew->room = room;
-        }
+        if (!ARRAY_FIT(anew->origin, anew->room, anew->origins + 1))
+            return NULL;
         anew->origin[anew->origins++] = (struct anew_origin){ .sender = sender, .boot = boot };
     }
     return &anew->origin[*place];

@@ -45,15 +45,8 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
             return 0;
         }
     }
-    if (account->verdicts == gather->room) {
-        size_t room = gather->room ? gather->room * 2 : 8;
-        struct verdict *grown = realloc(account->verdict, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        account->verdict = grown;
-        gather->room = room;
-    }
+    if (!ARRAY_FIT(account->verdict, gather->room, account->verdicts + 1))
+        return -ENOMEM;
     if (at)
         *at = account->verdicts;
     account->verdict[account->verdicts++] = *verdict;

@@ -100,15 +100,8 @@ static int take_shape(struct merge *merge, struct cut in)
 
     if (fact_shape_get(in, &shape) < 0 || merge->shape_count == SHAPES_MAX)
         return 0;
-    if (merge->shape_count == merge->shape_room) {
-        size_t room = merge->shape_room ? merge->shape_room * 2 : 16;
-        struct fact_shape *grown = realloc(merge->shapes, room * sizeof(*grown));
-
-        if (!grown)
-            return err_nomem(merge->err);
-        merge->shapes = grown;
-        merge->shape_room = room;
-    }
+    if (!ARRAY_FIT(merge->shapes, merge->shape_room, merge->shape_count + 1))
+        return err_nomem(merge->err);
     at = map_put(&merge->shape, shape.hash, merge->shape_count);
     if (!at)
         return err_nomem(merge->err);

@@ -72,15 +72,8 @@ static int runs_add(struct old_runs *runs, const char *state, const char *name, 
         return 0;
     run.written_ns = (int64_t)st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
     run.bytes = run_bytes(&run.dir);
-    if (runs->count == runs->room) {
-        size_t room = runs->room ? runs->room * 2 : 16;
-        struct old_run *grown = realloc(runs->run, room * sizeof(*grown));
-
-        if (!grown)
-            return err_nomem(err);
-        runs->run = grown;
-        runs->room = room;
-    }
+    if (!ARRAY_FIT(runs->run, runs->room, runs->count + 1))
+        return err_nomem(err);
     runs->run[runs->count++] = run;
     return 0;
 }

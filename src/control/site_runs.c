@@ -176,15 +176,8 @@ static int run_add(struct site *site, struct site_run *run)
 {
     uint64_t *at;
 
-    if (site->runs == site->room) {
-        size_t room = site->room ? site->room * 2 : 16;
-        struct site_run **grown = realloc(site->run, room * sizeof(struct site_run *));
-
-        if (!grown)
-            return -ENOMEM;
-        site->run = grown;
-        site->room = room;
-    }
+    if (!ARRAY_FIT(site->run, site->room, site->runs + 1))
+        return -ENOMEM;
     at = map_put(&site->run_by_name, name_key(site, run->dir.run), site->runs);
     if (!at)
         return -ENOMEM;
