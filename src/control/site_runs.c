@@ -465,14 +465,19 @@ void run_sync(struct site_run *run, int64_t now_ns)
     waiters_answer(run, NULL);
 }
 
+bool run_index_is_behind(const struct site_run *run, int64_t now_ns)
+{
+    return run->index_stale && run->site->index && now_ns >= run->index_at_ns;
+}
+
 /* Behind the log, not in its way: a page asks for the rest when it needs it. */
-void run_index(struct site_run *run, size_t frames)
+size_t run_index(struct site_run *run, size_t frames)
 {
     struct err err = { "" };
     int64_t count, now_ns = time_mono_ns();
 
-    if (!run->index_stale || !run->site->index || now_ns < run->index_at_ns)
-        return;
+    if (!run_index_is_behind(run, now_ns))
+        return 0;
     count = index_follow(run->site->index, run->dir.path.text, frames, &err);
     if (count < 0 && count != -ENOENT) {
         log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
@@ -483,6 +488,7 @@ void run_index(struct site_run *run, size_t frames)
         run->index_rebuild = false;
     else if (index_is_rebuilding(run->site->index, run->dir.run))
         run->index_rebuild = true;
+    return count > 0 ? (size_t)count : 0;
 }
 
 /* The rows of all runs are gone with the file.  They come back a little at a time (site_index_rebuild); until then a query
