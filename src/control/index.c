@@ -224,7 +224,7 @@ static void index_remove(const struct index *index)
     }
 }
 
-int index_renew(struct index *index, const char *why, struct err *err)
+static int index_renew(struct index *index, const char *why, struct err *err)
 {
     int result;
 

@@ -19,7 +19,7 @@ static bool said_grow(struct said *said)
     return ARRAY_FIT(said->frame, said->room, said->count + 1);
 }
 
-void said_put(void *arg, uint16_t type, const struct buf *payload)
+static void said_put(void *arg, uint16_t type, const struct buf *payload)
 {
     struct said *said = arg;
     struct said_frame frame = { .type = type };
@@ -48,7 +48,7 @@ void said_drop(struct said *said)
         said->first = 0;
 }
 
-void said_fini(struct said *said)
+static void said_fini(struct said *said)
 {
     while (said->count)
         said_drop(said);

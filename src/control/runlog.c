@@ -437,7 +437,8 @@ void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_
         __builtin_sub_overflow(ours, theirs, &log->shift_ns);
 }
 
-int64_t runlog_mono_ns(const struct runlog *log)
+/* Now, by the run's clock. */
+static int64_t runlog_mono_ns(const struct runlog *log)
 {
     int64_t now_ns;
 
