@@ -484,7 +484,7 @@ size_t run_index(struct site_run *run, size_t frames)
         run->index_at_ns = now_ns + INDEX_AGAIN_NS;
     }
     run->index_stale = count != 0 && count != -ENOENT;
-    if (count == -ENOENT || (count >= 0 && (size_t)count < frames)) /* the log's end */
+    if (count == -ENOENT || count == 0) /* the log's end */
         run->index_rebuild = false;
     else if (index_is_rebuilding(run->site->index, run->dir.run))
         run->index_rebuild = true;
