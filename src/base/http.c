@@ -225,6 +225,11 @@ void http_on_gone(struct http_exchange *exchange, void (*gone)(void *owner), voi
     exchange->owner = owner;
 }
 
+void *http_owner(const struct http_exchange *exchange)
+{
+    return exchange->owner;
+}
+
 static ssize_t stream_read(void *arg, uint64_t at, char *out, size_t room)
 {
     struct http_exchange *exchange = arg;

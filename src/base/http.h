@@ -82,6 +82,7 @@ void http_answer(struct http_exchange *exchange, unsigned status, const char *ty
  * dropped.  `gone` is called when the exchange ends, for streams and for answers that are still owed.
  */
 void http_on_gone(struct http_exchange *exchange, void (*gone)(void *owner), void *owner);
+void *http_owner(const struct http_exchange *exchange); /* as set last; NULL: never */
 void http_stream(struct http_exchange *exchange, const char *type, size_t pending_max);
 bool http_stream_put(struct http_exchange *exchange, const void *data, size_t size);
 

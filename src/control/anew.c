@@ -78,7 +78,7 @@ int anew_begin(const struct anew_settings *settings, struct anew **ret, struct e
     int result;
 
     if (!anew)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     anew->dir = *settings->dir;
     anew->whole_from = settings->whole_from;
     recall_init(&anew->recall, settings->run);
@@ -90,6 +90,7 @@ int anew_begin(const struct anew_settings *settings, struct anew **ret, struct e
     unlink(anew->beside.text); /* of one that was killed */
     result = spool_writer_open(anew->beside.text, CONTROL_SENDER, &anew->writer, err);
     anew->merge.writer = anew->writer;
+    anew->merge.err = err;
     anew->merge.recall = &anew->recall;
     if (settings->merged > MERGED_KEEP)
         anew->merge.formers_to_join = (settings->merged - MERGED_KEEP) / 2;
@@ -130,22 +131,15 @@ static struct anew_origin *origin_get(struct anew *anew, uint64_t sender, uint64
     if (!place)
         return NULL;
     if (*place == anew->origins) {
-        if (anew->origins == anew->room) {
-            size_t room = anew->room ? anew->room * 2 : 16;
-            struct anew_origin *grown = realloc(anew->origin, room * sizeof(*grown));
-
-            if (!grown)
-                return NULL;
-            anew->origin = grown;
-            anew->room = room;
-        }
+        if (!ARRAY_FIT(anew->origin, anew->room, anew->origins + 1))
+            return NULL;
         anew->origin[anew->origins++] = (struct anew_origin){ .sender = sender, .boot = boot };
     }
     return &anew->origin[*place];
 }
 
 /* Of a former compaction. */
-static int origins_take(struct anew *anew, struct cut in)
+static int origins_take(struct anew *anew, struct cut in, struct err *err)
 {
     CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
 
@@ -155,7 +149,7 @@ static int origins_take(struct anew *anew, struct cut in)
         struct anew_origin *origin = origin_get(anew, fact.origin[i].sender, fact.origin[i].boot);
 
         if (!origin)
-            return -ENOMEM;
+            return err_nomem(err);
         origin->next = MAX(origin->next, fact.origin[i].next);
         origin->dropped += fact.origin[i].dropped;
     }
@@ -168,14 +162,14 @@ static int old_frame(struct anew *anew, const struct frame *frame, struct err *e
     int result;
 
     if (frame->sender == anew->merge.self && frame->type == FRAME_ANEW)
-        return origins_take(anew, cut_of(frame->payload, frame->payload_bytes));
+        return origins_take(anew, cut_of(frame->payload, frame->payload_bytes), err);
     anew->merge.err = err;
     result = merge_frame(&anew->merge, frame);
     if (result < 0 || frame->sender == anew->merge.self)
         return result;
     origin = origin_get(anew, frame->sender, frame->boot);
     if (!origin)
-        return -ENOMEM;
+        return err_nomem(err);
     origin->next = MAX(origin->next, frame->number + 1);
     origin->dropped += !anew->merge.kept;
     return 0;

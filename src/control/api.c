@@ -238,8 +238,8 @@ static bool path_matches(const char *pattern, const char *path, char run[static 
     return true;
 }
 
-/* NULL with *ret_known: the path is there, but not for this method. */
-static const struct route *route_find(struct call *call, bool *known)
+/* False with *known: the path is there, but not for this method. */
+static bool route_find(struct call *call, bool *known)
 {
     const char *method = http_method(call->exchange), *path = http_path(call->exchange),
                *query = http_query(call->exchange, "run");
@@ -251,10 +251,12 @@ static const struct route *route_find(struct call *call, bool *known)
             continue;
         *known = true;
         if (strcmp(method, routes[i].method) == 0 ||
-            (strcmp(method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0))
-            return &routes[i];
+            (strcmp(method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0)) {
+            call->route = &routes[i];
+            return true;
+        }
     }
-    return NULL;
+    return false;
 }
 
 static void refuse_token(struct call *call, int result)
@@ -267,6 +269,16 @@ static void refuse_token(struct call *call, int result)
     } else {
         reply_error(call->exchange, 401, "this token is not known here");
     }
+}
+
+static int call_identify(struct call *call, const char *header)
+{
+    const char *who = "";
+    int result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
+                            &call->role, &who);
+
+    snprintf(call->who, sizeof(call->who), "%s", who);
+    return result;
 }
 
 /* An agent's token opens its own run and nothing else; the administrator's opens all. */
@@ -284,8 +296,7 @@ static bool admit_agent(struct call *call)
     site_get(call->site, call->run, false, &run, NULL);
     if (run && gate_bearer(header, &given) == 0 && token_equal(&run->agent, &given))
         return true;
-    result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
-                        &call->role, &call->who);
+    result = call_identify(call, header);
     if (result == 0 && call->role != GATE_ADMIN)
         reply_error(call->exchange, 403, "this token is not valid for run '%s'", call->run);
     else if (result < 0)
@@ -297,9 +308,7 @@ static bool admit_agent(struct call *call)
 
 static bool admit_role(struct call *call, enum need need)
 {
-    const char *header = http_header(call->exchange, "Authorization");
-    int result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
-                            &call->role, &call->who);
+    int result = call_identify(call, http_header(call->exchange, "Authorization"));
     enum gate_role least = need == NEED_LAUNCH ? GATE_LAUNCH : GATE_READER;
 
     if (result < 0) {
@@ -319,71 +328,78 @@ static bool admit_role(struct call *call, enum need need)
     return false;
 }
 
-static bool call_admit(struct call *call, const struct route *route)
+static bool call_admit(struct call *call)
 {
-    switch (route->need) {
+    switch (call->route->need) {
     case NEED_NOTHING:
         return true;
     case NEED_AGENT:
         return admit_agent(call);
     default:
-        return admit_role(call, route->need);
+        return admit_role(call, call->route->need);
     }
+}
+
+static void refuse_route(struct call *call, bool known)
+{
+    if (known)
+        reply_error(call->exchange, 405, "%s is not for %s", http_path(call->exchange),
+                    http_method(call->exchange));
+    else
+        reply_error(call->exchange, 404, "nothing is at %s", http_path(call->exchange));
+}
+
+/* Bodies of one run that are under way take so much memory and no more. */
+static bool call_charge(struct call *call)
+{
+    if (call->route->need != NEED_AGENT ||
+        http_charge(call->exchange, hash64(0, call->run, strlen(call->run))))
+        return true;
+    http_answer_header(call->exchange, "Retry-After", "1");
+    reply_error(call->exchange, 503, "too many bodies of run '%s' are under way: try again",
+                call->run);
+    return false;
+}
+
+/* Until its body is there, or its peer gone. */
+static bool call_keep(const struct call *call)
+{
+    struct call *kept = malloc(sizeof(*kept));
+
+    if (!kept) {
+        reply_error(call->exchange, 503, "out of memory");
+        return false;
+    }
+    *kept = *call;
+    http_on_gone(call->exchange, free, kept);
+    return true;
 }
 
 bool api_admit(void *arg, struct http_exchange *exchange)
 {
-    struct call call = { .site = arg, .exchange = exchange, .who = "" };
-    bool known, admitted;
-    const struct route *route = route_find(&call, &known);
+    struct call call = { .site = arg, .exchange = exchange };
+    bool known, found = route_find(&call, &known);
 
     if (!hosts_admit(&call.site->hosts, exchange))
         return false;
-    if (!route) {
-        if (known)
-            reply_error(exchange, 405, "%s is not for %s", http_path(exchange),
-                        http_method(exchange));
-        else
-            reply_error(exchange, 404, "nothing is at %s", http_path(exchange));
+    if (!found) {
+        refuse_route(&call, known);
         return false;
     }
-    admitted = call_admit(&call, route);
-    if (admitted && route->need == NEED_AGENT &&
-        !http_charge(exchange, hash64(0, call.run, strlen(call.run)))) {
-        http_answer_header(exchange, "Retry-After", "1");
-        reply_error(exchange, 503, "too many bodies of run '%s' are under way: try again",
-                    call.run);
+    if (!call_admit(&call) || !call_charge(&call))
         return false;
-    }
     /* By a token only: what anybody may ask, such as /healthz, tells nothing about who asks. */
-    if (admitted && (route->need == NEED_AGENT || call.role != GATE_NOBODY))
+    if (call.route->need == NEED_AGENT || call.role != GATE_NOBODY)
         http_trust(exchange);
-    return admitted;
-}
-
-/* Whose request it is, once more.  A run's own token is nobody's name, and no wrong one. */
-static void call_identify(struct call *call, const struct route *route)
-{
-    const char *header = http_header(call->exchange, "Authorization");
-    const struct site_run *run = site_find(call->site, call->run);
-    struct token given;
-
-    if (route->need == NEED_NOTHING)
-        return;
-    if (route->need == NEED_AGENT && run && header && gate_bearer(header, &given) == 0 &&
-        token_equal(&run->agent, &given))
-        return;
-    gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(), &call->role,
-               &call->who);
+    return call_keep(&call);
 }
 
 /* The body is there; who may send it was asked before it came. */
 void api_handle(void *arg, struct http_exchange *exchange)
 {
-    struct call call = { .site = arg, .exchange = exchange, .who = "" };
-    bool known;
-    const struct route *route = route_find(&call, &known);
+    CLEAN(free_clean) struct call *call = http_owner(exchange);
 
-    call_identify(&call, route);
-    route->handle(&call);
+    (void)arg;
+    http_on_gone(exchange, NULL, NULL);
+    call->route->handle(call);
 }

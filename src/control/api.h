@@ -4,12 +4,13 @@
 
 #include "control/site_inside.h"
 
-struct call {
+struct call { /* a request that was admitted: what it asks for, and whose it is */
     struct site *site;
     struct http_exchange *exchange;
+    const struct route *route;
     enum gate_role role;
-    const char *who; /* the key's name */
-    char run[64];    /* of the path or the query; "": none */
+    char who[64]; /* the key's name, as it was when the request came; "": nobody's */
+    char run[64]; /* of the path or the query; "": none */
 };
 
 /* The exchange's body as JSON; NULL: it is none.  The caller puts it. */

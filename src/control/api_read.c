@@ -15,9 +15,16 @@
 
 #define LIMIT 100
 #define LIMIT_MAX 1000
-#define FRESH_NS (500 * NS_PER_MS)     /* the same for all runs together */
 #define TIME_S_MAX INT64_C(9000000000) /* the year 2255 */
-#define FRESH_FRAMES 50000             /* of the log, read into the index before it is asked */
+
+typedef void page_call(struct call *call, const struct index_query *query);
+
+struct question { /* that waits until the index has what was logged before it */
+    struct catchup catchup;
+    struct call call;
+    struct index_query query;
+    page_call *answer;
+};
 
 struct page {
     struct site *site;
@@ -166,7 +173,7 @@ static bool query_read(struct call *call, struct index_query *query)
 static int page_add(struct page *page, uint64_t cursor, struct json_object *row)
 {
     page->last = cursor;
-    return json_object_array_add(page->list, row);
+    return json_object_array_add(page->list, row) == 0 ? 0 : -ENOMEM;
 }
 
 static int add_run(void *arg, const struct index_run *row)
@@ -237,29 +244,66 @@ static bool index_has(struct call *call, bool rebuilding)
     return !rebuilding;
 }
 
-/* What is logged is asked for: the index reads on first, up to a bound. */
-static bool index_fresh(struct call *call)
+static bool index_is_open(struct call *call)
+{
+    if (!call->site->index)
+        reply_error(call->exchange, 503, "the index cannot be used now");
+    return call->site->index;
+}
+
+static void question_answer(struct call *call, const struct index_query *query, page_call *answer)
 {
     struct site *site = call->site;
-    struct site_run *run = NULL;
-    int64_t until_ns = time_mono_ns() + FRESH_NS;
+    const struct site_run *run = site_find(site, call->run);
 
-    site_index_mend(site);
-    if (!site->index) {
-        reply_error(call->exchange, 503, "the index cannot be used now");
-        return false;
+    if (index_is_open(call) &&
+        index_has(call, call->run[0] ? run && run->index_rebuild : site_index_lacks(site) > 0))
+        answer(call, query);
+}
+
+static void question_done(void *arg)
+{
+    CLEAN(free_clean) struct question *question = arg;
+
+    http_on_gone(question->call.exchange, NULL, NULL);
+    question_answer(&question->call, &question->query, question->answer);
+}
+
+static void question_gone(void *arg)
+{
+    struct question *question = arg;
+
+    catchup_drop(question->call.site, &question->catchup);
+    free(question);
+}
+
+/* Answers when the index has what is logged, now or later. */
+static void question_ask(struct call *call, const struct index_query *query, page_call *answer)
+{
+    struct question *question;
+    struct site_run *run;
+
+    site_index_mend(call->site);
+    if (!index_is_open(call))
+        return;
+    if (call->run[0] && site_get(call->site, call->run, false, &run, NULL) < 0) {
+        reply_error(call->exchange, 404, "no run '%s' here", call->run);
+        return;
     }
-    if (call->run[0]) {
-        if (site_get(site, call->run, false, &run, NULL) < 0) {
-            reply_error(call->exchange, 404, "no run '%s' here", call->run);
-            return false;
-        }
-        run_index(run, FRESH_FRAMES);
-        return index_has(call, run->index_rebuild);
+    question = malloc(sizeof(*question));
+    if (!question) {
+        reply_error(call->exchange, 503, "out of memory");
+        return;
     }
-    for (size_t i = 0; i < site->runs && time_mono_ns() < until_ns; i++)
-        run_index(site->run[i], FRESH_FRAMES);
-    return index_has(call, site_index_lacks(site) > 0);
+    *question = (struct question){ .call = *call, .query = *query, .answer = answer };
+    question->catchup =
+        (struct catchup){ .run = question->call.run, .done = question_done, .arg = question };
+    if (query->run)
+        question->query.run = question->call.run;
+    if (catchup_ask(call->site, &question->catchup))
+        question_done(question);
+    else
+        http_on_gone(call->exchange, question_gone, question);
 }
 
 /* Damage is found by asking: the next turn mends it. */
@@ -291,18 +335,21 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
 
 /* They differ only in what is asked and how a row looks. */
 #define PAGE(function, name, ask, add)                                                             \
+    static void function##_page(struct call *call, const struct index_query *query)                \
+    {                                                                                              \
+        struct page page = { .site = call->site, .list = json_object_new_array() };                \
+        struct err err = { "" };                                                                   \
+        int64_t count = ask(call->site->index, query, add, &page, &err);                           \
+                                                                                                   \
+        page_answer(call, name, &page, count, query, &err);                                        \
+    }                                                                                              \
+                                                                                                   \
     void function(struct call *call)                                                               \
     {                                                                                              \
         struct index_query query;                                                                  \
-        struct page page = { .site = call->site };                                                 \
-        struct err err = { "" };                                                                   \
-        int64_t count;                                                                             \
                                                                                                    \
-        if (!query_read(call, &query) || !index_fresh(call))                                       \
-            return;                                                                                \
-        page.list = json_object_new_array();                                                       \
-        count = ask(call->site->index, &query, add, &page, &err);                                  \
-        page_answer(call, name, &page, count, &query, &err);                                       \
+        if (query_read(call, &query))                                                              \
+            question_ask(call, &query, function##_page);                                           \
     }
 
 PAGE(api_get_runs, "runs", index_runs, add_run)
@@ -314,17 +361,12 @@ PAGE(api_get_findings, "findings", index_findings, add_finding)
 PAGE(api_get_ledger, "ledgers", index_ledgers, add_ledger)
 PAGE(api_get_nodes, "nodes", index_nodes, add_node)
 
-void api_get_run(struct call *call)
+static void run_page(struct call *call, const struct index_query *query)
 {
-    struct index_query query = { .run = call->run, .limit = 1 };
-    struct page page = { .site = call->site };
+    struct page page = { .site = call->site, .list = json_object_new_array() };
     struct err err = { "" };
-    int64_t count;
+    int64_t count = index_runs(call->site->index, query, add_run, &page, &err);
 
-    if (!index_fresh(call))
-        return;
-    page.list = json_object_new_array();
-    count = index_runs(call->site->index, &query, add_run, &page, &err);
     if (count < 0)
         page_failed(call, &err);
     else if (count == 0)
@@ -332,4 +374,9 @@ void api_get_run(struct call *call)
     else
         reply_cached(call->exchange, json_object_get(json_object_array_get_idx(page.list, 0)));
     json_object_put(page.list);
+}
+
+void api_get_run(struct call *call)
+{
+    question_ask(call, &(struct index_query){ .run = call->run, .limit = 1 }, run_page);
 }

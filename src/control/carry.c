@@ -33,16 +33,8 @@ static struct carried *carried_get(struct carry *carry, const struct verdict *ve
 
     if (one)
         return one;
-    if (carry->count == carry->room) {
-        size_t room = carry->room ? carry->room * 2 : 4;
-
-        one = realloc(carry->one, room * sizeof(*one));
-        if (!one)
-            return NULL;
-        carry->one = one;
-        carry->room = room;
-    }
-    if (!map_put(&carry->id, id_key(verdict), carry->count))
+    if (!ARRAY_FIT(carry->one, carry->room, carry->count + 1) ||
+        !map_put(&carry->id, id_key(verdict), carry->count))
         return NULL;
     one = &carry->one[carry->count++];
     memset(one, 0, sizeof(*one));

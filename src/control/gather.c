@@ -10,10 +10,6 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-/* Of a step's payload; its other fields are the core's business. */
-#define STEP_RANK_AT 8
-#define STEP_FLAGS_AT 52
-
 void gather_init(struct gather *gather, const char *run, bool every_state)
 {
     *gather = (struct gather){ .self = control_sender(), .every_state = every_state };
@@ -45,15 +41,8 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
             return 0;
         }
     }
-    if (account->verdicts == gather->room) {
-        size_t room = gather->room ? gather->room * 2 : 8;
-        struct verdict *grown = realloc(account->verdict, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        account->verdict = grown;
-        gather->room = room;
-    }
+    if (!ARRAY_FIT(account->verdict, gather->room, account->verdicts + 1))
+        return -ENOMEM;
     if (at)
         *at = account->verdicts;
     account->verdict[account->verdicts++] = *verdict;
@@ -125,29 +114,22 @@ static int gather_ring(struct gather *gather, const struct fact_ring *ring)
 static int gather_step(struct gather *gather, struct cut in)
 {
     struct account *account = &gather->account;
-    uint32_t rank, attempt, flags;
-    uint64_t step, *next;
+    struct fact_step step;
+    uint64_t *next;
 
-    cut_get(&in, STEP_RANK_AT);
-    rank = cut_get_u32(&in);
-    attempt = cut_get_u32(&in);
-    cut_get_u32(&in); /* ring */
-    step = cut_get_u64(&in);
-    cut_get(&in, STEP_FLAGS_AT - STEP_RANK_AT - 20);
-    flags = cut_get_u32(&in);
-    if (in.bad) {
+    if (fact_step_head_get(in, &step) < 0) {
         account->malformed++;
         return 0;
     }
     account->steps++;
-    account->bare_steps += (flags & STEP_BARE) != 0;
-    account->torn_steps += (flags & STEP_TORN) != 0;
-    account->unfinished_steps += (flags & STEP_UNFINISHED) != 0;
-    next = map_put(&gather->step, (uint64_t)attempt << 32 | rank, 0);
+    account->bare_steps += (step.flags & STEP_BARE) != 0;
+    account->torn_steps += (step.flags & STEP_TORN) != 0;
+    account->unfinished_steps += (step.flags & STEP_UNFINISHED) != 0;
+    next = map_put(&gather->step, (uint64_t)step.attempt << 32 | step.rank, 0);
     if (!next)
         return -ENOMEM;
-    account->old_steps += step < *next;
-    *next = MAX(*next, step + 1);
+    account->old_steps += step.step < *next;
+    *next = MAX(*next, step.step + 1);
     return 0;
 }
 

@@ -45,7 +45,8 @@ int hosts_init(struct hosts *hosts, const char *listen, const struct opt_list *l
     return 0;
 }
 
-bool hosts_has(const struct hosts *hosts, const char *host)
+/* A name that was given to it; in lower case. */
+static bool hosts_has(const struct hosts *hosts, const char *host)
 {
     for (size_t i = 0; i < hosts->count; i++) {
         if (strcmp(hosts->name[i], host) == 0)

@@ -25,7 +25,6 @@ struct hosts {
 /* Names and addresses without a port, each item one or several with commas between.  -EINVAL, -E2BIG. */
 int hosts_init(struct hosts *hosts, const char *listen, const struct opt_list *list,
                struct err *err);
-bool hosts_has(const struct hosts *hosts, const char *host); /* configured; lower case */
 /* True: go on.  False: it was answered 400 or 403. */
 bool hosts_admit(const struct hosts *hosts, struct http_exchange *exchange);
 

@@ -224,7 +224,7 @@ static void index_remove(const struct index *index)
     }
 }
 
-int index_renew(struct index *index, const char *why, struct err *err)
+static int index_renew(struct index *index, const char *why, struct err *err)
 {
     int result;
 
@@ -244,7 +244,7 @@ int index_open(const char *path, struct index **ret, struct err *err)
     int result;
 
     if (!index)
-        return -ENOMEM;
+        return err_nomem(err);
     snprintf(index->path.text, sizeof(index->path.text), "%s", path);
     result = index_connect(index, &why);
     if (result == 0)
@@ -349,7 +349,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
     if (result < 0)
         return result;
     count = follower_read(follower, frames_max, err);
-    if (count >= 0 && (size_t)count < frames_max) /* that was the end of the log */
+    if (count == 0) /* that is the end of the log */
         follower->rebuilding = false;
     if (count < 0) /* what is in memory is ahead of the file: begin again from the file */
         index_leave(index, run);
@@ -358,7 +358,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
     count = index_follow(index, run_dir, frames_max, err);
     follower = follower_find(index, run);
     if (follower)
-        follower->rebuilding = count == (int64_t)frames_max;
+        follower->rebuilding = count > 0;
     return count;
 }
 

@@ -94,7 +94,7 @@ static int64_t ask(struct index *index, const struct question *question, row_cal
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         result = call(arg, statement);
         if (result)
-            return result;
+            return result == -ENOMEM ? err_nomem(err) : result;
         count++;
     }
     return code == SQLITE_DONE ? count : index_error(index, code, err);

@@ -83,7 +83,9 @@ static int matrix_begin(struct follower *follower, uint32_t ranks)
     if (result == -EUCLEAN ||
         (result == 0 && matrix_writer_columns(follower->matrix) < follower->row.steps)) {
         follower->matrix_behind = true; /* made anew from the log's beginning, with the rows */
-        return -ESTALE;
+        return err_set(follower->err, -ESTALE,
+                       "the matrix of run %s lacks steps: it will be made anew from the log",
+                       follower->run);
     }
     if (result < 0)
         matrix_trouble(follower, &err);
@@ -105,7 +107,7 @@ static int matrix_put(struct follower *follower, const struct column *column)
         return result;
     excess = malloc(column->ranks * sizeof(*excess));
     if (!excess)
-        return -ENOMEM;
+        return err_nomem(follower->err);
     for (uint32_t rank = 0; rank < column->ranks; rank++)
         excess[rank] =
             column->local_ns[rank] < 0 ? INT64_MIN : column->local_ns[rank] - column->median_ns;
@@ -148,7 +150,8 @@ static int follower_start(struct follower *follower, const char *run_dir, struct
     follower->self = control_sender();
     result = path_join(&follower->matrix_path, dir.path.text, "matrix.lsm", err);
     if (result == 0)
-        result = columns_create(follower_column, follower, &follower->columns);
+        result =
+            columns_create(follower_column, follower, &follower->columns) < 0 ? err_nomem(err) : 0;
     if (result == 0)
         result = log_identify(follower->log.text, &follower->log_id, err);
     return result;
@@ -204,7 +207,7 @@ int follower_open(struct index *index, const char *run_dir, struct follower **re
     int result;
 
     if (!follower)
-        return -ENOMEM;
+        return err_nomem(err);
     follower->index = index;
     result = follower_start(follower, run_dir, err);
     if (result < 0)

@@ -70,6 +70,16 @@ void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
 
 /* ---- a follower's state ---- */
 
+static int ranks_failed(const struct follower *follower, int result, struct err *err)
+{
+    if (result != -E2BIG)
+        return err_nomem(err);
+    return err_set(
+        err, result,
+        "the index has more than %d ranks of run %s: delete it, it is made again from the logs",
+        COLUMN_RANKS_MAX, follower->run);
+}
+
 static int load_run(struct follower *follower, bool *found, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
@@ -97,7 +107,8 @@ static int load_run(struct follower *follower, bool *found, struct err *err)
     columns_resume(follower->columns, (uint32_t)sqlite3_column_int64(statement, 19),
                    (uint64_t)sqlite3_column_int64(statement, 20));
     follower->clock_ns = sqlite3_column_int64(statement, 21);
-    return columns_world(follower->columns, follower->row.ranks);
+    result = columns_world(follower->columns, follower->row.ranks);
+    return result < 0 ? ranks_failed(follower, result, err) : 0;
 }
 
 static int load_ranks(struct follower *follower, struct err *err)
@@ -114,13 +125,13 @@ static int load_ranks(struct follower *follower, struct err *err)
         struct rank_state *state;
 
         row_rank(statement, &row);
-        state = follower_rank(follower, row.rank);
-        if (!state)
-            return -ENOMEM;
-        state->row = row;
         result = columns_hear(follower->columns, row.rank);
         if (result < 0)
-            return result;
+            return ranks_failed(follower, result, err);
+        state = follower_rank(follower, row.rank);
+        if (!state)
+            return err_nomem(err);
+        state->row = row;
     }
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
@@ -139,7 +150,7 @@ static int load_shapes(struct follower *follower, struct err *err)
 
         if (fact_shape_get(column_cut(statement, 0), &shape) == 0 &&
             follower_shape(follower, &shape) < 0)
-            return -ENOMEM;
+            return err_nomem(err);
     }
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
@@ -175,7 +186,7 @@ static int load_nodes(struct follower *follower, struct err *err)
             map_put(&follower->clock, (uint64_t)sqlite3_column_int64(statement, 0), 0);
 
         if (!clock || load_agent(follower, statement) < 0)
-            return -ENOMEM;
+            return err_nomem(err);
         *clock = (uint64_t)sqlite3_column_int64(statement, 1);
     }
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);

@@ -65,7 +65,6 @@ int index_prepare(struct index *index, const char *sql, sqlite3_stmt **ret, stru
 int index_execute(struct index *index, struct err *err, const char *sql, const char *types, ...);
 int index_error(struct index *index, int code, struct err *err); /* -errno for SQLite's */
 void statement_clean(sqlite3_stmt **statement);
-int index_renew(struct index *index, const char *why, struct err *err);
 
 /* index_fill.c */
 int follower_open(struct index *index, const char *run_dir, struct follower **ret, struct err *err);

@@ -24,15 +24,8 @@ struct rank_state *follower_rank(struct follower *follower, uint32_t rank)
         return NULL;
     if (*place != UINT64_MAX)
         return &follower->rank[*place];
-    if (follower->ranks == follower->rank_room) {
-        uint32_t room = follower->rank_room ? follower->rank_room * 2 : 16;
-        struct rank_state *grown = realloc(follower->rank, room * sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        follower->rank = grown;
-        follower->rank_room = room;
-    }
+    if (!ARRAY_FIT(follower->rank, follower->rank_room, follower->ranks + 1))
+        return NULL;
     *place = follower->ranks;
     follower->rank[follower->ranks] = (struct rank_state){ .row.rank = rank };
     return &follower->rank[follower->ranks++];
@@ -105,15 +98,8 @@ int follower_shape(struct follower *follower, struct fact_shape *shape)
 
     if (follower->shape_count == SHAPES_MAX)
         return 0;
-    if (follower->shape_count == follower->shape_room) {
-        size_t room = follower->shape_room ? follower->shape_room * 2 : 16;
-        struct fact_shape *grown = realloc(follower->shapes, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        follower->shapes = grown;
-        follower->shape_room = room;
-    }
+    if (!ARRAY_FIT(follower->shapes, follower->shape_room, follower->shape_count + 1))
+        return -ENOMEM;
     at = map_put(&follower->shape, shape->hash, follower->shape_count);
     if (!at)
         return -ENOMEM;
@@ -405,13 +391,8 @@ static int own_frame(struct follower *follower, const struct frame *frame, struc
     }
 }
 
-int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+static int any_frame(struct follower *follower, const struct frame *frame, struct cut in)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
-
-    follower->err = err;
-    if (frame->version != FRAME_VERSION)
-        return 0;
     if (traffic_frame(&follower->traffic, frame) < 0)
         return -ENOMEM;
     if (frame->sender == follower->self)
@@ -440,6 +421,17 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
     default:
         return 0;
     }
+}
+
+/* Whatever else can fail here has written its sentence: ranks beyond COLUMN_RANKS_MAX do not reach the columns. */
+int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+{
+    int result = 0;
+
+    follower->err = err;
+    if (frame->version == FRAME_VERSION)
+        result = any_frame(follower, frame, cut_of(frame->payload, frame->payload_bytes));
+    return result == -ENOMEM ? err_nomem(err) : result;
 }
 
 /* ---- a life's state, written and read ---- */

@@ -69,15 +69,8 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
 
 static int frame_add(struct ingest *ingest, const struct frame *frame)
 {
-    if (ingest->count == ingest->room) {
-        size_t room = ingest->room ? ingest->room * 2 : 64;
-        struct frame *grown = realloc(ingest->frame, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        ingest->frame = grown;
-        ingest->room = room;
-    }
+    if (!ARRAY_FIT(ingest->frame, ingest->room, ingest->count + 1))
+        return -ENOMEM;
     ingest->frame[ingest->count++] = *frame;
     return 0;
 }
@@ -108,7 +101,7 @@ int ingest_read(const struct seen *seen, const char *run, const void *data, size
             result = frame_add(ret, &frame);
         if (result < 0 || seen_mark(&ret->here, &frame) < 0) {
             ret->status = 503;
-            return err_set(err, -ENOMEM, "out of memory");
+            return err_nomem(err);
         }
         at += (size_t)length;
     }

@@ -29,7 +29,7 @@ int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *er
     int result;
 
     if (!follow)
-        return -ENOMEM;
+        return err_nomem(err);
     follow->self = control_sender();
     result = rundir_open(&follow->dir, run_dir, err);
     if (result < 0)

@@ -183,7 +183,7 @@ int matrix_open(const char *path, struct matrix **ret, struct err *err)
         return err_wrap(err, result, "%s", path);
     matrix = malloc(sizeof(*matrix));
     if (!matrix)
-        return -ENOMEM;
+        return err_nomem(err);
     matrix->fd = TAKE_FD(fd);
     matrix->header = header;
     matrix_layout(&matrix->layout, header.ranks);

@@ -263,16 +263,16 @@ static int writer_resume(struct matrix_writer *writer, struct err *err)
     return result;
 }
 
-static int writer_alloc(struct matrix_writer *writer)
+static int writer_alloc(struct matrix_writer *writer, struct err *err)
 {
     matrix_layout(&writer->layout, writer->ranks);
     writer->codes = malloc(writer->ranks);
     if (!writer->codes)
-        return -ENOMEM;
+        return err_nomem(err);
     for (unsigned level = 0; level < MATRIX_LEVELS; level++) {
         writer->band[level] = calloc(writer->layout.tiles[level], MATRIX_TILE_BYTES);
         if (!writer->band[level])
-            return -ENOMEM;
+            return err_nomem(err);
     }
     return 0;
 }
@@ -303,7 +303,7 @@ int matrix_writer_open(const char *path, uint32_t ranks, struct matrix_writer **
     int result;
 
     if (!writer)
-        return -ENOMEM;
+        return err_nomem(err);
     writer->fd = -1;
     if (ranks < 1 || ranks > MATRIX_RANKS_MAX)
         return err_set(err, -EINVAL, "a matrix of %u ranks: expected 1 to %d", ranks,
@@ -315,7 +315,7 @@ int matrix_writer_open(const char *path, uint32_t ranks, struct matrix_writer **
     if (flock(writer->fd, LOCK_EX | LOCK_NB) < 0)
         return err_set(err, errno == EWOULDBLOCK ? -EBUSY : -errno,
                        "%s: another process is writing it", path);
-    result = writer_alloc(writer);
+    result = writer_alloc(writer, err);
     if (result == 0)
         result = writer_begin(writer, err);
     if (result < 0)

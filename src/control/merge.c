@@ -54,7 +54,7 @@ static int merged_begin(struct merge *merge, const struct column *column)
                                     .ranks = column->ranks,
                                     .begin_real_ns = column->begin_real_ns };
     merged->rank = calloc(column->ranks, sizeof(*merged->rank));
-    return merged->rank ? 0 : -ENOMEM;
+    return merged->rank ? 0 : err_nomem(merge->err);
 }
 
 static int take_column(void *arg, const struct column *column)
@@ -87,6 +87,12 @@ static int take_column(void *arg, const struct column *column)
     return 0;
 }
 
+/* Columns fail for want of memory, or as take_column() did; ranks beyond COLUMN_RANKS_MAX do not reach them. */
+static int columns_result(const struct merge *merge, int result)
+{
+    return result == -ENOMEM ? err_nomem(merge->err) : result;
+}
+
 static int take_shape(struct merge *merge, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
@@ -94,18 +100,11 @@ static int take_shape(struct merge *merge, struct cut in)
 
     if (fact_shape_get(in, &shape) < 0 || merge->shape_count == SHAPES_MAX)
         return 0;
-    if (merge->shape_count == merge->shape_room) {
-        size_t room = merge->shape_room ? merge->shape_room * 2 : 16;
-        struct fact_shape *grown = realloc(merge->shapes, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        merge->shapes = grown;
-        merge->shape_room = room;
-    }
+    if (!ARRAY_FIT(merge->shapes, merge->shape_room, merge->shape_count + 1))
+        return err_nomem(merge->err);
     at = map_put(&merge->shape, shape.hash, merge->shape_count);
     if (!at)
-        return -ENOMEM;
+        return err_nomem(merge->err);
     if (*at == merge->shape_count) {
         merge->shapes[merge->shape_count++] = shape;
         shape.item = NULL;
@@ -122,8 +121,9 @@ static int take_step(struct merge *merge, const struct frame *frame, struct cut 
     merge->dropped++;
     if (!at || fact_step_get(in, &merge->shapes[*at], &step) < 0 || step.rank >= COLUMN_RANKS_MAX)
         return 0;
-    return columns_step(merge->columns, &step, fact_step_local_ns(&step, &merge->shapes[*at]),
-                        clock ? step.begin_ns + (int64_t)*clock : 0, &(struct log_mark){ 0 });
+    return columns_result(
+        merge, columns_step(merge->columns, &step, fact_step_local_ns(&step, &merge->shapes[*at]),
+                            clock ? step.begin_ns + (int64_t)*clock : 0, &(struct log_mark){ 0 }));
 }
 
 static int put(struct merge *merge, const struct frame *frame)
@@ -160,7 +160,7 @@ static int take_tick(struct merge *merge, const struct frame *frame, struct cut 
     buf_put(&merge->tick, frame->payload, frame->payload_bytes);
     merge->tick_frame = *frame;
     merge->has_tick = !merge->tick.failed;
-    return merge->tick.failed ? -ENOMEM : 0;
+    return merge->tick.failed ? err_nomem(merge->err) : 0;
 }
 
 /* The newest ledger says what all before it said, and more. */
@@ -170,7 +170,7 @@ static int take_ledger(struct merge *merge, const struct frame *frame)
     buf_put(&merge->ledger, frame->payload, frame->payload_bytes);
     merge->ledger_frame = *frame;
     merge->has_ledger = !merge->ledger.failed;
-    return merge->ledger.failed ? -ENOMEM : 0;
+    return merge->ledger.failed ? err_nomem(merge->err) : 0;
 }
 
 /* Two of them become one, or not: -EXDEV. */
@@ -219,7 +219,7 @@ static int take_former(struct merge *merge, struct cut in)
     int result = fact_merged_get(in, &merged);
 
     if (result < 0)
-        return result == -ENOMEM ? result : 0;
+        return result == -ENOMEM ? err_nomem(merge->err) : 0;
     if (merge->former.rank && merge->formers_to_join > 0 &&
         merged_join(&merge->former, &merged) == 0) {
         merge->formers_to_join--;
@@ -299,7 +299,9 @@ static int take_ring(struct merge *merge, struct cut in)
         ring.rank >= COLUMN_RANKS_MAX)
         return 0;
     result = columns_world(merge->columns, ring.world);
-    return result < 0 ? result : columns_hear(merge->columns, ring.rank);
+    if (result == 0)
+        result = columns_hear(merge->columns, ring.rank);
+    return columns_result(merge, result);
 }
 
 static int take_hello(struct merge *merge, const struct frame *frame, struct cut in)
@@ -311,7 +313,7 @@ static int take_hello(struct merge *merge, const struct frame *frame, struct cut
         return 0;
     clock = map_put(&merge->clock, frame->sender, 0);
     if (!clock)
-        return -ENOMEM;
+        return err_nomem(merge->err);
     *clock = (uint64_t)(hello.real_ns - hello.mono_ns);
     return 0;
 }
@@ -343,7 +345,7 @@ int merge_frame(struct merge *merge, const struct frame *frame)
 int merge_init(struct merge *merge)
 {
     merge->self = control_sender();
-    return columns_create(take_column, merge, &merge->columns);
+    return columns_result(merge, columns_create(take_column, merge, &merge->columns));
 }
 
 int merge_flush(struct merge *merge)
@@ -351,7 +353,7 @@ int merge_flush(struct merge *merge)
     int result = former_write(merge);
 
     if (result == 0)
-        result = columns_flush(merge->columns);
+        result = columns_result(merge, columns_flush(merge->columns));
     if (result == 0 && (merge->merged.steps || merge->dropped))
         result = merge_write(merge);
     if (result == 0 && merge->has_ledger) {

@@ -48,15 +48,8 @@ static int roster_add(struct roster *roster, const struct fact_ring *ring, int64
         return 0;
     if (!map_put(&roster->known, key, 1))
         return -ENOMEM;
-    if (processes->count == roster->room) {
-        size_t room = roster->room ? 2 * roster->room : 64;
-        struct logprocess *grown = reallocarray(processes->process, room, sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        processes->process = grown;
-        roster->room = room;
-    }
+    if (!ARRAY_FIT(processes->process, roster->room, processes->count + 1))
+        return -ENOMEM;
     process = &processes->process[processes->count++];
     *process = (struct logprocess){ .rank = ring->rank,
                                     .attempt = ring->attempt,

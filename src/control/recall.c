@@ -11,23 +11,15 @@
 
 static bool said_grow(struct said *said)
 {
-    size_t room = said->room ? said->room * 2 : 16;
-    struct said_frame *grown;
-
     if (said->first > 0) { /* use what has been dropped before */
-        memmove(said->frame, said->frame + said->first, said->count * sizeof(*grown));
+        memmove(said->frame, said->frame + said->first, said->count * sizeof(*said->frame));
         said->first = 0;
         return true;
     }
-    grown = realloc(said->frame, room * sizeof(*grown));
-    if (!grown)
-        return false;
-    said->frame = grown;
-    said->room = room;
-    return true;
+    return ARRAY_FIT(said->frame, said->room, said->count + 1);
 }
 
-void said_put(void *arg, uint16_t type, const struct buf *payload)
+static void said_put(void *arg, uint16_t type, const struct buf *payload)
 {
     struct said *said = arg;
     struct said_frame frame = { .type = type };
@@ -56,7 +48,7 @@ void said_drop(struct said *said)
         said->first = 0;
 }
 
-void said_fini(struct said *said)
+static void said_fini(struct said *said)
 {
     while (said->count)
         said_drop(said);

@@ -37,10 +37,8 @@ struct said {
     size_t first, count, room;
     bool failed; /* no memory: something that was said is missing */
 };
-core_emit said_put;                                           /* arg: struct said */
 const struct said_frame *said_first(const struct said *said); /* NULL: none */
 void said_drop(struct said *said);
-void said_fini(struct said *said);
 
 enum recall_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
     RECALL_SPEAKS, /* all of any other log */

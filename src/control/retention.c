@@ -61,7 +61,7 @@ static uint64_t run_bytes(const struct path *dir)
     return bytes;
 }
 
-static int runs_add(struct old_runs *runs, const char *state, const char *name)
+static int runs_add(struct old_runs *runs, const char *state, const char *name, struct err *err)
 {
     struct old_run run;
     struct path log;
@@ -72,15 +72,8 @@ static int runs_add(struct old_runs *runs, const char *state, const char *name)
         return 0;
     run.written_ns = (int64_t)st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
     run.bytes = run_bytes(&run.dir);
-    if (runs->count == runs->room) {
-        size_t room = runs->room ? runs->room * 2 : 16;
-        struct old_run *grown = realloc(runs->run, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        runs->run = grown;
-        runs->room = room;
-    }
+    if (!ARRAY_FIT(runs->run, runs->room, runs->count + 1))
+        return err_nomem(err);
     runs->run[runs->count++] = run;
     return 0;
 }
@@ -99,7 +92,7 @@ static int runs_find(const char *state, struct old_runs *runs, struct err *err)
     int result = paths_runs_open(state, &dir, err);
 
     while (result == 0 && dir && (entry = readdir(dir)))
-        result = runs_add(runs, state, entry->d_name);
+        result = runs_add(runs, state, entry->d_name, err);
     if (runs->count)
         qsort(runs->run, runs->count, sizeof(*runs->run), older_first);
     return result;

@@ -197,8 +197,7 @@ static int recover_frame(struct runlog *log, const struct frame *frame, struct e
         result = seen_mark(log->settings.seen, frame);
     else
         result = recover_anew(log, frame, log->reader);
-    if (result >= 0)
-        result = recall_frame(recall, frame, err);
+    result = result < 0 ? err_nomem(err) : recall_frame(recall, frame, err);
     if (result == -EPROTO) {
         log_error("%s: %s; going on", log->path, err->text);
         result = 0;
@@ -325,7 +324,7 @@ int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, st
     int result;
 
     if (!log)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     log->settings = *settings;
     strcpy(log->path, settings->dir->log.text);
     strcpy(log->run, settings->dir->run);
@@ -438,7 +437,8 @@ void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_
         __builtin_sub_overflow(ours, theirs, &log->shift_ns);
 }
 
-int64_t runlog_mono_ns(const struct runlog *log)
+/* Now, by the run's clock. */
+static int64_t runlog_mono_ns(const struct runlog *log)
 {
     int64_t now_ns;
 

@@ -84,7 +84,6 @@ void runlog_thresholds(const struct runlog *log, struct thresholds *ret);
  * time: what is added to our monotonic clock.
  */
 void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns);
-int64_t runlog_mono_ns(const struct runlog *log); /* now, by the run's clock */
 
 /* As core_node_clock(). */
 bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/clean.h"
 #include "core/hash.h"
 
 void seen_fini(struct seen *seen)
@@ -25,15 +26,8 @@ static uint64_t *place_of(struct seen *seen, const struct frame *frame)
 
 static int origin_add(struct seen *seen, const struct frame *frame, uint64_t *place)
 {
-    if (seen->count == seen->room) {
-        size_t room = seen->room ? seen->room * 2 : 16;
-        struct seen_origin *grown = realloc(seen->origin, room * sizeof(*grown));
-
-        if (!grown)
-            return -ENOMEM;
-        seen->origin = grown;
-        seen->room = room;
-    }
+    if (!ARRAY_FIT(seen->origin, seen->room, seen->count + 1))
+        return -ENOMEM;
     *place = seen->count;
     seen->origin[seen->count++] =
         (struct seen_origin){ .sender = frame->sender, .boot = frame->boot };

@@ -285,7 +285,7 @@ int site_run(const struct site_settings *settings, struct err *err)
     int result = 0;
 
     if (!site)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     keep_memory();
     site->settings = *settings;
     site->lock_fd = -1;

@@ -13,6 +13,7 @@
 #include "control/gather.h"
 #include "control/hosts.h"
 #include "control/index.h"
+#include "control/index_catchup.h"
 #include "control/roll.h"
 #include "control/rundir.h"
 #include "control/runlog.h"
@@ -89,9 +90,10 @@ struct site {
     struct site_run **run;
     size_t runs, room;
     struct map run_by_name;
-    struct loop_timer tick, sync, load;
-    size_t load_next;   /* the run whose turn it is to be read */
-    size_t forget_next; /* ... and to be looked at for facts */
+    struct loop_timer tick, sync, load, catchup;
+    struct catchup *asking; /* questions that wait for the index, the first one first */
+    size_t load_next;       /* the run whose turn it is to be read */
+    size_t forget_next;     /* ... and to be looked at for facts */
     int64_t began_real_ns;
     int64_t crowd_at_ns; /* when to say again that connections run short */
     struct err trouble;  /* "": the logs can be written */
@@ -116,8 +118,11 @@ void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *
 void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, let go */
 void run_sync(struct site_run *run, int64_t now_ns);
 void run_destroy(struct site_run *run);
-void run_index(struct site_run *run, size_t frames); /* reads on in its log, so far at most */
-void site_index_mend(struct site *site);             /* a damaged index is made again */
+/* Reads on in its log, so far at most; returns how many frames that were, 0 also where it failed. */
+size_t run_index(struct site_run *run, size_t frames);
+bool run_index_is_behind(const struct site_run *run,
+                         int64_t now_ns);                     /* run_index() may change it */
+void site_index_mend(struct site *site);                      /* a damaged index is made again */
 void site_index_rebuild(struct site *site, int64_t until_ns); /* rows that were lost, until then */
 size_t site_index_lacks(const struct site *site);             /* runs whose rows are not back yet */
 void site_trouble(struct site *site, int result, const struct err *err);

@@ -176,15 +176,8 @@ static int run_add(struct site *site, struct site_run *run)
 {
     uint64_t *at;
 
-    if (site->runs == site->room) {
-        size_t room = site->room ? site->room * 2 : 16;
-        struct site_run **grown = realloc(site->run, room * sizeof(struct site_run *));
-
-        if (!grown)
-            return -ENOMEM;
-        site->run = grown;
-        site->room = room;
-    }
+    if (!ARRAY_FIT(site->run, site->room, site->runs + 1))
+        return -ENOMEM;
     at = map_put(&site->run_by_name, name_key(site, run->dir.run), site->runs);
     if (!at)
         return -ENOMEM;
@@ -218,7 +211,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
         return err_set(err, -ENOENT, "no run '%s' here", name);
     run = calloc(1, sizeof(*run));
     if (!run)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     run->site = site;
     result = rundir_open(&run->dir, path.text, err);
     if (result == 0)
@@ -229,7 +222,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     run_refused_read(run);
     run->made_real_ns = file_real_ns(token.text);
     if (run_add(site, run) < 0)
-        return err_set(err, -ENOMEM, "out of memory");
+        return err_nomem(err);
     *ret = TAKE(run);
     return 0;
 }
@@ -472,24 +465,30 @@ void run_sync(struct site_run *run, int64_t now_ns)
     waiters_answer(run, NULL);
 }
 
+bool run_index_is_behind(const struct site_run *run, int64_t now_ns)
+{
+    return run->index_stale && run->site->index && now_ns >= run->index_at_ns;
+}
+
 /* Behind the log, not in its way: a page asks for the rest when it needs it. */
-void run_index(struct site_run *run, size_t frames)
+size_t run_index(struct site_run *run, size_t frames)
 {
     struct err err = { "" };
     int64_t count, now_ns = time_mono_ns();
 
-    if (!run->index_stale || !run->site->index || now_ns < run->index_at_ns)
-        return;
+    if (!run_index_is_behind(run, now_ns))
+        return 0;
     count = index_follow(run->site->index, run->dir.path.text, frames, &err);
     if (count < 0 && count != -ENOENT) {
         log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
         run->index_at_ns = now_ns + INDEX_AGAIN_NS;
     }
     run->index_stale = count != 0 && count != -ENOENT;
-    if (count == -ENOENT || (count >= 0 && (size_t)count < frames)) /* the log's end */
+    if (count == -ENOENT || count == 0) /* the log's end */
         run->index_rebuild = false;
     else if (index_is_rebuilding(run->site->index, run->dir.run))
         run->index_rebuild = true;
+    return count > 0 ? (size_t)count : 0;
 }
 
 /* The rows of all runs are gone with the file.  They come back a little at a time (site_index_rebuild); until then a query

@@ -118,15 +118,8 @@ static int source_add(struct spools *spools, const char *name)
 
     if (source_find(spools, name, &at))
         return 0;
-    if (spools->count == spools->room) {
-        size_t room = spools->room ? spools->room * 2 : 16;
-        struct source **grown = realloc(spools->source, room * sizeof(struct source *));
-
-        if (!grown)
-            return -ENOMEM;
-        spools->source = grown;
-        spools->room = room;
-    }
+    if (!ARRAY_FIT(spools->source, spools->room, spools->count + 1))
+        return -ENOMEM;
     source = calloc(1, sizeof(*source));
     if (!source)
         return -ENOMEM;

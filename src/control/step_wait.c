@@ -32,16 +32,11 @@ bool step_wait_has(const struct step_wait *wait, uint32_t rank)
 
 int step_wait_add(struct step_wait *wait, struct fact_step *fact, struct model_shape *shape)
 {
-    if (wait->have == wait->room) {
-        uint32_t room = wait->room ? wait->room * 2 : 8;
-        struct step_came *grown = realloc(wait->one, room * sizeof(*grown));
+    uint32_t room = wait->room;
 
-        if (!grown)
-            return -ENOMEM;
-        wait->bytes += (room - wait->room) * sizeof(*grown);
-        wait->one = grown;
-        wait->room = room;
-    }
+    if (!ARRAY_FIT(wait->one, wait->room, wait->have + 1))
+        return -ENOMEM;
+    wait->bytes += (wait->room - room) * sizeof(*wait->one);
     wait->one[wait->have++] = (struct step_came){ *fact, shape };
     wait->came[fact->rank / 64] |= UINT64_C(1) << fact->rank % 64;
     wait->bytes += (fact->count + 1) * sizeof(*fact->time);

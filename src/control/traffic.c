@@ -23,15 +23,8 @@ struct traffic_agent *traffic_agent(struct traffic *traffic, uint64_t sender)
         return NULL;
     if (*place < traffic->count)
         return &traffic->agent[*place];
-    if (traffic->count == traffic->room) {
-        size_t room = traffic->room ? traffic->room * 2 : 16;
-        struct traffic_agent *grown = realloc(traffic->agent, room * sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        traffic->agent = grown;
-        traffic->room = room;
-    }
+    if (!ARRAY_FIT(traffic->agent, traffic->room, traffic->count + 1))
+        return NULL;
     traffic->agent[traffic->count] = (struct traffic_agent){ .sender = sender };
     return &traffic->agent[traffic->count++];
 }

@@ -57,5 +57,40 @@ wait $storm
 has "wrong ones were refused all the time" '^wrong [1-9][0-9]* waited [1-9]' "$TAP/storm"
 is "metrics" "$(status -K "$(reader)" "$url/metrics")" 200
 has "count them" '^lockstep_[a-z_]*refused[a-z_]* [1-9]' "$TAP/out"
+
+# Whose request it is was decided when its headers came, also when its token is withdrawn before its body is there.
+printf 'lst_%064x\n' 1 >"$site/tokens/launch-ada.token"
+chmod 600 "$site/tokens/launch-ada.token"
+kill -HUP $control
+ada() { status -K "$(bearer "$site/tokens/launch-ada.token")" "$api/runs"; }
+known() { [ "$(ada)" = 200 ]; }
+await known
+tap_result $? "a new token is known after a SIGHUP"
+cat >"$TAP/slow.py" <<'END'
+"""POST /runs, with a body that ends when the controller does not know the token any more."""
+import http.client, os, signal, sys, time
+port, control, file = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+token = {"Authorization": "Bearer " + open(file).read().strip()}
+def ask():
+    one = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    one.request("GET", "/api/v1/runs", headers=token)
+    return one.getresponse().status
+slow = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+slow.putrequest("POST", "/api/v1/runs")
+slow.putheader("Authorization", token["Authorization"])
+slow.putheader("Content-Length", "14")
+slow.putheader("Expect", "100-continue")
+slow.endheaders()
+assert slow.sock.recv(100).startswith(b"HTTP/1.1 100") # so it was admitted
+os.unlink(file)
+os.kill(control, signal.SIGHUP)
+while ask() == 200:
+    time.sleep(0.05)
+slow.send(b'{"run":"slow"}')
+print(slow.getresponse().status)
+END
+is "a request that was admitted before is answered" \
+    "$(python3 "$TAP/slow.py" "${url##*:}" $control "$site/tokens/launch-ada.token" 2>&1)" 200
+is "and the run is its sender's" "$(cat "$site/runs/slow/owner")" launch-ada
 site_stop
 done_testing

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/clean.h"
+
 void lab_frames_fini(struct lab_frames *frames)
 {
     for (size_t i = 0; i < frames->count; i++)
@@ -17,14 +19,10 @@ void lab_frames_fini(struct lab_frames *frames)
 static void frames_add(struct lab_frames *frames, uint16_t type, uint32_t sender,
                        struct buf *payload)
 {
-    if (frames->count == frames->room) {
-        struct lab_frame *grown;
+    bool fits = ARRAY_FIT(frames->frame, frames->room, frames->count + 1);
 
-        frames->room = frames->room ? frames->room * 2 : 256;
-        grown = realloc(frames->frame, frames->room * sizeof(*grown));
-        assert(grown);
-        frames->frame = grown;
-    }
+    assert(fits);
+    (void)fits;
     assert(!payload->failed);
     frames->frame[frames->count++] =
         (struct lab_frame){ type, sender, payload->data, payload->size };

@@ -375,6 +375,44 @@ static void another_log_in_its_place_is_read_anew(void **state)
     assert_non_null(strstr(second, "\nstep 44 "));
 }
 
+/* Frames so large that fewer of them are read at once than may be. */
+static void write_large(const struct place *place, const char *sender, int count)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    static const char bytes[256 << 10];
+    struct spool_writer *writer;
+
+    buf_put(&payload, bytes, sizeof(bytes));
+    assert_int_equal(spool_writer_open(place->dir.log.text, sender, &writer, NULL), 0);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(spool_put(writer, FRAME_STACK, &payload, NULL), 0);
+    spool_writer_close(writer);
+}
+
+static void it_is_rebuilding_until_the_end_of_the_log(void **state)
+{
+    struct place *place = *state;
+    struct index *index;
+    int64_t all = 0, count;
+
+    write_large(place, "first", 2);
+    assert_int_equal(index_open(place->index, &index, NULL), 0);
+    follow_all(index, place->run);
+    assert_false(index_is_rebuilding(index, "r1"));
+    index_leave(index, "r1");
+    unlink(place->dir.log.text);
+    write_large(place, "second", 40);
+    while ((count = index_follow(index, place->run, 1000, NULL)) > 0) {
+        assert_true(count < 40); /* 4 MiB at once */
+        assert_true(index_is_rebuilding(index, "r1"));
+        all += count;
+    }
+    assert_int_equal(count, 0);
+    assert_int_equal(all, 40);
+    assert_false(index_is_rebuilding(index, "r1"));
+    index_close(index);
+}
+
 static void a_log_that_is_damaged_is_read_around_it(void **state)
 {
     struct place *place = *state;
@@ -405,6 +443,7 @@ int main(void)
         TEST(a_damaged_page_is_made_anew),
         TEST(another_version_is_made_anew),
         TEST(another_log_in_its_place_is_read_anew),
+        TEST(it_is_rebuilding_until_the_end_of_the_log),
         TEST(a_log_that_is_damaged_is_read_around_it),
     };
 
