@@ -41,7 +41,7 @@ bob=$TAP/bob/runs/b1
     --step-ms 50 --host-work-ms 0 >"$TAP/b1.out" 2>&1
 echo $? >"$TAP/b1.done") &
 pids="$pids $!"
-await test -s "$bob/run.json"
+await grep -Eqs '"rings": *"/' "$bob/run.json"
 "$LOCKSTEP" send --run-dir "$bob" --patience 60s 2>"$TAP/send.err" &
 send=$!
 "$LOCKSTEP" agent --run-dir "$bob" --node n0 2>"$TAP/n0.err" &

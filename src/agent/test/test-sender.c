@@ -1,6 +1,6 @@
 /* test-sender.c - what goes to the controller when there is no memory for it.
  *
- * The client is played by this program, and realloc() fails when it is told to.
+ * The client is played by this program, and realloc() and reallocarray() fail when they are told to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #define FRAMES 60
 #define FRAME_BYTES 10000
 #define READER_FIRST 65536 /* what the first read of a spool needs */
-#define BATCH_GROWN 524288 /* what about half of these frames need; no other piece is so large */
+#define BATCH_HALF 300000  /* what about half of these frames need; no other piece is so large */
 
 struct client {
     client_fn *fn; /* of the call under way; NULL: none */
@@ -29,13 +29,22 @@ struct client {
     struct buf body;
 };
 
-static size_t refused_bytes; /* realloc() gives no such piece; 0: it gives all */
+static size_t refused_bytes; /* no piece of that size or more is given; 0: all are */
 
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return refused_bytes && size == refused_bytes ? NULL : __real_realloc(memory, size);
+    return refused_bytes && size >= refused_bytes ? NULL : __real_realloc(memory, size);
+}
+
+void *__real_reallocarray(void *memory, size_t count, size_t each);
+void *__wrap_reallocarray(void *memory, size_t count, size_t each);
+void *__wrap_reallocarray(void *memory, size_t count, size_t each)
+{
+    return refused_bytes && count * each >= refused_bytes
+               ? NULL
+               : __real_reallocarray(memory, count, each);
 }
 
 int client_call(struct client *client, const char *path, const struct token *token,
@@ -126,7 +135,7 @@ static void all_is_sent_after(size_t refused)
 static void what_did_not_fit_into_the_batch_is_sent_later(void **state)
 {
     (void)state;
-    all_is_sent_after(BATCH_GROWN);
+    all_is_sent_after(BATCH_HALF);
 }
 
 static void what_could_not_be_read_is_sent_later(void **state)
