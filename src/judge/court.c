@@ -470,3 +470,12 @@ void court_numbers(struct court *court, struct whole *whole)
     court->whole = NULL;
     ledger_bare(court->book, court, whole);
 }
+
+bool court_left_unseen(const struct court *court, uint32_t rank)
+{
+    for (uint32_t i = 0; i < court->lefts; i++) {
+        if (court->left[i].rank == rank && court->left[i].status == -1)
+            return true;
+    }
+    return false;
+}

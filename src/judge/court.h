@@ -145,6 +145,8 @@ struct entry *court_group_entry(struct court *court, unsigned kind, const char *
 struct entry *court_open_entry(struct court *court, unsigned kind, unsigned layer, uint32_t rank);
 void court_add_rank(const struct court *court, struct verdict *draft,
                     uint32_t rank); /* and its node */
+/* Its process ended, and nobody saw with what status. */
+bool court_left_unseen(const struct court *court, uint32_t rank);
 int64_t court_step_real_ns(const struct court *court,
                            uint64_t step); /* when it began; 0: not in the window */
 /* A time of a rank's node on the run's clock. */

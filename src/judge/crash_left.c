@@ -86,15 +86,6 @@ void crash_left_exit(struct court *court, const struct fact_exit *left)
         court->left[court->lefts++] = *left;
 }
 
-bool crash_left_gone(const struct court *court, uint32_t rank)
-{
-    for (uint32_t i = 0; i < court->lefts; i++) {
-        if (court->left[i].rank == rank && court->left[i].status == -1)
-            return true;
-    }
-    return false;
-}
-
 void crash_failed(struct court *court)
 {
     uint32_t kept = 0;

@@ -23,7 +23,6 @@ void crash_add(struct court *court, const struct fact_exit *fact);
 /* What such an exit was, with what the rank noted before it. */
 void crash_left_as(const struct court *court, const struct fact_exit *fact, struct fact_exit *ret);
 void crash_left_exit(struct court *court, const struct fact_exit *left);
-bool crash_left_gone(const struct court *court, uint32_t rank); /* without a word */
 /* The rank that closed its ring and left, nobody knows with what, before `first` was gone or when it lost somebody: `first`
  * was then ended for its sake, for all that is known.  false: none.
  */

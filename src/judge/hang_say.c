@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/crash_parts.h"
 #include "judge/hang.h"
 #include "lockstep/probe.h"
 #include "wire/names.h"
@@ -90,7 +89,7 @@ static unsigned layer_of(const struct court *court, const struct wait_rank *at, 
                          enum wait_how how)
 {
     if (how == WAIT_GONE)
-        return crash_left_gone(court, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
+        return court_left_unseen(court, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
                    LAYER_USER_CODE; /* it left while the others still count on it */
     if (at->state == 'T')
         return LAYER_UNKNOWN; /* the ring cannot say by whom */
