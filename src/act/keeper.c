@@ -18,7 +18,7 @@ struct keeper {
     int socket; /* -1: it is gone */
     pid_t pid;
     int status;                  /* how it ended; -1: not known */
-    struct tree *tree;           /* what it started: ours to end when it is gone */
+    struct process_tree *tree;   /* what it started: ours to end when it is gone */
     struct keeper_report *queue; /* came while we waited for the answer to a spawn */
     size_t queued, room;
     uint32_t end_token; /* of the latest request to end: answers to earlier ones are stale */
@@ -41,7 +41,7 @@ static void keeper_clean(struct keeper **keeper)
 }
 
 /* `sleep 60 & exec lockstep run …` makes us the parent of somebody else's process. */
-static void keeper_spare_foreign(struct tree *tree)
+static void keeper_spare_foreign(struct process_tree *tree)
 {
     struct procs procs = { 0 };
 

@@ -22,7 +22,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-struct aide { /* an agent or the controller, as it was started last */
+struct keeper_daemon { /* an agent or the controller, as it was started last */
     struct keeper_request request;
     pid_t pid; /* 0: it is not there */
     bool known;
@@ -30,9 +30,9 @@ struct aide { /* an agent or the controller, as it was started last */
 
 struct serve {
     const struct keeper_plan *plan;
-    struct tree *tree;
-    struct aide *aide; /* one for each command of the plan */
-    bool finished;     /* the launcher has ended everything in order */
+    struct process_tree *tree;
+    struct keeper_daemon *aide; /* one for each command of the plan */
+    bool finished;              /* the launcher has ended everything in order */
     int socket, signals;
     bool alone;               /* the launcher is gone */
     enum tree_level level;    /* alone: now being ended */
@@ -169,7 +169,7 @@ static void serve_spawn(struct serve *serve, const struct keeper_request *reques
         serve->finished = false;
         if (request->level != TREE_RANKS)
             serve->aide[request->command] =
-                (struct aide){ .request = *request, .pid = pid, .known = true };
+                (struct keeper_daemon){ .request = *request, .pid = pid, .known = true };
     }
     serve_report(serve, &report);
 }

@@ -26,7 +26,7 @@
 #define OUTPUT_PAUSE_NS (100 * NS_PER_MS) /* nothing more came: show what there is of a line */
 #define OUTPUT_HOLD_NS NS_PER_S /* something comes again and again: show it all the same */
 
-struct stream {
+struct output_stream {
     int fd; /* reading end; -1: closed */
     size_t size;
     int64_t first_ns, last_ns;  /* when the first and the last of them came */
@@ -37,8 +37,8 @@ struct stream {
 struct talker { /* a rank, or the command */
     char prefix[32];
     int file;
-    struct stream stream[2];  /* stdout, stderr */
-    char words[OUTPUT_WORDS]; /* the last of stderr */
+    struct output_stream stream[2]; /* stdout, stderr */
+    char words[OUTPUT_WORDS];       /* the last of stderr */
     size_t said;
 };
 
@@ -132,7 +132,7 @@ int output_create(const char *directory, uint32_t ranks, bool quiet, struct outp
 
 void output_open(struct output *output, uint32_t rank, int ret_fd[2])
 {
-    struct stream *stream = output->talker[rank].stream;
+    struct output_stream *stream = output->talker[rank].stream;
     int out[2] = { -1, -1 }, error[2] = { -1, -1 };
 
     output->talker[rank].said = 0;
@@ -194,7 +194,7 @@ static void output_put(struct output *output, int which, const struct sink_piece
 /* Shows what there is of the line. */
 static void stream_show(struct output *output, struct talker *talker, int which, char end)
 {
-    struct stream *stream = &talker->stream[which];
+    struct output_stream *stream = &talker->stream[which];
     const struct sink *sink = &output->sink[which];
     /* It was broken off for another writer: its end was shown then. */
     bool ended = end == '\n' && !stream->size && stream->partly && sink->begun != stream;
@@ -235,7 +235,7 @@ static const char *line_end(const char *data, size_t size)
 static size_t stream_take(struct output *output, struct talker *talker, int which, const char *data,
                           size_t size)
 {
-    struct stream *stream = &talker->stream[which];
+    struct output_stream *stream = &talker->stream[which];
     size_t room = MIN(size, sizeof(stream->line) - stream->size);
     const char *end = line_end(data, room);
     size_t part = end ? (size_t)(end - data) : room;
@@ -268,7 +268,7 @@ static void talker_remember(struct talker *talker, const char *data, size_t size
 /* One read.  False: there is nothing more for now. */
 static bool stream_read(struct output *output, struct talker *talker, int which)
 {
-    struct stream *stream = &talker->stream[which];
+    struct output_stream *stream = &talker->stream[which];
     ssize_t got;
 
     if (stream->fd < 0)
@@ -378,7 +378,7 @@ void output_serve(struct output *output, const struct pollfd *fd, size_t count)
 /* Whoever reads slowly gets whole lines: then none is counted as not shown of which half is there. */
 static int64_t stream_due_ns(const struct output *output, const struct talker *talker, int which)
 {
-    const struct stream *stream = &talker->stream[which];
+    const struct output_stream *stream = &talker->stream[which];
 
     if (!stream->size || output->quiet || sink_waits(&output->sink[which]))
         return INT64_MAX;

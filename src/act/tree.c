@@ -24,7 +24,7 @@ struct tree_child {
     enum tree_level level;
 };
 
-struct tree {
+struct process_tree {
     struct tree_child *child;
     size_t count, room;
     struct procs procs; /* kept between walks for its memory */
@@ -35,9 +35,9 @@ struct tree {
     uint32_t spared;
 };
 
-int tree_create(struct tree **ret)
+int tree_create(struct process_tree **ret)
 {
-    struct tree *tree = calloc(1, sizeof(*tree));
+    struct process_tree *tree = calloc(1, sizeof(*tree));
 
     if (!tree)
         return -ENOMEM;
@@ -45,7 +45,7 @@ int tree_create(struct tree **ret)
     return 0;
 }
 
-void tree_destroy(struct tree *tree)
+void tree_destroy(struct process_tree *tree)
 {
     if (!tree)
         return;
@@ -55,7 +55,7 @@ void tree_destroy(struct tree *tree)
     free(tree);
 }
 
-static struct tree_child *tree_find(const struct tree *tree, pid_t pid)
+static struct tree_child *tree_find(const struct process_tree *tree, pid_t pid)
 {
     for (size_t i = 0; i < tree->count; i++)
         if (tree->child[i].pid == pid)
@@ -63,7 +63,7 @@ static struct tree_child *tree_find(const struct tree *tree, pid_t pid)
     return NULL;
 }
 
-int tree_add(struct tree *tree, pid_t pid, uint32_t token, enum tree_level level)
+int tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level)
 {
     if (!ARRAY_FIT(tree->child, tree->room, tree->count + 1))
         return -ENOMEM;
@@ -71,7 +71,7 @@ int tree_add(struct tree *tree, pid_t pid, uint32_t token, enum tree_level level
     return 0;
 }
 
-void tree_forget(struct tree *tree, pid_t pid)
+void tree_forget(struct process_tree *tree, pid_t pid)
 {
     struct tree_child *child = tree_find(tree, pid);
 
@@ -79,7 +79,7 @@ void tree_forget(struct tree *tree, pid_t pid)
         *child = tree->child[--tree->count];
 }
 
-int tree_reap(struct tree *tree, struct tree_exit *ret)
+int tree_reap(struct process_tree *tree, struct tree_exit *ret)
 {
     pid_t pid;
     int status;
@@ -97,7 +97,7 @@ int tree_reap(struct tree *tree, struct tree_exit *ret)
     return 0;
 }
 
-void tree_end(struct tree *tree, const struct tree_ending *how, int64_t now_ns)
+void tree_end(struct process_tree *tree, const struct tree_ending *how, int64_t now_ns)
 {
     map_fini(&tree->told);
     tree->ending = true;
@@ -106,17 +106,17 @@ void tree_end(struct tree *tree, const struct tree_ending *how, int64_t now_ns)
     tree->spared = 0;
 }
 
-bool tree_ending(const struct tree *tree)
+bool tree_ending(const struct process_tree *tree)
 {
     return tree->ending;
 }
 
-uint32_t tree_spared(const struct tree *tree)
+uint32_t tree_spared(const struct process_tree *tree)
 {
     return tree->spared;
 }
 
-int64_t tree_pause_ns(const struct tree *tree, int64_t now_ns)
+int64_t tree_pause_ns(const struct process_tree *tree, int64_t now_ns)
 {
     /* Quick at first, when most trees end; a walk over a busy node's /proc takes milliseconds. */
     return (now_ns - tree->begun_ns < NS_PER_S ? 10 : 100) * NS_PER_MS;
@@ -125,7 +125,7 @@ int64_t tree_pause_ns(const struct tree *tree, int64_t now_ns)
 /* Tells it once.  A stopped process is woken, or it could not heed the word.  Without memory to
  * remember whom we told we tell again: harmless.
  */
-static int tree_tell(struct tree *tree, const struct proc *proc)
+static int tree_tell(struct process_tree *tree, const struct proc *proc)
 {
     uint64_t *told = map_put(&tree->told, (uint64_t)proc->pid, 0);
     int r;
@@ -141,7 +141,7 @@ static int tree_tell(struct tree *tree, const struct proc *proc)
     return r < 0 ? r : proc_signal(proc, SIGCONT);
 }
 
-static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_ns)
+static int tree_signal(struct process_tree *tree, const struct proc *proc, int64_t now_ns)
 {
     int64_t passed = now_ns - tree->begun_ns;
 
@@ -153,7 +153,7 @@ static int tree_signal(struct tree *tree, const struct proc *proc, int64_t now_n
 }
 
 /* Signals whom it finds; how many of them are still there. */
-static size_t tree_walk(struct tree *tree, int64_t now_ns)
+static size_t tree_walk(struct process_tree *tree, int64_t now_ns)
 {
     size_t left = 0;
 
@@ -185,7 +185,7 @@ static bool tree_childless(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
-bool tree_step(struct tree *tree, int64_t now_ns)
+bool tree_step(struct process_tree *tree, int64_t now_ns)
 {
     if (!tree->ending)
         return false;

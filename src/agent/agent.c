@@ -40,7 +40,7 @@
 #define REFUSED_NS (10 * NS_PER_S) /* a token that is not valid for so long is not valid any more */
 #define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
-struct entry { /* a file of the ring directory */
+struct ring_entry { /* a file of the ring directory */
     char name[48];
     uint64_t inode;
     struct watch *watch; /* NULL: done with, refused, or still being made */
@@ -61,7 +61,7 @@ struct agent {
     struct nodesplit *split;
     struct watch_place place;
     unsigned looks;
-    struct entry *entry;
+    struct ring_entry *entry;
     size_t entries, room;
     struct timespec scanned_mtime;
     int64_t scan_at_ns, tick_ns;
@@ -85,10 +85,10 @@ struct agent {
 
 /* ---- the directory ---- */
 
-static struct entry *entry_find(struct agent *agent, const char *name, uint64_t inode)
+static struct ring_entry *entry_find(struct agent *agent, const char *name, uint64_t inode)
 {
     for (size_t i = agent->entries; i > 0; i--) {
-        struct entry *entry = &agent->entry[i - 1];
+        struct ring_entry *entry = &agent->entry[i - 1];
 
         if (entry->inode == inode && strcmp(entry->name, name) == 0)
             return entry;
@@ -96,10 +96,10 @@ static struct entry *entry_find(struct agent *agent, const char *name, uint64_t 
     return NULL;
 }
 
-static struct entry *entry_add(struct agent *agent, const char *name, uint64_t inode,
-                               int64_t now_ns)
+static struct ring_entry *entry_add(struct agent *agent, const char *name, uint64_t inode,
+                                    int64_t now_ns)
 {
-    struct entry *entry;
+    struct ring_entry *entry;
 
     if (agent->entries == ENTRIES_MAX) {
         if (!agent->full_told)
@@ -111,14 +111,14 @@ static struct entry *entry_add(struct agent *agent, const char *name, uint64_t i
     if (!ARRAY_FIT(agent->entry, agent->room, agent->entries + 1))
         return NULL;
     entry = &agent->entry[agent->entries++];
-    *entry = (struct entry){ .inode = inode, .making = true, .since_ns = now_ns };
+    *entry = (struct ring_entry){ .inode = inode, .making = true, .since_ns = now_ns };
     snprintf(entry->name, sizeof(entry->name), "%s", name);
     ring_name_parse(name, &entry->rank, &entry->ring);
     return entry;
 }
 
 /* One line for a file that is no good, and then no more about it. */
-static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
+static void entry_open(struct agent *agent, struct ring_entry *entry, int64_t now_ns)
 {
     struct err err = { 0 };
     int result = watch_open(&agent->place, agent->rings_fd, entry->name, &entry->watch, &err);
@@ -135,7 +135,7 @@ static void entry_open(struct agent *agent, struct entry *entry, int64_t now_ns)
 }
 
 /* Rings lie in memory that the job needs, too: the file goes if it is still the one that was read. */
-static void entry_remove(const struct agent *agent, const struct entry *entry)
+static void entry_remove(const struct agent *agent, const struct ring_entry *entry)
 {
     struct stat st;
 
@@ -152,7 +152,7 @@ static void forget_former(struct agent *agent)
     size_t kept = 0;
 
     for (size_t i = 0; i < agent->entries; i++) {
-        const struct entry *entry = &agent->entry[i];
+        const struct ring_entry *entry = &agent->entry[i];
 
         if (entry->told && entry->attempt < agent->attempt)
             entry_remove(agent, entry);
@@ -352,7 +352,7 @@ static void tick(struct agent *agent, int64_t now_ns)
     bound_spool(agent, now_ns);
     tell_traffic(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) { /* ends first, then the rings that follow them */
-        struct entry *entry = &agent->entry[i];
+        struct ring_entry *entry = &agent->entry[i];
 
         if (entry->watch && !watch_tick(entry->watch, now_ns)) {
             watch_close(entry->watch);

@@ -23,14 +23,14 @@ void hold_put(struct hold *hold, struct nodesplit *split, struct assembled *fact
         waits = nodesplit_join(split, &fact->step, fact->op, fact->ops);
     if (fact->kind == ASSEMBLED_NOTE || fact->kind == ASSEMBLED_HOW || (!waits && hold->count == 0))
         return; /* notes are known by themselves: they need no order */
-    hold->held[hold->count++] = (struct held){ .fact = *fact, .since_ns = now_ns };
+    hold->held[hold->count++] = (struct held_fact){ .fact = *fact, .since_ns = now_ns };
     *fact = (struct assembled){ 0 };
 }
 
 bool hold_take(struct hold *hold, const struct nodesplit *split, int64_t now_ns,
                struct assembled *fact)
 {
-    struct held *front = &hold->held[0];
+    struct held_fact *front = &hold->held[0];
 
     if (hold->count == 0)
         return false;

@@ -15,14 +15,14 @@
 #define HOLD_FACTS 4 /* a ring is read some steps at a time, before those of the other ranks */
 #define HOLD_NS (500 * INT64_C(1000000))
 
-struct held {
+struct held_fact {
     struct assembled fact;
     int64_t since_ns;
     uint32_t met; /* ops known to have met */
 };
 
 struct hold { /* a zeroed one is empty */
-    struct held held[HOLD_FACTS];
+    struct held_fact held[HOLD_FACTS];
     unsigned count;
 };
 void hold_fini(struct hold *hold);

@@ -29,7 +29,7 @@ struct dw {
     __typeof__(dwfl_module_addrname) *name;
 };
 
-struct walk {
+struct stack_walk {
     const struct dw *dw;
     Dwfl *dwfl;
     char *text;
@@ -75,7 +75,7 @@ static int no_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwar
 
 static int on_frame(Dwfl_Frame *frame, void *arg)
 {
-    struct walk *walk = arg;
+    struct stack_walk *walk = arg;
     const char *name = NULL;
     Dwfl_Module *module;
     Dwarf_Addr pc;
@@ -120,7 +120,7 @@ static int walk_thread(const struct dw *dw, const struct proc_ref *proc, char *r
 {
     pid_t pid = proc->pid;
     const Dwfl_Callbacks callbacks = { .find_elf = dw->find_elf, .find_debuginfo = no_debuginfo };
-    struct walk walk = { .dw = dw, .text = ret, .room = room };
+    struct stack_walk walk = { .dw = dw, .text = ret, .room = room };
     int result;
 
     walk.dwfl = dw->begin(&callbacks);

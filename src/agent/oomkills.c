@@ -23,7 +23,7 @@ struct oomkills {
     uint32_t before;     /* in groups that it has left */
 };
 
-static const struct place {
+static const struct oom_file {
     bool v2;
     const char *mount, *file;
 } places[] = {
@@ -72,7 +72,7 @@ static int text_of(int proc_fd, char *text, size_t room)
 }
 
 /* Opens the file of the group, or of the nearest one above it. */
-static int group_open(const struct oomkills *kills, const struct place *place, const char *group)
+static int group_open(const struct oomkills *kills, const struct oom_file *place, const char *group)
 {
     size_t size = strlen(group);
     char path[1400];

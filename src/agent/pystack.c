@@ -36,7 +36,7 @@
 /* Where things are, by version (offsets in bytes; NONE: it has no such thing).  Computed from the headers of
  * each on x86-64; 3.13 and later say it themselves.
  */
-struct layout {
+struct python_layout {
     int minor;
     int runtime_head, interp_threads; /* first interpreter, its newest thread */
     int thread_next, thread_frame;
@@ -52,7 +52,7 @@ struct layout {
      */
     int runtime_holder, interp_gil, gil_holder, gil_locked;
 };
-static const struct layout
+static const struct python_layout
     layouts[] = {
         { 9,   32,  8,  8,   24,   NONE, NONE, 32,   24,   104, NONE,
           104, 112, 40, 120, NONE, 48,   568,  NONE, NONE, NONE },
@@ -66,7 +66,7 @@ static const struct layout
 struct python {
     pid_t pid;
     uint64_t runtime;
-    struct layout at;
+    struct python_layout at;
 };
 
 /* ---- its memory ---- */
@@ -218,7 +218,7 @@ static int layout_carried(struct python *python, unsigned minor)
         if (word[i] > 1 << 20)
             return -EPROTO;
     }
-    python->at = (struct layout){
+    python->at = (struct python_layout){
         .minor = (int)minor,
         .runtime_head = (int)word[DEBUG_RUNTIME_HEAD],
         .interp_threads = (int)word[DEBUG_INTERP_THREADS],

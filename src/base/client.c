@@ -21,8 +21,8 @@
 #define ANSWER_BYTES_MAX (4u << 20)
 #define SOCKETS_MAX 16 /* whose bytes are counted while they are open; more than there ever are */
 
-struct call {
-    struct call *next, **back;
+struct client_call {
+    struct client_call *next, **back;
     struct client *client;
     CURL *easy;
     struct curl_slist *headers;
@@ -36,7 +36,7 @@ struct client {
     struct loop *loop;
     CURLM *multi;
     struct loop_timer timer;
-    struct call *calls;
+    struct client_call *calls;
     char url[512], ca_file[PATH_MAX], pin[64];
     int64_t timeout_ns;
     bool loopback_only;    /* whatever the host's name is resolved to */
@@ -44,7 +44,7 @@ struct client {
     uint64_t closed_bytes; /* that TCP sent through those that are closed by now */
 };
 
-static void call_free(struct call *call)
+static void call_free(struct client_call *call)
 {
     if (call->easy) {
         curl_multi_remove_handle(call->client->multi, call->easy);
@@ -59,7 +59,7 @@ static void call_free(struct call *call)
     free(call);
 }
 
-static void call_end(struct call *call, CURLcode code)
+static void call_end(struct client_call *call, CURLcode code)
 {
     struct client_answer answer = { .body = &call->answer };
     long status = 0;
@@ -78,7 +78,7 @@ static void calls_reap(struct client *client)
     int left;
 
     while ((message = curl_multi_info_read(client->multi, &left))) {
-        struct call *call = NULL;
+        struct client_call *call = NULL;
 
         if (message->msg != CURLMSG_DONE)
             continue;
@@ -194,7 +194,7 @@ uint64_t client_wire_bytes(const struct client *client)
 
 static size_t take_bytes(char *data, size_t size, size_t count, void *arg)
 {
-    struct call *call = arg;
+    struct client_call *call = arg;
 
     if (call->answer.size + size * count > ANSWER_BYTES_MAX)
         return 0;
@@ -264,7 +264,7 @@ void client_close(struct client *client)
     free(client);
 }
 
-static int call_headers(struct call *call, const struct token *token)
+static int call_headers(struct client_call *call, const struct token *token)
 {
     char line[TOKEN_SIZE + 40];
     static const char version[] = "Lockstep-Version: " LOCKSTEP_VERSION;
@@ -287,7 +287,7 @@ static int call_headers(struct call *call, const struct token *token)
     return 0;
 }
 
-static void call_dress(struct call *call, const char *url)
+static void call_dress(struct client_call *call, const char *url)
 {
     struct client *client = call->client;
 
@@ -320,12 +320,12 @@ static void call_dress(struct call *call, const char *url)
 int client_call(struct client *client, const char *path, const struct token *token,
                 struct buf *body, client_fn *fn, void *arg)
 {
-    struct call *call = calloc(1, sizeof(*call));
+    struct client_call *call = calloc(1, sizeof(*call));
     char url[1024];
 
     if (!call)
         return -ENOMEM;
-    *call = (struct call){ .client = client, .fn = fn, .arg = arg, .next = client->calls };
+    *call = (struct client_call){ .client = client, .fn = fn, .arg = arg, .next = client->calls };
     call->back = &client->calls;
     if (call->next)
         call->next->back = &call->next;

@@ -20,19 +20,19 @@ struct level {
     bool removed;            /* something, in this pass */
 };
 
-struct tree {
+struct tree_removal {
     struct level level[TREE_DEPTH];
     int depth;
     int failure; /* the first */
 };
 
-static void tree_fail(struct tree *tree, int result)
+static void tree_fail(struct tree_removal *tree, int result)
 {
     if (!tree->failure)
         tree->failure = result;
 }
 
-static void tree_clean(struct tree **tree)
+static void tree_clean(struct tree_removal **tree)
 {
     while (*tree && (*tree)->depth > 0)
         closedir((*tree)->level[--(*tree)->depth].dir);
@@ -40,7 +40,7 @@ static void tree_clean(struct tree **tree)
 }
 
 /* Takes the descriptor. */
-static int tree_enter(struct tree *tree, int fd, const char *name)
+static int tree_enter(struct tree_removal *tree, int fd, const char *name)
 {
     struct level *level = &tree->level[tree->depth];
     DIR *dir = tree->depth < TREE_DEPTH ? fdopendir(fd) : NULL;
@@ -56,7 +56,7 @@ static int tree_enter(struct tree *tree, int fd, const char *name)
 }
 
 /* All names of a level have been seen.  Some file systems skip names while others are removed: so again. */
-static void tree_leave(struct tree *tree)
+static void tree_leave(struct tree_removal *tree)
 {
     struct level *level = &tree->level[tree->depth - 1];
 
@@ -75,7 +75,7 @@ static void tree_leave(struct tree *tree)
         level[-1].removed = true;
 }
 
-static void tree_entry(struct tree *tree, const char *name)
+static void tree_entry(struct tree_removal *tree, const char *name)
 {
     struct level *level = &tree->level[tree->depth - 1];
     int result;
@@ -97,7 +97,7 @@ static void tree_entry(struct tree *tree, const char *name)
 
 int tree_empty(int dir_fd)
 {
-    CLEAN(tree_clean) struct tree *tree = calloc(1, sizeof(*tree));
+    CLEAN(tree_clean) struct tree_removal *tree = calloc(1, sizeof(*tree));
     int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int result;
 

@@ -63,7 +63,7 @@ static const struct opt bench_opts[] = {
     { .name = NULL },
 };
 
-struct bench {
+struct bench_control {
     const struct bench_settings *settings;
     struct path state;
     struct load_shared *shared;
@@ -81,7 +81,7 @@ struct result {
 
 /* ---- processes ---- */
 
-static pid_t control_start(const struct bench *bench)
+static pid_t control_start(const struct bench_control *bench)
 {
     struct site_settings site = { .state = bench->state.text, .listen = "127.0.0.1:0" };
     struct err err = { "" };
@@ -103,7 +103,7 @@ static bool is_late(int64_t deadline_ns)
     return time_mono_ns() > deadline_ns;
 }
 
-static int control_port(struct bench *bench, struct err *err)
+static int control_port(struct bench_control *bench, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + START_NS;
     struct address_url parsed;
@@ -130,7 +130,7 @@ static int control_port(struct bench *bench, struct err *err)
 }
 
 /* The run is registered as a site's administrator would: by its files. */
-static int run_prepare(struct bench *bench, struct err *err)
+static int run_prepare(struct bench_control *bench, struct err *err)
 {
     struct path directory, file;
     int result = paths_run_of(bench->state.text, RUN, &directory, err);
@@ -142,7 +142,7 @@ static int run_prepare(struct bench *bench, struct err *err)
     return result < 0 ? result : token_read_or_make(file.text, &bench->load.token, err);
 }
 
-static pid_t load_start(const struct bench *bench, uint32_t process)
+static pid_t load_start(const struct bench_control *bench, uint32_t process)
 {
     struct load_settings load = bench->load;
     uint32_t processes = bench->settings->processes;
@@ -168,7 +168,7 @@ static void wait_for(pid_t pid)
         waitpid(pid, NULL, 0);
 }
 
-static void bench_stop(struct bench *bench)
+static void bench_stop(struct bench_control *bench)
 {
     for (uint32_t i = 0; i < bench->settings->processes; i++) {
         if (bench->agent[i] > 0)
@@ -221,7 +221,7 @@ static double peak_bytes(pid_t pid)
     return (double)kib * 1024;
 }
 
-static double log_bytes(const struct bench *bench)
+static double log_bytes(const struct bench_control *bench)
 {
     struct path directory, path;
     struct stat st;
@@ -235,7 +235,7 @@ static double log_bytes(const struct bench *bench)
 /* A step's delay: from its last frame's sending until listeners hear that it was judged.  One that
  * was judged together with later ones is said with them.
  */
-static void verdict_delays(const struct bench *bench, struct result *ret)
+static void verdict_delays(const struct bench_control *bench, struct result *ret)
 {
     const struct load_shared *shared = bench->shared;
     CLEAN(free_clean) struct sketch *us = calloc(1, sizeof(*us));
@@ -259,7 +259,7 @@ static void verdict_delays(const struct bench *bench, struct result *ret)
     ret->verdict_delay_max_s = us->total ? (double)us->max / 1e6 : 0;
 }
 
-static void ingest_delays(const struct bench *bench, struct result *ret)
+static void ingest_delays(const struct bench_control *bench, struct result *ret)
 {
     CLEAN(free_clean) struct sketch *all = calloc(1, sizeof(*all));
 
@@ -271,7 +271,7 @@ static void ingest_delays(const struct bench *bench, struct result *ret)
     ret->ingest_p99_ms = (double)sketch_quantile(all, 0.99) / 1e3;
 }
 
-static int await_connections(struct bench *bench, struct err *err)
+static int await_connections(struct bench_control *bench, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + START_NS + (int64_t)bench->load.nodes * 10 * NS_PER_MS;
 
@@ -285,7 +285,7 @@ static int await_connections(struct bench *bench, struct err *err)
     return 0;
 }
 
-static double load_seconds(const struct bench *bench)
+static double load_seconds(const struct bench_control *bench)
 {
     double seconds = 0;
 
@@ -302,7 +302,7 @@ static bool has_ended(pid_t pid) /* and is still there to be asked */
 }
 
 /* They end when all was acknowledged.  Returns the CPU that they had used. */
-static double await_agents(struct bench *bench)
+static double await_agents(struct bench_control *bench)
 {
     double seconds;
 
@@ -319,7 +319,7 @@ static double await_agents(struct bench *bench)
 }
 
 /* All are acknowledged; on an overloaded machine the last are judged much later. */
-static void await_last_step(const struct bench *bench)
+static void await_last_step(const struct bench_control *bench)
 {
     struct timespec rest = time_spec(2 * NS_PER_S);
     uint32_t steps = MIN(steps_of(bench->settings), LOAD_STEPS_MAX);
@@ -331,7 +331,7 @@ static void await_last_step(const struct bench *bench)
 }
 
 /* From the first step to the last, and two seconds for what is on its way. */
-static void measure(struct bench *bench, struct result *ret)
+static void measure(struct bench_control *bench, struct result *ret)
 {
     struct timespec settle = time_spec(3 * NS_PER_S);
     double cpu, load, bytes, seconds;
@@ -363,7 +363,7 @@ static void measure(struct bench *bench, struct result *ret)
     verdict_delays(bench, ret);
 }
 
-static int bench_open(struct bench *bench, struct err *err)
+static int bench_open(struct bench_control *bench, struct err *err)
 {
     const struct bench_settings *settings = bench->settings;
     const char *tmp = getenv("TMPDIR");
@@ -477,7 +477,7 @@ static int bench_control_run(int argc, char **argv)
         .ranks = 16384, .seconds = 30, .step_ms = 1000, .ops = 200, .readers = 100, .processes = 2
     };
     int first = opt_parse(&command_bench_control, argc, argv, &settings), r;
-    struct bench bench = { .settings = &settings };
+    struct bench_control bench = { .settings = &settings };
     struct result result = { 0 };
     struct err err = { "" };
 

@@ -47,7 +47,7 @@ static const struct opt bench_matrix_opts[] = {
     { .name = NULL },
 };
 
-struct series {
+struct bench_series {
     double *ms;
     size_t count;
 };
@@ -57,7 +57,7 @@ struct bench_matrix {
     struct path path;
     double append_us; /* a column, flushes included */
     double file_bytes;
-    struct series warm, cold, warm_read, cold_read;
+    struct bench_series warm, cold, warm_read, cold_read;
 };
 
 static void bench_fini(struct bench_matrix *bench)
@@ -77,7 +77,7 @@ static int compare_ms(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double quantile(const struct series *series, double share)
+static double quantile(const struct bench_series *series, double share)
 {
     size_t at = (size_t)(share * (double)series->count);
 
@@ -115,15 +115,15 @@ static int fill(struct bench_matrix *bench, struct err *err)
     return result;
 }
 
-struct place {
+struct tile_place {
     unsigned level;
     uint64_t x, y;
 };
 
-static struct place draw(const struct matrix *matrix, const struct matrix_layout *layout,
-                         struct rand *rand)
+static struct tile_place draw(const struct matrix *matrix, const struct matrix_layout *layout,
+                              struct rand *rand)
 {
-    struct place place = { .level = rand_below(rand, matrix_levels(matrix)) };
+    struct tile_place place = { .level = rand_below(rand, matrix_levels(matrix)) };
     uint64_t across = ((matrix_columns(matrix) - 1) >> (place.level + 8)) + 1;
 
     place.x = rand_below(rand, (uint32_t)across);
@@ -140,7 +140,7 @@ static int forget(int fd, struct err *err)
 }
 
 /* Reads tiles; or, with `plain`, as many bytes from the same places. */
-static int measure(struct bench_matrix *bench, struct series *series, bool cold, bool plain,
+static int measure(struct bench_matrix *bench, struct bench_series *series, bool cold, bool plain,
                    struct err *err)
 {
     CLEAN(free_clean) unsigned char *tile = malloc(MATRIX_SLOT_BYTES);
@@ -159,7 +159,7 @@ static int measure(struct bench_matrix *bench, struct series *series, bool cold,
     if (result == 0 && cold)
         result = forget(fd, err);
     for (uint32_t i = 0; result == 0 && i < bench->settings->tiles; i++) {
-        struct place place = draw(matrix, &layout, &rand);
+        struct tile_place place = draw(matrix, &layout, &rand);
         int64_t begin_ns = time_mono_ns();
 
         if (plain)

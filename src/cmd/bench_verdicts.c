@@ -22,7 +22,7 @@
 #include "lab/score_store.h"
 #include "lab/score_tally.h"
 
-struct settings {
+struct score_settings {
     uint32_t cases, healthy, jobs, retry;
     uint64_t seed;
     int64_t healthy_ns;
@@ -33,64 +33,64 @@ struct settings {
 static const struct opt options[] = {
     { .name = "all",
       .type = OPT_FLAG,
-      .offset = offsetof(struct settings, all),
+      .offset = offsetof(struct score_settings, all),
       .help = "every family, on first, middle and last rank of 4, 8 and 16; takes hours" },
     { .name = "cases",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, cases),
+      .offset = offsetof(struct score_settings, cases),
       .arg = "N",
       .help = "runs with a fault, default 30; with --all of each family, at most" },
     { .name = "healthy",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, healthy),
+      .offset = offsetof(struct score_settings, healthy),
       .arg = "N",
       .help = "runs without, default 40; with --all of each family, at most" },
     { .name = "healthy-time",
       .type = OPT_DURATION,
-      .offset = offsetof(struct settings, healthy_ns),
+      .offset = offsetof(struct score_settings, healthy_ns),
       .arg = "TIME",
       .help = "long healthy runs besides, so long in all: 120m" },
     { .name = "only",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, only),
+      .offset = offsetof(struct score_settings, only),
       .arg = "FAMILY[,FAMILY...]",
       .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
               "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
               "slowly; storage; link; channels; kernel-log; two; torch" },
     { .name = "seed",
       .type = OPT_U64,
-      .offset = offsetof(struct settings, seed),
+      .offset = offsetof(struct score_settings, seed),
       .arg = "N",
       .help = "which cases are drawn, default 1" },
     { .name = "jobs",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, jobs),
+      .offset = offsetof(struct score_settings, jobs),
       .arg = "N",
       .help = "so many cases at a time, of those that mostly sleep; default 1" },
     { .name = "retry",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, retry),
+      .offset = offsetof(struct score_settings, retry),
       .arg = "N",
       .help = "run a case again, so often at most, during which others took a tenth of a core for "
               "a second, whatever was said about it; default 0" },
     { .name = "results",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, results),
+      .offset = offsetof(struct score_settings, results),
       .arg = "DIR",
       .help = "keep results and the runs that were not right there, and go on from what is there" },
     { .name = "keep",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, keep),
+      .offset = offsetof(struct score_settings, keep),
       .arg = "DIR",
       .help = "keep all runs in this directory, for 'lockstep why'" },
     { .name = "write",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, write),
+      .offset = offsetof(struct score_settings, write),
       .arg = "FILE",
       .help = "the score as a page: docs/VERDICTS.md" },
     { .name = "json",
       .type = OPT_FLAG,
-      .offset = offsetof(struct settings, json),
+      .offset = offsetof(struct score_settings, json),
       .help = "one JSON object" },
     { 0 },
 };
@@ -352,8 +352,8 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
 
 /* ---- running ---- */
 
-struct bench {
-    struct settings settings;
+struct bench_verdicts {
+    struct score_settings settings;
     struct score_case *cases;
     struct score_result *results;
     bool *known;
@@ -363,7 +363,7 @@ struct bench {
     struct board *board;
 };
 
-static void bench_fini(struct bench *bench)
+static void bench_fini(struct bench_verdicts *bench)
 {
     score_store_close(&bench->store);
     free(bench->cases);
@@ -374,7 +374,7 @@ static void bench_fini(struct bench *bench)
 
 static int on_done(void *arg, uint32_t number, const struct score_result *result, struct err *err)
 {
-    struct bench *bench = arg;
+    struct bench_verdicts *bench = arg;
 
     bench->results[number] = *result;
     bench->known[number] = true;
@@ -384,7 +384,7 @@ static int on_done(void *arg, uint32_t number, const struct score_result *result
 }
 
 /* What an earlier score has found out need not be run again. */
-static int results_open(struct bench *bench, struct err *err)
+static int results_open(struct bench_verdicts *bench, struct err *err)
 {
     int result = score_store_open(bench->settings.results, &bench->store, err);
 
@@ -406,9 +406,9 @@ static int results_open(struct bench *bench, struct err *err)
     return 0;
 }
 
-static int state_open(struct bench *bench, struct err *err)
+static int state_open(struct bench_verdicts *bench, struct err *err)
 {
-    const struct settings *settings = &bench->settings;
+    const struct score_settings *settings = &bench->settings;
 
     if (settings->keep)
         snprintf(bench->state, sizeof(bench->state), "%s", settings->keep);
@@ -421,7 +421,7 @@ static int state_open(struct bench *bench, struct err *err)
     return 0;
 }
 
-static int bench_run(struct bench *bench, struct err *err)
+static int bench_run(struct bench_verdicts *bench, struct err *err)
 {
     struct score_pool pool = { .cases = bench->cases,
                                .count = bench->count,
@@ -450,7 +450,7 @@ static int bench_run(struct bench *bench, struct err *err)
 }
 
 /* As people would type it, without where this machine keeps things. */
-static void command_text(const struct settings *settings, char *out, size_t room)
+static void command_text(const struct score_settings *settings, char *out, size_t room)
 {
     int used = snprintf(out, room, "lockstep bench verdicts%s --seed %llu",
                         settings->all ? " --all" : "", (unsigned long long)settings->seed);
@@ -472,7 +472,7 @@ static void command_text(const struct settings *settings, char *out, size_t room
         snprintf(out + used, room - (size_t)used, " --retry %u", settings->retry);
 }
 
-static int page_write(struct bench *bench, struct err *err)
+static int page_write(struct bench_verdicts *bench, struct err *err)
 {
     CLEAN(free_clean) char *more = NULL;
     char command[300];
@@ -494,7 +494,7 @@ static int page_write(struct bench *bench, struct err *err)
     return score_doc_write(&doc, bench->settings.write, err);
 }
 
-static int settings_check(const struct settings *settings)
+static int settings_check(const struct score_settings *settings)
 {
     char names[300];
 
@@ -513,14 +513,14 @@ static int settings_check(const struct settings *settings)
 static int bench_main(int argc, char **argv)
 {
     CLEAN(bench_fini)
-    struct bench bench = {
+    struct bench_verdicts bench = {
         .settings = { .cases = SCORE_PLAN_DEFAULT, .healthy = SCORE_PLAN_DEFAULT, .seed = 1 },
         .cases = calloc(SCORE_CASES_MAX, sizeof(*bench.cases)),
         .results = calloc(SCORE_CASES_MAX, sizeof(*bench.results)),
         .known = calloc(SCORE_CASES_MAX, sizeof(*bench.known)),
         .board = calloc(1, sizeof(*bench.board)),
     };
-    struct settings *settings = &bench.settings;
+    struct score_settings *settings = &bench.settings;
     int first = opt_parse(&command_bench_verdicts, argc, argv, settings), result;
     struct err err = { "" };
 

@@ -28,7 +28,7 @@
 
 #define TICK_NS (50 * NS_PER_MS)
 
-struct settings {
+struct demo_settings {
     struct opt_list faults;
     bool list_faults, json, torch;
     uint32_t ranks, nodes, checkpoint_every;
@@ -41,66 +41,66 @@ static const struct opt options[] = {
     { .name = "fault",
       .letter = 'f',
       .type = OPT_LIST,
-      .offset = offsetof(struct settings, faults),
+      .offset = offsetof(struct demo_settings, faults),
       .arg = "KIND[:name=value,...]",
       .help = "a fault to make; may be given again; none: no fault" },
     { .name = "list-faults",
       .type = OPT_FLAG,
-      .offset = offsetof(struct settings, list_faults),
+      .offset = offsetof(struct demo_settings, list_faults),
       .help = "the kinds of faults and what they take" },
     { .name = "torch",
       .type = OPT_FLAG,
-      .offset = offsetof(struct settings, torch),
+      .offset = offsetof(struct demo_settings, torch),
       .help = "train a small transformer with PyTorch" },
     { .name = "ranks",
       .letter = 'n',
       .type = OPT_U32,
-      .offset = offsetof(struct settings, ranks),
+      .offset = offsetof(struct demo_settings, ranks),
       .arg = "N",
       .help = "ranks to train with, default 8, with --torch 4" },
     { .name = "nodes",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, nodes),
+      .offset = offsetof(struct demo_settings, nodes),
       .arg = "K",
       .help = "pretend that the ranks are on K nodes, default 1" },
     { .name = "layout",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, layout),
+      .offset = offsetof(struct demo_settings, layout),
       .arg = "tp=A,pp=B,dp=C",
       .help = "how the ranks are cut, default data parallel only" },
     { .name = "steps",
       .type = OPT_U64,
-      .offset = offsetof(struct settings, steps),
+      .offset = offsetof(struct demo_settings, steps),
       .arg = "N",
       .help = "steps to train, default 140" },
     { .name = "step-ms",
       .type = OPT_F64,
-      .offset = offsetof(struct settings, step_ms),
+      .offset = offsetof(struct demo_settings, step_ms),
       .arg = "MS",
       .help = "how long a healthy step takes, default 100" },
     { .name = "host-work-ms",
       .type = OPT_F64,
-      .offset = offsetof(struct settings, host_work_ms),
+      .offset = offsetof(struct demo_settings, host_work_ms),
       .arg = "MS",
       .help = "CPU time of a rank's host in a step, default 2.5" },
     { .name = "checkpoint-every",
       .type = OPT_U32,
-      .offset = offsetof(struct settings, checkpoint_every),
+      .offset = offsetof(struct demo_settings, checkpoint_every),
       .arg = "N",
       .help = "steps between the trainer's checkpoints, default 20" },
     { .name = "seed",
       .type = OPT_U64,
-      .offset = offsetof(struct settings, seed),
+      .offset = offsetof(struct demo_settings, seed),
       .arg = "N",
       .help = "where all random choices come from, default 1" },
     { .name = "name",
       .type = OPT_TEXT,
-      .offset = offsetof(struct settings, name),
+      .offset = offsetof(struct demo_settings, name),
       .arg = "RUN",
       .help = "name of the run, default date, time and a number" },
     { .name = "json",
       .type = OPT_FLAG,
-      .offset = offsetof(struct settings, json),
+      .offset = offsetof(struct demo_settings, json),
       .help = "one JSON object at the end, nothing before it" },
     { 0 },
 };
@@ -125,7 +125,7 @@ static void on_stop(int signal_number)
     stopped = signal_number;
 }
 
-static int faults_read(const struct settings *settings, struct demo_run *demo, struct err *err)
+static int faults_read(const struct demo_settings *settings, struct demo_run *demo, struct err *err)
 {
     static const char *const usual[] = { "gpu-slow:factor=1.5,step=30,steps=40", "kill:step=95" };
     struct fault_shape shape = {
@@ -161,7 +161,7 @@ static int faults_read(const struct settings *settings, struct demo_run *demo, s
 }
 
 /* What the trainer would refuse is refused here, before anything is started. */
-static int settings_check(const struct settings *settings, struct err *err)
+static int settings_check(const struct demo_settings *settings, struct err *err)
 {
     struct trainer_layout layout;
 
@@ -401,7 +401,7 @@ static void report_text(const struct demo_run *demo, const struct account *accou
     json_object_put(injected);
 }
 
-static int demo_report(const struct demo_run *demo, const struct settings *settings,
+static int demo_report(const struct demo_run *demo, const struct demo_settings *settings,
                        const struct show_style *style)
 {
     struct account account = { 0 };
@@ -422,7 +422,7 @@ static int demo_report(const struct demo_run *demo, const struct settings *setti
     return WIFEXITED(demo->status) ? WEXITSTATUS(demo->status) : 128 + WTERMSIG(demo->status);
 }
 
-static void say_beginning(const struct demo_run *demo, const struct settings *settings)
+static void say_beginning(const struct demo_run *demo, const struct demo_settings *settings)
 {
     if (settings->json)
         return;
@@ -438,13 +438,13 @@ static void say_beginning(const struct demo_run *demo, const struct settings *se
 
 static int demo_main(int argc, char **argv)
 {
-    struct settings settings = { .ranks = UINT32_MAX,
-                                 .nodes = 1,
-                                 .checkpoint_every = 20,
-                                 .steps = 140,
-                                 .seed = 1,
-                                 .step_ms = 100,
-                                 .host_work_ms = 2.5 };
+    struct demo_settings settings = { .ranks = UINT32_MAX,
+                                      .nodes = 1,
+                                      .checkpoint_every = 20,
+                                      .steps = 140,
+                                      .seed = 1,
+                                      .step_ms = 100,
+                                      .host_work_ms = 2.5 };
     struct demo_torch torch;
     CLEAN(demo_run_fini) struct demo_run demo = { 0 };
     int first = opt_parse(&command_demo, argc, argv, &settings), result;

@@ -11,7 +11,7 @@
 #include "core/time.h"
 #include "lab/trainer.h"
 
-struct settings {
+struct trainer_settings {
     uint64_t steps, seed, checkpoint_every;
     const char *layout, *checkpoint_dir, *data_dir, *net_dir, *plan, *stop_file;
     double step_ms, host_work_ms;
@@ -22,7 +22,7 @@ struct settings {
     const char *master_addr, *master_port;
 };
 
-#define AT(field) offsetof(struct settings, field)
+#define AT(field) offsetof(struct trainer_settings, field)
 static const struct opt trainer_opts[] = {
     { "steps", 0, OPT_U64, AT(steps), "N", "steps to train", NULL, false },
     { "layout", 0, OPT_TEXT, AT(layout), "tp=A,pp=B,dp=C", "how the ranks are cut", NULL, false },
@@ -59,7 +59,7 @@ static void trainer_terminate(int signal)
     _exit(128 + signal);
 }
 
-static int trainer_check(const struct settings *settings)
+static int trainer_check(const struct trainer_settings *settings)
 {
     if (settings->world < 1 || settings->world > TRAINER_RANKS_MAX ||
         settings->rank >= settings->world)
@@ -93,15 +93,15 @@ const struct command command_trainer = {
 
 static int trainer_main(int argc, char **argv)
 {
-    struct settings settings = { .steps = 100,
-                                 .step_ms = 100,
-                                 .host_work_ms = 2.5,
-                                 .seed = 1,
-                                 .checkpoint_every = 20,
-                                 .timeout_ns = 30 * NS_PER_S,
-                                 .world = 1,
-                                 .master_addr = "127.0.0.1",
-                                 .master_port = "29500" };
+    struct trainer_settings settings = { .steps = 100,
+                                         .step_ms = 100,
+                                         .host_work_ms = 2.5,
+                                         .seed = 1,
+                                         .checkpoint_every = 20,
+                                         .timeout_ns = 30 * NS_PER_S,
+                                         .world = 1,
+                                         .master_addr = "127.0.0.1",
+                                         .master_port = "29500" };
     int first = opt_parse(&command_trainer, argc, argv, &settings);
     struct trainer_config config = { 0 };
     struct err err = { "" };

@@ -100,13 +100,13 @@ static int why_replay(const char *directory, const struct why_settings *settings
     return equal ? 0 : 1;
 }
 
-struct follower {
+struct why_follower {
     const struct why_settings *settings;
     struct show_style style;
     struct map told; /* hash of a verdict's id → its until_real_ns when it was told */
 };
 
-static void follower_clean(struct follower *follower)
+static void follower_clean(struct why_follower *follower)
 {
     map_fini(&follower->told);
 }
@@ -114,7 +114,7 @@ static void follower_clean(struct follower *follower)
 /* A verdict is told when it is new and when it is over; costs that grow are told at the end. */
 static void follow_verdict(void *arg, const struct verdict *verdict)
 {
-    struct follower *follower = arg;
+    struct why_follower *follower = arg;
     uint64_t until = (uint64_t)verdict->until_real_ns;
     uint64_t *told =
         map_put(&follower->told, hash64(0, verdict->id, strlen(verdict->id)), UINT64_MAX);
@@ -132,7 +132,7 @@ static void follow_verdict(void *arg, const struct verdict *verdict)
 }
 
 /* What was not told as it came (the controller died before it could) is told now. */
-static int follow_end(const char *directory, struct follower *follower, struct err *err)
+static int follow_end(const char *directory, struct why_follower *follower, struct err *err)
 {
     CLEAN(story_fini) struct account account = { 0 };
     int result = story_read(directory, false, &account, err);
@@ -158,7 +158,7 @@ static void follow_clean(struct log_follow **follow)
 static int why_follow(const char *directory, const struct why_settings *settings, struct err *err)
 {
     CLEAN(follower_clean)
-    struct follower follower = { .settings = settings, .style = show_style_of(stdout) };
+    struct why_follower follower = { .settings = settings, .style = show_style_of(stdout) };
     const struct log_follow_calls calls = { .verdict = follow_verdict, .arg = &follower };
     const struct timespec nap = time_spec(FOLLOW_NAP_NS);
     CLEAN(follow_clean) struct log_follow *follow = NULL;

@@ -22,13 +22,13 @@
 #define KERNEL_BEFORE_NS (120 * NS_PER_S) /* lines of so long before a run may matter to it */
 #define KERNEL_AFTER_NS (900 * NS_PER_S)
 
-struct inquiry {
+struct artifact_inquiry {
     struct remains remains;
     struct findings findings;
     bool kernel_apart; /* what kernels say was heard already */
 };
 
-static void inquiry_fini(struct inquiry *inquiry)
+static void inquiry_fini(struct artifact_inquiry *inquiry)
 {
     remains_fini(&inquiry->remains);
     findings_fini(&inquiry->findings);
@@ -45,7 +45,7 @@ static void drop_kernel_notes(struct logs *logs)
     logs->notes = kept;
 }
 
-static int inquire(const char *directory, struct inquiry *inquiry, struct err *err)
+static int inquire(const char *directory, struct artifact_inquiry *inquiry, struct err *err)
 {
     char whole[PATH_MAX];
     const char *slash, *run = directory;
@@ -65,7 +65,7 @@ static int inquire(const char *directory, struct inquiry *inquiry, struct err *e
     return 0;
 }
 
-static int inquiry_exit(const struct inquiry *inquiry)
+static int inquiry_exit(const struct artifact_inquiry *inquiry)
 {
     if (inquiry->findings.count)
         return 1;
@@ -98,7 +98,7 @@ static struct json_object *skipped_json(const struct remains *remains)
     return list;
 }
 
-static void tell_json(const struct inquiry *inquiry)
+static void tell_json(const struct artifact_inquiry *inquiry)
 {
     const struct dumps *dumps = &inquiry->remains.dumps;
     struct json_object *root = json_object_new_object(), *list = json_object_new_array();
@@ -124,7 +124,7 @@ static void tell_json(const struct inquiry *inquiry)
     json_object_put(root);
 }
 
-static void tell_text(const struct inquiry *inquiry)
+static void tell_text(const struct artifact_inquiry *inquiry)
 {
     const struct remains *remains = &inquiry->remains;
     struct show_style style = show_style_of(stdout);
@@ -160,7 +160,7 @@ static void tell_skipped(const struct remains *remains)
 
 int why_remains(const char *directory, bool json, const struct thresholds *limits, struct err *err)
 {
-    CLEAN(inquiry_fini) struct inquiry inquiry = { .findings.limits = limits };
+    CLEAN(inquiry_fini) struct artifact_inquiry inquiry = { .findings.limits = limits };
     int result = inquire(directory, &inquiry, err);
 
     if (result < 0)
@@ -264,7 +264,7 @@ int why_add_remains(const char *directory, const struct thresholds *limits, stru
                     struct err *err)
 {
     CLEAN(inquiry_fini)
-    struct inquiry inquiry = { .findings.limits = limits, .kernel_apart = true };
+    struct artifact_inquiry inquiry = { .findings.limits = limits, .kernel_apart = true };
     int result = account->alive ? 0 : add_kernel_logs(directory, limits, account, err);
 
     if (result < 0 || !has_dumps(directory))

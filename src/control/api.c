@@ -26,12 +26,12 @@ enum need {
 struct route {
     const char *method, *path; /* "*" is one segment: a run's name */
     enum need need;
-    void (*handle)(struct call *call);
+    void (*handle)(struct api_call *call);
 };
 
 /* ---- plain answers ---- */
 
-static void get_health(struct call *call)
+static void get_health(struct api_call *call)
 {
     struct buf body = { 0 };
 
@@ -56,7 +56,7 @@ static int try_to_write(const struct site *site, struct err *err)
     return 0;
 }
 
-static void get_ready(struct call *call)
+static void get_ready(struct api_call *call)
 {
     struct err err = { "" };
 
@@ -68,7 +68,7 @@ static void get_ready(struct call *call)
         get_health(call);
 }
 
-static void get_metrics(struct call *call)
+static void get_metrics(struct api_call *call)
 {
     struct buf body = { 0 };
 
@@ -76,7 +76,7 @@ static void get_metrics(struct call *call)
     http_answer(call->exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
-static void get_events(struct call *call)
+static void get_events(struct api_call *call)
 {
     events_listen(&call->site->events, call->exchange, call->who);
 }
@@ -109,7 +109,7 @@ static const char *run_of_body(struct json_object *root)
     return json_object_get_string(name);
 }
 
-static void begin_run(struct call *call, const char *name)
+static void begin_run(struct api_call *call, const char *name)
 {
     struct site_run *run;
     struct err err = { "" };
@@ -138,7 +138,7 @@ static void begin_run(struct call *call, const char *name)
     reply_json(call->exchange, 200, answer);
 }
 
-struct json_object *call_body(const struct call *call)
+struct json_object *call_body(const struct api_call *call)
 {
     const struct buf *body = http_body(call->exchange);
     struct json_tokener *tokener = json_tokener_new_ex(8);
@@ -151,7 +151,7 @@ struct json_object *call_body(const struct call *call)
     return root;
 }
 
-static void post_runs(struct call *call)
+static void post_runs(struct api_call *call)
 {
     struct json_object *root = call_body(call);
 
@@ -159,7 +159,7 @@ static void post_runs(struct call *call)
     json_object_put(root);
 }
 
-static void post_frames(struct call *call)
+static void post_frames(struct api_call *call)
 {
     struct site_run *run = site_find(call->site, call->run);
 
@@ -173,7 +173,7 @@ static void post_frames(struct call *call)
 }
 
 /* The launcher's word that all has been sent: the books can be closed. */
-static void post_finish(struct call *call)
+static void post_finish(struct api_call *call)
 {
     struct site_run *run = site_find(call->site, call->run);
     struct err err = { "" };
@@ -239,7 +239,7 @@ static bool path_matches(const char *pattern, const char *path, char run[static 
 }
 
 /* False with *known: the path is there, but not for this method. */
-static bool route_find(struct call *call, bool *known)
+static bool route_find(struct api_call *call, bool *known)
 {
     const char *method = http_method(call->exchange), *path = http_path(call->exchange),
                *query = http_query(call->exchange, "run");
@@ -259,7 +259,7 @@ static bool route_find(struct call *call, bool *known)
     return false;
 }
 
-static void refuse_token(struct call *call, int result)
+static void refuse_token(struct api_call *call, int result)
 {
     if (result == -EBUSY) {
         http_answer_header(call->exchange, "Connection",
@@ -271,7 +271,7 @@ static void refuse_token(struct call *call, int result)
     }
 }
 
-static int call_identify(struct call *call, const char *header)
+static int call_identify(struct api_call *call, const char *header)
 {
     const char *who = "";
     int result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
@@ -282,7 +282,7 @@ static int call_identify(struct call *call, const char *header)
 }
 
 /* An agent's token opens its own run and nothing else; the administrator's opens all. */
-static bool admit_agent(struct call *call)
+static bool admit_agent(struct api_call *call)
 {
     const char *header = http_header(call->exchange, "Authorization");
     struct site_run *run = NULL;
@@ -306,7 +306,7 @@ static bool admit_agent(struct call *call)
     return result == 0 && call->role == GATE_ADMIN && run;
 }
 
-static bool admit_role(struct call *call, enum need need)
+static bool admit_role(struct api_call *call, enum need need)
 {
     int result = call_identify(call, http_header(call->exchange, "Authorization"));
     enum gate_role least = need == NEED_LAUNCH ? GATE_LAUNCH : GATE_READER;
@@ -328,7 +328,7 @@ static bool admit_role(struct call *call, enum need need)
     return false;
 }
 
-static bool call_admit(struct call *call)
+static bool call_admit(struct api_call *call)
 {
     switch (call->route->need) {
     case NEED_NOTHING:
@@ -340,7 +340,7 @@ static bool call_admit(struct call *call)
     }
 }
 
-static void refuse_route(struct call *call, bool known)
+static void refuse_route(struct api_call *call, bool known)
 {
     if (known)
         reply_error(call->exchange, 405, "%s is not for %s", http_path(call->exchange),
@@ -350,7 +350,7 @@ static void refuse_route(struct call *call, bool known)
 }
 
 /* Bodies of one run that are under way take so much memory and no more. */
-static bool call_charge(struct call *call)
+static bool call_charge(struct api_call *call)
 {
     if (call->route->need != NEED_AGENT ||
         http_charge(call->exchange, hash64(0, call->run, strlen(call->run))))
@@ -362,9 +362,9 @@ static bool call_charge(struct call *call)
 }
 
 /* Until its body is there, or its peer gone. */
-static bool call_keep(const struct call *call)
+static bool call_keep(const struct api_call *call)
 {
-    struct call *kept = malloc(sizeof(*kept));
+    struct api_call *kept = malloc(sizeof(*kept));
 
     if (!kept) {
         reply_error(call->exchange, 503, "out of memory");
@@ -377,7 +377,7 @@ static bool call_keep(const struct call *call)
 
 bool api_admit(void *arg, struct http_exchange *exchange)
 {
-    struct call call = { .site = arg, .exchange = exchange };
+    struct api_call call = { .site = arg, .exchange = exchange };
     bool known, found = route_find(&call, &known);
 
     if (!hosts_admit(&call.site->hosts, exchange))
@@ -397,7 +397,7 @@ bool api_admit(void *arg, struct http_exchange *exchange)
 /* The body is there; who may send it was asked before it came. */
 void api_handle(void *arg, struct http_exchange *exchange)
 {
-    CLEAN(free_clean) struct call *call = http_owner(exchange);
+    CLEAN(free_clean) struct api_call *call = http_owner(exchange);
 
     (void)arg;
     http_on_gone(exchange, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include "control/site_inside.h"
 
-struct call { /* a request that was admitted: what it asks for, and whose it is */
+struct api_call { /* a request that was admitted: what it asks for, and whose it is */
     struct site *site;
     struct http_exchange *exchange;
     const struct route *route;
@@ -14,23 +14,23 @@ struct call { /* a request that was admitted: what it asks for, and whose it is 
 };
 
 /* The exchange's body as JSON; NULL: it is none.  The caller puts it. */
-struct json_object *call_body(const struct call *call);
+struct json_object *call_body(const struct api_call *call);
 
 /* api_read.c: pages of the index */
-void api_get_runs(struct call *call);
-void api_get_run(struct call *call);
-void api_get_ranks(struct call *call);
-void api_get_steps(struct call *call);
-void api_get_shapes(struct call *call);
-void api_get_verdicts(struct call *call);
-void api_get_findings(struct call *call);
-void api_get_ledger(struct call *call);
-void api_get_nodes(struct call *call);
+void api_get_runs(struct api_call *call);
+void api_get_run(struct api_call *call);
+void api_get_ranks(struct api_call *call);
+void api_get_steps(struct api_call *call);
+void api_get_shapes(struct api_call *call);
+void api_get_verdicts(struct api_call *call);
+void api_get_findings(struct api_call *call);
+void api_get_ledger(struct api_call *call);
+void api_get_nodes(struct api_call *call);
 
 /* api_config.c */
-void api_get_config(struct call *call);
-void api_get_thresholds(struct call *call);
-void api_post_thresholds(struct call *call);
+void api_get_config(struct api_call *call);
+void api_get_thresholds(struct api_call *call);
+void api_post_thresholds(struct api_call *call);
 
 /* api_rows.c: one row as JSON */
 struct json_object *run_json(const struct index_run *row);

@@ -38,7 +38,7 @@ static void site_thresholds(const struct site *site, struct thresholds *ret)
         *ret = *site->settings.thresholds;
 }
 
-void api_get_config(struct call *call)
+void api_get_config(struct api_call *call)
 {
     const struct site *site = call->site;
     struct json_object *root = json_object_new_object();
@@ -55,7 +55,7 @@ void api_get_config(struct call *call)
 }
 
 /* The run whose thresholds are meant, with its log open; NULL: it was answered. */
-static struct site_run *run_of(struct call *call)
+static struct site_run *run_of(struct api_call *call)
 {
     struct site_run *run = NULL;
     struct err err = { "" };
@@ -73,7 +73,7 @@ static struct site_run *run_of(struct call *call)
     return run;
 }
 
-static void answer_thresholds(struct call *call, const struct site_run *run)
+static void answer_thresholds(struct api_call *call, const struct site_run *run)
 {
     struct json_object *root = json_object_new_object();
     struct thresholds thresholds;
@@ -84,7 +84,7 @@ static void answer_thresholds(struct call *call, const struct site_run *run)
     reply_cached(call->exchange, root);
 }
 
-void api_get_thresholds(struct call *call)
+void api_get_thresholds(struct api_call *call)
 {
     struct site_run *run = run_of(call);
 
@@ -93,7 +93,7 @@ void api_get_thresholds(struct call *call)
 }
 
 /* {"name": "straggler.cost-share", "value": 0.05}: from the next tick on, and in the log. */
-void api_post_thresholds(struct call *call)
+void api_post_thresholds(struct api_call *call)
 {
     struct json_object *root = call_body(call), *name = NULL, *value = NULL;
     struct site_run *run = run_of(call);

@@ -17,11 +17,11 @@
 #define LIMIT_MAX 1000
 #define TIME_S_MAX INT64_C(9000000000) /* the year 2255 */
 
-typedef void page_call(struct call *call, const struct index_query *query);
+typedef void page_call(struct api_call *call, const struct index_query *query);
 
 struct question { /* that waits until the index has what was logged before it */
     struct catchup catchup;
-    struct call call;
+    struct api_call call;
     struct index_query query;
     page_call *answer;
 };
@@ -35,7 +35,7 @@ struct page {
 /* ---- the query ---- */
 
 /* Up to `most`; INT64_MAX is what the index can hold. */
-static bool number_of(struct call *call, const char *name, uint64_t most, uint64_t *ret)
+static bool number_of(struct api_call *call, const char *name, uint64_t most, uint64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
     unsigned long long value;
@@ -54,7 +54,7 @@ static bool number_of(struct call *call, const char *name, uint64_t most, uint64
     return false;
 }
 
-static bool flag_of(struct call *call, const char *name, bool *ret)
+static bool flag_of(struct api_call *call, const char *name, bool *ret)
 {
     const char *text = http_query(call->exchange, name);
 
@@ -67,7 +67,7 @@ static bool flag_of(struct call *call, const char *name, bool *ret)
     return false;
 }
 
-static bool word_of(struct call *call, const char *name, const char *(*word)(unsigned),
+static bool word_of(struct api_call *call, const char *name, const char *(*word)(unsigned),
                     unsigned from, unsigned count, int64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
@@ -123,7 +123,7 @@ static bool time_read(const char *text, int64_t *ret_ns)
     return *ret_ns > 0;
 }
 
-static bool time_of(struct call *call, const char *name, int64_t *ret)
+static bool time_of(struct api_call *call, const char *name, int64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
 
@@ -136,7 +136,7 @@ static bool time_of(struct call *call, const char *name, int64_t *ret)
     return false;
 }
 
-static bool query_read(struct call *call, struct index_query *query)
+static bool query_read(struct api_call *call, struct index_query *query)
 {
     uint64_t limit = LIMIT, rank = UINT64_MAX;
     int64_t kind = 0, layer = -1;
@@ -235,7 +235,7 @@ static int add_finding(void *arg, const struct index_finding *row)
 
 /* ---- pages ---- */
 
-static bool index_has(struct call *call, bool rebuilding)
+static bool index_has(struct api_call *call, bool rebuilding)
 {
     if (rebuilding)
         reply_error(call->exchange, 503,
@@ -244,14 +244,15 @@ static bool index_has(struct call *call, bool rebuilding)
     return !rebuilding;
 }
 
-static bool index_is_open(struct call *call)
+static bool index_is_open(struct api_call *call)
 {
     if (!call->site->index)
         reply_error(call->exchange, 503, "the index cannot be used now");
     return call->site->index;
 }
 
-static void question_answer(struct call *call, const struct index_query *query, page_call *answer)
+static void question_answer(struct api_call *call, const struct index_query *query,
+                            page_call *answer)
 {
     struct site *site = call->site;
     const struct site_run *run = site_find(site, call->run);
@@ -278,7 +279,7 @@ static void question_gone(void *arg)
 }
 
 /* Answers when the index has what is logged, now or later. */
-static void question_ask(struct call *call, const struct index_query *query, page_call *answer)
+static void question_ask(struct api_call *call, const struct index_query *query, page_call *answer)
 {
     struct question *question;
     struct site_run *run;
@@ -307,7 +308,7 @@ static void question_ask(struct call *call, const struct index_query *query, pag
 }
 
 /* Damage is found by asking: the next turn mends it. */
-static void page_failed(struct call *call, const struct err *err)
+static void page_failed(struct api_call *call, const struct err *err)
 {
     if (index_is_broken(call->site->index))
         reply_error(call->exchange, 503,
@@ -316,7 +317,7 @@ static void page_failed(struct call *call, const struct err *err)
         reply_error(call->exchange, 503, "%s", err->text);
 }
 
-static void page_answer(struct call *call, const char *name, struct page *page, int64_t count,
+static void page_answer(struct api_call *call, const char *name, struct page *page, int64_t count,
                         const struct index_query *query, const struct err *err)
 {
     struct json_object *root;
@@ -335,7 +336,7 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
 
 /* They differ only in what is asked and how a row looks. */
 #define PAGE(function, name, ask, add)                                                             \
-    static void function##_page(struct call *call, const struct index_query *query)                \
+    static void function##_page(struct api_call *call, const struct index_query *query)            \
     {                                                                                              \
         struct page page = { .site = call->site, .list = json_object_new_array() };                \
         struct err err = { "" };                                                                   \
@@ -344,7 +345,7 @@ static void page_answer(struct call *call, const char *name, struct page *page, 
         page_answer(call, name, &page, count, query, &err);                                        \
     }                                                                                              \
                                                                                                    \
-    void function(struct call *call)                                                               \
+    void function(struct api_call *call)                                                           \
     {                                                                                              \
         struct index_query query;                                                                  \
                                                                                                    \
@@ -361,7 +362,7 @@ PAGE(api_get_findings, "findings", index_findings, add_finding)
 PAGE(api_get_ledger, "ledgers", index_ledgers, add_ledger)
 PAGE(api_get_nodes, "nodes", index_nodes, add_node)
 
-static void run_page(struct call *call, const struct index_query *query)
+static void run_page(struct api_call *call, const struct index_query *query)
 {
     struct page page = { .site = call->site, .list = json_object_new_array() };
     struct err err = { "" };
@@ -376,7 +377,7 @@ static void run_page(struct call *call, const struct index_query *query)
     json_object_put(page.list);
 }
 
-void api_get_run(struct call *call)
+void api_get_run(struct api_call *call)
 {
     question_ask(call, &(struct index_query){ .run = call->run, .limit = 1 }, run_page);
 }

@@ -203,7 +203,7 @@ static int index_look(struct index *index, struct err *err)
 static void index_disconnect(struct index *index)
 {
     while (index->follower) {
-        struct follower *next = index->follower->next;
+        struct index_follower *next = index->follower->next;
 
         follower_close(index->follower);
         index->follower = next;
@@ -293,9 +293,9 @@ int index_repair(struct index *index, struct err *err)
 
 /* ---- following ---- */
 
-static struct follower *follower_find(const struct index *index, const char *run)
+static struct index_follower *follower_find(const struct index *index, const char *run)
 {
-    struct follower *follower = index->follower;
+    struct index_follower *follower = index->follower;
 
     while (follower && strcmp(follower->run, run) != 0)
         follower = follower->next;
@@ -304,8 +304,8 @@ static struct follower *follower_find(const struct index *index, const char *run
 
 void index_leave(struct index *index, const char *run)
 {
-    for (struct follower **at = &index->follower; *at; at = &(*at)->next) {
-        struct follower *follower = *at;
+    for (struct index_follower **at = &index->follower; *at; at = &(*at)->next) {
+        struct index_follower *follower = *at;
 
         if (strcmp(follower->run, run) == 0) {
             *at = follower->next;
@@ -331,7 +331,7 @@ static const char *run_of(const char *run_dir)
 int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max, struct err *err)
 {
     const char *run = run_of(run_dir);
-    struct follower *follower = follower_find(index, run);
+    struct index_follower *follower = follower_find(index, run);
     int64_t count;
     int result = 0;
 
@@ -364,7 +364,7 @@ int64_t index_follow(struct index *index, const char *run_dir, size_t frames_max
 
 bool index_is_rebuilding(const struct index *index, const char *run)
 {
-    const struct follower *follower = follower_find(index, run);
+    const struct index_follower *follower = follower_find(index, run);
 
     return follower && follower->rebuilding;
 }

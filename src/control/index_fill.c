@@ -17,7 +17,7 @@
 #define FRAMES_AT_ONCE 100000
 #define RANKS_NS (5 * NS_PER_S) /* states of ranks are written so often */
 
-void follower_close(struct follower *follower)
+void follower_close(struct index_follower *follower)
 {
     if (!follower)
         return;
@@ -35,7 +35,7 @@ void follower_close(struct follower *follower)
     free(follower);
 }
 
-static void follower_clean(struct follower **follower)
+static void follower_clean(struct index_follower **follower)
 {
     follower_close(*follower);
 }
@@ -60,7 +60,7 @@ static int log_identify(const char *path, uint64_t *ret, struct err *err)
 
 /* ---- the matrix ---- */
 
-static void matrix_trouble(struct follower *follower, const struct err *err)
+static void matrix_trouble(struct index_follower *follower, const struct err *err)
 {
     if (!follower->matrix_told)
         log_error("%s; there will be no matrix of run %s", err->text, follower->run);
@@ -68,7 +68,7 @@ static void matrix_trouble(struct follower *follower, const struct err *err)
 }
 
 /* Opened when the first column comes: only then is it known how many ranks there are. */
-static int matrix_begin(struct follower *follower, uint32_t ranks)
+static int matrix_begin(struct index_follower *follower, uint32_t ranks)
 {
     struct err err = { "" };
     int result;
@@ -92,7 +92,7 @@ static int matrix_begin(struct follower *follower, uint32_t ranks)
     return 0;
 }
 
-static int matrix_put(struct follower *follower, const struct column *column)
+static int matrix_put(struct index_follower *follower, const struct column *column)
 {
     struct matrix_column at = { .step = column->step,
                                 .attempt = column->attempt,
@@ -120,7 +120,7 @@ static int matrix_put(struct follower *follower, const struct column *column)
 
 int follower_column(void *arg, const struct column *column)
 {
-    struct follower *follower = arg;
+    struct index_follower *follower = arg;
     int result = matrix_put(follower, column);
 
     if (result < 0)
@@ -138,7 +138,7 @@ int follower_column(void *arg, const struct column *column)
 
 /* ---- the log ---- */
 
-static int follower_start(struct follower *follower, const char *run_dir, struct err *err)
+static int follower_start(struct index_follower *follower, const char *run_dir, struct err *err)
 {
     struct rundir dir;
     int result = rundir_open(&dir, run_dir, err);
@@ -158,7 +158,7 @@ static int follower_start(struct follower *follower, const char *run_dir, struct
 }
 
 /* Its rows are of another log, or of one that was longer: they go. */
-static bool follower_is_stale(const struct follower *follower, uint64_t log_id)
+static bool follower_is_stale(const struct index_follower *follower, uint64_t log_id)
 {
     struct stat st;
 
@@ -184,7 +184,7 @@ static bool matrix_has_its_end(struct matrix *matrix)
 /* A matrix that is lost or damaged goes with the rows: both are read again.  One that could not be written, or that
  * is too large to be, is not tried again and again: only a file that lacks columns is.
  */
-static bool follower_lost_matrix(const struct follower *follower)
+static bool follower_lost_matrix(const struct index_follower *follower)
 {
     struct matrix *matrix = NULL;
     bool lost;
@@ -200,9 +200,10 @@ static bool follower_lost_matrix(const struct follower *follower)
     return lost;
 }
 
-int follower_open(struct index *index, const char *run_dir, struct follower **ret, struct err *err)
+int follower_open(struct index *index, const char *run_dir, struct index_follower **ret,
+                  struct err *err)
 {
-    CLEAN(follower_clean) struct follower *follower = calloc(1, sizeof(*follower));
+    CLEAN(follower_clean) struct index_follower *follower = calloc(1, sizeof(*follower));
     uint64_t log_id;
     int result;
 
@@ -236,7 +237,7 @@ int follower_open(struct index *index, const char *run_dir, struct follower **re
     return 0;
 }
 
-static int64_t follower_frames(struct follower *follower, size_t frames_max, struct err *err)
+static int64_t follower_frames(struct index_follower *follower, size_t frames_max, struct err *err)
 {
     uint64_t from = spool_reader_offset(follower->reader);
     struct frame frame;
@@ -264,7 +265,7 @@ static int64_t follower_frames(struct follower *follower, size_t frames_max, str
 }
 
 /* Rows and place change together, or not at all. */
-int64_t follower_read(struct follower *follower, size_t frames_max, struct err *err)
+int64_t follower_read(struct index_follower *follower, size_t frames_max, struct err *err)
 {
     struct index *index = follower->index;
     int64_t count, now_ns = time_mono_ns();
@@ -307,7 +308,7 @@ int64_t follower_read(struct follower *follower, size_t frames_max, struct err *
 }
 
 /* To the end of the log that was, which its reader still has open. */
-static int shift_read(struct follower *follower, struct err *err)
+static int shift_read(struct index_follower *follower, struct err *err)
 {
     int64_t count;
 
@@ -319,7 +320,7 @@ static int shift_read(struct follower *follower, struct err *err)
 int index_shift(struct index *index, const char *run_dir, uint64_t old_from, uint64_t new_from,
                 struct err *err)
 {
-    struct follower *follower = index->follower;
+    struct index_follower *follower = index->follower;
     int64_t shift = (int64_t)(new_from - old_from);
     char run[FACT_NAME];
     uint64_t log_id;

@@ -70,7 +70,7 @@ void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
 
 /* ---- a follower's state ---- */
 
-static int ranks_failed(const struct follower *follower, int result, struct err *err)
+static int ranks_failed(const struct index_follower *follower, int result, struct err *err)
 {
     if (result != -E2BIG)
         return err_nomem(err);
@@ -80,7 +80,7 @@ static int ranks_failed(const struct follower *follower, int result, struct err 
         COLUMN_RANKS_MAX, follower->run);
 }
 
-static int load_run(struct follower *follower, bool *found, struct err *err)
+static int load_run(struct index_follower *follower, bool *found, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index,
@@ -111,7 +111,7 @@ static int load_run(struct follower *follower, bool *found, struct err *err)
     return result < 0 ? ranks_failed(follower, result, err) : 0;
 }
 
-static int load_ranks(struct follower *follower, struct err *err)
+static int load_ranks(struct index_follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index, "SELECT " ROW_RANK " FROM rank WHERE run = ?",
@@ -136,7 +136,7 @@ static int load_ranks(struct follower *follower, struct err *err)
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-static int load_shapes(struct follower *follower, struct err *err)
+static int load_shapes(struct index_follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index, "SELECT payload FROM shape WHERE run = ?",
@@ -155,7 +155,7 @@ static int load_shapes(struct follower *follower, struct err *err)
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-static int load_agent(struct follower *follower, sqlite3_stmt *statement)
+static int load_agent(struct index_follower *follower, sqlite3_stmt *statement)
 {
     struct traffic_agent *agent =
         traffic_agent(&follower->traffic, (uint64_t)sqlite3_column_int64(statement, 0));
@@ -170,7 +170,7 @@ static int load_agent(struct follower *follower, sqlite3_stmt *statement)
     return 0;
 }
 
-static int load_nodes(struct follower *follower, struct err *err)
+static int load_nodes(struct index_follower *follower, struct err *err)
 {
     CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
     int code, result = index_prepare(follower->index,
@@ -192,7 +192,7 @@ static int load_nodes(struct follower *follower, struct err *err)
     return code == SQLITE_DONE ? 0 : index_error(follower->index, code, err);
 }
 
-int follower_load(struct follower *follower, struct err *err)
+int follower_load(struct index_follower *follower, struct err *err)
 {
     bool found;
     int result = load_run(follower, &found, err);

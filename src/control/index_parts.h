@@ -18,8 +18,8 @@ struct rank_state { /* of a rank; beats come too often to be written one by one 
     bool dirty;
 };
 
-struct follower { /* one run whose log is read */
-    struct follower *next;
+struct index_follower { /* one run whose log is read */
+    struct index_follower *next;
     struct index *index;
     char run[FACT_NAME];
     struct path log, matrix_path;
@@ -54,7 +54,7 @@ struct index {
     sqlite3 *db;
     struct path path;
     char *anew; /* why an earlier file was thrown away */
-    struct follower *follower;
+    struct index_follower *follower;
     bool broken;      /* the file is damaged: the next follow makes it anew */
     uint64_t makings; /* of its tables */
 };
@@ -67,18 +67,20 @@ int index_error(struct index *index, int code, struct err *err); /* -errno for S
 void statement_clean(sqlite3_stmt **statement);
 
 /* index_fill.c */
-int follower_open(struct index *index, const char *run_dir, struct follower **ret, struct err *err);
-void follower_close(struct follower *follower);
-int64_t follower_read(struct follower *follower, size_t frames_max, struct err *err);
+int follower_open(struct index *index, const char *run_dir, struct index_follower **ret,
+                  struct err *err);
+void follower_close(struct index_follower *follower);
+int64_t follower_read(struct index_follower *follower, size_t frames_max, struct err *err);
 /* index_rows.c: what a frame changes. */
-int follower_frame(struct follower *follower, const struct frame *frame, struct err *err);
-int follower_write(struct follower *follower, bool ranks,
+int follower_frame(struct index_follower *follower, const struct frame *frame, struct err *err);
+int follower_write(struct index_follower *follower, bool ranks,
                    struct err *err); /* the run's row, and its ranks' */
-int follower_load(struct follower *follower,
+int follower_load(struct index_follower *follower,
                   struct err *err); /* what an earlier life has written */
 int follower_forget(struct index *index, const char *run, struct err *err);
-struct rank_state *follower_rank(struct follower *follower, uint32_t rank); /* NULL: no memory */
-int follower_shape(struct follower *follower, struct fact_shape *shape);    /* takes its items */
+struct rank_state *follower_rank(struct index_follower *follower,
+                                 uint32_t rank);                               /* NULL: no memory */
+int follower_shape(struct index_follower *follower, struct fact_shape *shape); /* takes its items */
 column_call follower_column;
 
 #endif

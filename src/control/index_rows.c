@@ -13,7 +13,7 @@
 
 #define SHAPES_MAX 65536
 
-struct rank_state *follower_rank(struct follower *follower, uint32_t rank)
+struct rank_state *follower_rank(struct index_follower *follower, uint32_t rank)
 {
     uint64_t *place;
 
@@ -31,7 +31,8 @@ struct rank_state *follower_rank(struct follower *follower, uint32_t rank)
     return &follower->rank[follower->ranks++];
 }
 
-static int64_t real_of(const struct follower *follower, const struct frame *frame, int64_t mono_ns)
+static int64_t real_of(const struct index_follower *follower, const struct frame *frame,
+                       int64_t mono_ns)
 {
     const uint64_t *clock = map_get(&follower->clock, frame->sender);
     int64_t offset_ns = clock ? (int64_t)*clock : follower->clock_ns;
@@ -39,7 +40,7 @@ static int64_t real_of(const struct follower *follower, const struct frame *fram
     return offset_ns ? mono_ns + offset_ns : 0;
 }
 
-static int take_hello(struct follower *follower, const struct frame *frame, struct cut in)
+static int take_hello(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     struct fact_hello fact;
     uint64_t *clock;
@@ -61,7 +62,7 @@ static int take_hello(struct follower *follower, const struct frame *frame, stru
                          (int64_t)frame->sender, (int64_t)*clock);
 }
 
-static int take_ring(struct follower *follower, struct cut in)
+static int take_ring(struct index_follower *follower, struct cut in)
 {
     struct fact_ring fact;
     struct rank_state *state;
@@ -92,7 +93,7 @@ static int take_ring(struct follower *follower, struct cut in)
                ?: columns_world(follower->columns, follower->row.ranks);
 }
 
-int follower_shape(struct follower *follower, struct fact_shape *shape)
+int follower_shape(struct index_follower *follower, struct fact_shape *shape)
 {
     uint64_t *at;
 
@@ -110,7 +111,7 @@ int follower_shape(struct follower *follower, struct fact_shape *shape)
     return 0;
 }
 
-static int take_shape(struct follower *follower, const struct frame *frame, struct cut in)
+static int take_shape(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t hash;
@@ -129,7 +130,7 @@ static int take_shape(struct follower *follower, const struct frame *frame, stru
     return result < 0 ? result : follower_shape(follower, &shape);
 }
 
-static int take_step(struct follower *follower, const struct frame *frame, struct cut in)
+static int take_step(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     const uint64_t *at = map_get(&follower->shape, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
@@ -148,7 +149,7 @@ static int take_step(struct follower *follower, const struct frame *frame, struc
                         real_of(follower, frame, step.begin_ns), &follower->frame_at);
 }
 
-static int take_beat(struct follower *follower, const struct frame *frame, struct cut in)
+static int take_beat(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     struct fact_beat fact;
     struct rank_state *state;
@@ -166,7 +167,7 @@ static int take_beat(struct follower *follower, const struct frame *frame, struc
     return 0;
 }
 
-static int take_exit(struct follower *follower, struct cut in)
+static int take_exit(struct index_follower *follower, struct cut in)
 {
     struct fact_exit fact;
     struct rank_state *state;
@@ -187,7 +188,7 @@ static int take_exit(struct follower *follower, struct cut in)
     return 0;
 }
 
-static void take_run(struct follower *follower, struct cut in)
+static void take_run(struct index_follower *follower, struct cut in)
 {
     struct index_run *row = &follower->row;
     struct fact_run fact;
@@ -208,7 +209,7 @@ static void take_run(struct follower *follower, struct cut in)
     }
 }
 
-static int verdict_names(struct follower *follower, const struct verdict *verdict)
+static int verdict_names(struct index_follower *follower, const struct verdict *verdict)
 {
     struct index *index = follower->index;
     int result =
@@ -235,7 +236,7 @@ static int verdict_names(struct follower *follower, const struct verdict *verdic
 _Static_assert(VERDICT_LINES <= FINDINGS_OF_ROLE, "cursors of findings");
 
 /* Their cursors follow the verdict's, which is a new one each time it changes. */
-static int findings_put(struct follower *follower, const struct verdict *verdict, int64_t seq,
+static int findings_put(struct index_follower *follower, const struct verdict *verdict, int64_t seq,
                         enum finding_role role, const struct verdict_line *line, uint32_t count)
 {
     int result = 0;
@@ -249,7 +250,8 @@ static int findings_put(struct follower *follower, const struct verdict *verdict
     return result;
 }
 
-static int verdict_findings(struct follower *follower, const struct verdict *verdict, int64_t seq)
+static int verdict_findings(struct index_follower *follower, const struct verdict *verdict,
+                            int64_t seq)
 {
     int result = index_execute(follower->index, follower->err,
                                "DELETE FROM finding WHERE run = ? AND id = ?", "it", follower->id,
@@ -267,7 +269,7 @@ static int verdict_findings(struct follower *follower, const struct verdict *ver
     return result;
 }
 
-static int take_verdict(struct follower *follower, const struct frame *frame, struct cut in)
+static int take_verdict(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     struct verdict verdict;
     int result;
@@ -287,7 +289,7 @@ static int take_verdict(struct follower *follower, const struct frame *frame, st
     return result < 0 ? result : verdict_names(follower, &verdict);
 }
 
-static int take_ledger(struct follower *follower, const struct frame *frame, struct cut in,
+static int take_ledger(struct index_follower *follower, const struct frame *frame, struct cut in,
                        int64_t real_ns)
 {
     if (ledger_get(in, &follower->row.ledger) < 0)
@@ -301,7 +303,7 @@ static int take_ledger(struct follower *follower, const struct frame *frame, str
 }
 
 /* Steps that were merged: one column for all of them. */
-static int take_merged(struct follower *follower, struct cut in)
+static int take_merged(struct index_follower *follower, struct cut in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     CLEAN(free_clean) int64_t *local = NULL;
@@ -337,7 +339,7 @@ static int take_merged(struct follower *follower, struct cut in)
 }
 
 /* Steps that an agent merged: each rank's mean stands at the last of them. */
-static int take_spared(struct follower *follower, struct cut in)
+static int take_spared(struct index_follower *follower, struct cut in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = 0;
@@ -366,7 +368,7 @@ static int take_spared(struct follower *follower, struct cut in)
 }
 
 /* The controller's own frames. */
-static int own_frame(struct follower *follower, const struct frame *frame, struct cut in)
+static int own_frame(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     struct fact_tick tick;
 
@@ -391,7 +393,7 @@ static int own_frame(struct follower *follower, const struct frame *frame, struc
     }
 }
 
-static int any_frame(struct follower *follower, const struct frame *frame, struct cut in)
+static int any_frame(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     if (traffic_frame(&follower->traffic, frame) < 0)
         return -ENOMEM;
@@ -424,7 +426,7 @@ static int any_frame(struct follower *follower, const struct frame *frame, struc
 }
 
 /* Whatever else can fail here has written its sentence: ranks beyond COLUMN_RANKS_MAX do not reach the columns. */
-int follower_frame(struct follower *follower, const struct frame *frame, struct err *err)
+int follower_frame(struct index_follower *follower, const struct frame *frame, struct err *err)
 {
     int result = 0;
 
@@ -436,7 +438,7 @@ int follower_frame(struct follower *follower, const struct frame *frame, struct 
 
 /* ---- a life's state, written and read ---- */
 
-static int write_rank(struct follower *follower, struct rank_state *state, struct err *err)
+static int write_rank(struct index_follower *follower, struct rank_state *state, struct err *err)
 {
     const struct index_rank *row = &state->row;
 
@@ -452,7 +454,8 @@ static int write_rank(struct follower *follower, struct rank_state *state, struc
 }
 
 /* What its agent said last, and when it was heard; the row itself came with its hello. */
-static int write_agent(struct follower *follower, struct traffic_agent *agent, struct err *err)
+static int write_agent(struct index_follower *follower, struct traffic_agent *agent,
+                       struct err *err)
 {
     CLEAN(buf_fini) struct buf traffic = { 0 };
 
@@ -470,7 +473,7 @@ static int write_agent(struct follower *follower, struct traffic_agent *agent, s
                          (int64_t)agent->sender);
 }
 
-int follower_write(struct follower *follower, bool ranks, struct err *err)
+int follower_write(struct index_follower *follower, bool ranks, struct err *err)
 {
     const struct index_run *row = &follower->row;
     struct log_mark at = { row->log_bytes, row->frames, row->damaged_bytes };

@@ -52,7 +52,8 @@ static bool shape_updates(struct replicas *replicas, const struct fact_shape *sh
 }
 
 /* The digest as it is now, once everything has been said about it. */
-static void part_update(struct corrupt_book *book, const struct member *member, uint64_t step)
+static void part_update(struct corrupt_book *book, const struct digest_member *member,
+                        uint64_t step)
 {
     struct rank_numbers *rank = &book->rank[member->rank];
     struct part_seen *part = part_of(book, member);
@@ -85,25 +86,25 @@ static uint64_t turn_of(struct rank_numbers *rank, const struct fact_step *step)
 }
 
 static uint32_t members_gather(const struct court *court, struct corrupt_book *book,
-                               struct member *member)
+                               struct digest_member *member)
 {
     const struct whole *whole = court->whole;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         const struct fact_step *step = &whole->step_of[rank];
-        struct member *at = &member[count];
+        struct digest_member *at = &member[count];
         const struct part_seen *part;
 
         if (!whole->shape_of[rank] || step->digest_parts == 0)
             continue;
-        *at = (struct member){ .turn = turn_of(&book->rank[rank], step),
-                               .digest = hash64_u64(step->digest[0], step->digest[1]),
-                               .class = whole->shape_of[rank]->class->class,
-                               .rank = rank,
-                               .number = step->digest_part,
-                               .of = step->digest_parts,
-                               .part = part_place(&book->replicas, rank, step) };
+        *at = (struct digest_member){ .turn = turn_of(&book->rank[rank], step),
+                                      .digest = hash64_u64(step->digest[0], step->digest[1]),
+                                      .class = whole->shape_of[rank]->class->class,
+                                      .rank = rank,
+                                      .number = step->digest_part,
+                                      .of = step->digest_parts,
+                                      .part = part_place(&book->replicas, rank, step) };
         book->rank[rank].parts = step->digest_parts;
         at->updates = shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
         part = part_of(book, at);
@@ -122,7 +123,8 @@ static void replicas_forget(struct corrupt_book *book)
 }
 
 /* Without memory they are not compared. */
-static void digests_hold(struct corrupt_book *book, const struct member *member, uint32_t count)
+static void digests_hold(struct corrupt_book *book, const struct digest_member *member,
+                         uint32_t count)
 {
     struct replicas *replicas = &book->replicas;
 
@@ -140,7 +142,7 @@ static void digests_hold(struct corrupt_book *book, const struct member *member,
  * changes at all.
  */
 static bool member_is_stuck(const struct court *court, const struct corrupt_book *book,
-                            const struct member *member)
+                            const struct digest_member *member)
 {
     const struct rank_numbers *rank = &book->rank[member->rank];
     const struct part_seen *part = part_of(book, member);
@@ -156,7 +158,7 @@ static bool member_is_stuck(const struct court *court, const struct corrupt_book
 }
 
 static void stuck_accuse(struct court *court, const struct corrupt_book *book,
-                         const struct member *first, struct verdict *draft, uint32_t of)
+                         const struct digest_member *first, struct verdict *draft, uint32_t of)
 {
     const struct part_seen *part = part_of(book, first);
     struct entry *entry;
@@ -182,11 +184,11 @@ static void stuck_accuse(struct court *court, const struct corrupt_book *book,
         entry->seen_step = court->whole->step;
 }
 
-static void stuck_judge(struct court *court, struct corrupt_book *book, const struct member *member,
-                        uint32_t count)
+static void stuck_judge(struct court *court, struct corrupt_book *book,
+                        const struct digest_member *member, uint32_t count)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION };
-    const struct member *first = NULL;
+    const struct digest_member *first = NULL;
     uint32_t stuck = 0;
 
     for (uint32_t i = 0; i < count; i++)
@@ -213,7 +215,7 @@ static void replicas_step(struct court *court, struct corrupt_book *book)
 {
     const struct whole *whole = court->whole;
     CLEAN(free_clean)
-    struct member *member = calloc(court->model.world, sizeof(*member));
+    struct digest_member *member = calloc(court->model.world, sizeof(*member));
     uint32_t count;
 
     if (!member)

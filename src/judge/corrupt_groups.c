@@ -23,8 +23,8 @@
 
 #define HOST_VIEW_CONFIDENCE 0.7 /* as other judges' where no device tells anything */
 
-struct group { /* replicas with digests of the same part and turn, by digest */
-    const struct member *member;
+struct digest_group { /* replicas with digests of the same part and turn, by digest */
+    const struct digest_member *member;
     uint32_t count;
     uint32_t of; /* replicas there are; more than have told when some are late for good */
     uint32_t right,
@@ -83,7 +83,7 @@ static void crews_count(const struct court *court, const struct corrupt_book *bo
 }
 
 /* The part of exactly these ranks, in whatever order. */
-static uint64_t clean_key(const struct group *group)
+static uint64_t clean_key(const struct digest_group *group)
 {
     uint64_t ranks = 0;
 
@@ -94,7 +94,7 @@ static uint64_t clean_key(const struct group *group)
 
 static int member_compare(const void *a, const void *b)
 {
-    const struct member *left = a, *right = b;
+    const struct digest_member *left = a, *right = b;
 
     if (left->turn != right->turn)
         return left->turn < right->turn ? -1 : 1;
@@ -107,7 +107,7 @@ static int member_compare(const void *a, const void *b)
 
 /* ---- replicas that differ ---- */
 
-static uint32_t cluster_end(const struct group *group, uint32_t from)
+static uint32_t cluster_end(const struct digest_group *group, uint32_t from)
 {
     uint32_t to = from + 1;
 
@@ -116,7 +116,7 @@ static uint32_t cluster_end(const struct group *group, uint32_t from)
     return to;
 }
 
-static bool cluster_moved(const struct group *group, uint32_t from, uint32_t to)
+static bool cluster_moved(const struct digest_group *group, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         if (!group->member[i].same)
@@ -126,7 +126,7 @@ static bool cluster_moved(const struct group *group, uint32_t from, uint32_t to)
 }
 
 /* Most are right.  Where there is no most, those are that go on changing while the others stand still. */
-static void group_decide(struct group *group)
+static void group_decide(struct digest_group *group)
 {
     uint32_t most = 0, equals = 0, moved = 0, movers = 0, moved_at = 0, still = 0;
 
@@ -154,20 +154,20 @@ static void group_decide(struct group *group)
     group->stuck = group->rights && moved == 1 && still > 0 && moved_at == group->right;
 }
 
-static bool group_is_right(const struct group *group, uint32_t i)
+static bool group_is_right(const struct digest_group *group, uint32_t i)
 {
     return group->rights && i >= group->right && i < group->right + group->rights;
 }
 
 /* Whether it may be said at all. */
-static bool group_is_known(const struct group *group)
+static bool group_is_known(const struct digest_group *group)
 {
     if (group->count < group->of && group->rights <= group->of / 2)
         return false; /* those that have not told may agree with anyone */
     return group->clean || (group->layout && group->count > 2 && group->rights > group->count / 2);
 }
 
-static unsigned group_layer(const struct group *group)
+static unsigned group_layer(const struct digest_group *group)
 {
     if (group->stuck)
         return LAYER_USER_CODE;
@@ -178,7 +178,7 @@ static unsigned group_layer(const struct group *group)
     return group->clean ? LAYER_GPU_MEMORY : LAYER_UNKNOWN;
 }
 
-static bool group_is_new(const struct group *group)
+static bool group_is_new(const struct digest_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
         if (!group->member[i].first)
@@ -187,7 +187,7 @@ static bool group_is_new(const struct group *group)
     return true;
 }
 
-static void group_say_since(const struct group *group, struct verdict *draft)
+static void group_say_since(const struct digest_group *group, struct verdict *draft)
 {
     if (group->clean)
         verdict_because(draft, "digest", "the last clean step is %llu: then all %u were equal",
@@ -202,7 +202,7 @@ static void group_say_since(const struct group *group, struct verdict *draft)
 }
 
 /* Hosts alone do not tell whether memory went wrong or code that runs on one rank only. */
-static void group_say_layer(const struct court *court, const struct group *group,
+static void group_say_layer(const struct court *court, const struct digest_group *group,
                             struct verdict *draft)
 {
     if (draft->layer == LAYER_USER_CODE && !group->stuck)
@@ -218,7 +218,8 @@ static void group_say_layer(const struct court *court, const struct group *group
         verdict_rule_out(draft, LAYER_USER_CODE, "all replicas run the same ops");
 }
 
-static void group_say(const struct court *court, const struct group *group, struct verdict *draft)
+static void group_say(const struct court *court, const struct digest_group *group,
+                      struct verdict *draft)
 {
     unsigned long long turn = group->member[0].turn;
     uint32_t part = group->member[0].number + 1, parts = group->member[0].of;
@@ -240,7 +241,7 @@ static void group_say(const struct court *court, const struct group *group, stru
     group_say_layer(court, group, draft);
 }
 
-static const char *group_cause(const struct group *group)
+static const char *group_cause(const struct digest_group *group)
 {
     if (group->stuck)
         return "its parameters stopped changing, those of its replicas go on";
@@ -251,7 +252,8 @@ static const char *group_cause(const struct group *group)
 }
 
 /* That something is wrong is certain; the rest is about who, and of what. */
-static double group_confidence(const struct court *court, const struct group *group, unsigned layer)
+static double group_confidence(const struct court *court, const struct digest_group *group,
+                               unsigned layer)
 {
     double confidence = group->rights == 0                 ? 0.5
                         : !group->clean                    ? 0.6
@@ -263,7 +265,8 @@ static double group_confidence(const struct court *court, const struct group *gr
                : confidence;
 }
 
-static void group_draft(const struct court *court, const struct group *group, struct verdict *draft)
+static void group_draft(const struct court *court, const struct digest_group *group,
+                        struct verdict *draft)
 {
     uint64_t turn = group->member[0].turn;
 
@@ -285,7 +288,8 @@ static int number_compare(const void *a, const void *b)
 }
 
 /* Those that an open verdict names already are not named again. */
-static void group_accuse(struct court *court, struct corrupt_book *book, const struct group *group)
+static void group_accuse(struct court *court, struct corrupt_book *book,
+                         const struct digest_group *group)
 {
     CLEAN(free_clean) uint32_t *named = malloc(group->count * sizeof(*named));
     struct verdict draft = { .kind = VERDICT_CORRUPTION };
@@ -293,7 +297,7 @@ static void group_accuse(struct court *court, struct corrupt_book *book, const s
     bool fresh;
 
     for (uint32_t i = 0; named && i < group->count; i++) {
-        const struct member *member = &group->member[i];
+        const struct digest_member *member = &group->member[i];
         struct part_seen *part = part_of(book, member);
         bool wrong = !group_is_right(group, i);
 
@@ -313,7 +317,7 @@ static void group_accuse(struct court *court, struct corrupt_book *book, const s
     court_find(court, &draft, &fresh);
 }
 
-static void group_is_clean(struct corrupt_book *book, const struct group *group)
+static void group_is_clean(struct corrupt_book *book, const struct digest_group *group)
 {
     struct map *clean = &book->replicas.clean;
     uint64_t key = clean_key(group), step = group->member[0].turn + 1;
@@ -330,7 +334,7 @@ static void group_is_clean(struct corrupt_book *book, const struct group *group)
     }
 }
 
-static void group_judge(struct court *court, struct corrupt_book *book, struct group *group)
+static void group_judge(struct court *court, struct corrupt_book *book, struct digest_group *group)
 {
     const uint64_t *clean;
 
@@ -359,16 +363,16 @@ void groups_judge(struct court *court, struct corrupt_book *book)
         return;
     crews_count(court, book, layout, &crews);
     for (uint32_t i = 0; i < replicas->holds; i++) {
-        struct member *at = &replicas->hold[i];
+        struct digest_member *at = &replicas->hold[i];
 
         at->crew = crew_key(&court->model.rank[at->rank], layout, at->of, at->class);
         at->key = hash64_u64(at->crew, at->number);
     }
     qsort(replicas->hold, replicas->holds, sizeof(*replicas->hold), member_compare);
     for (uint32_t from = 0, to; from < replicas->holds; from = to) {
-        struct member *first = &replicas->hold[from];
+        struct digest_member *first = &replicas->hold[from];
         const uint64_t *crew = map_get(&crews, first->crew);
-        struct group group = { .member = first, .layout = layout };
+        struct digest_group group = { .member = first, .layout = layout };
 
         for (to = from + 1; to < replicas->holds && replicas->hold[to].key == first->key &&
                             replicas->hold[to].turn == first->turn;)

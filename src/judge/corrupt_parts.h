@@ -12,7 +12,7 @@
 #define DIGEST_LATE 8 /* steps after its turn in which a digest is told, at most */
 #define NO_PART UINT32_MAX
 
-struct member {         /* a rank's digest of one part in one step */
+struct digest_member {  /* a rank's digest of one part in one step */
     uint64_t turn;      /* the step in which it was taken */
     uint64_t crew, key; /* common to replicas; and to those of this part */
     uint64_t digest, class;
@@ -39,7 +39,7 @@ struct replicas {
     struct map updating; /* shape's hash: 1 when an optimizer runs in it */
     struct part_seen *part;
     uint32_t parts, room;
-    struct member *hold; /* digests that wait for those of their replicas */
+    struct digest_member *hold; /* digests that wait for those of their replicas */
     uint32_t holds, hold_room;
 };
 
@@ -97,13 +97,13 @@ static inline struct entry *corrupt_open(struct court *court, uint32_t rank)
 }
 
 static inline struct part_seen *part_of(const struct corrupt_book *book,
-                                        const struct member *member)
+                                        const struct digest_member *member)
 {
     return member->part == NO_PART ? NULL : &book->replicas.part[member->part];
 }
 
-static inline void part_mark(struct corrupt_book *book, const struct member *member, bool *flag,
-                             bool on)
+static inline void part_mark(struct corrupt_book *book, const struct digest_member *member,
+                             bool *flag, bool on)
 {
     if (*flag != on)
         book->rank[member->rank].wrong += on ? 1 : UINT32_MAX;

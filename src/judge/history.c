@@ -100,13 +100,13 @@ const struct past_step *history_back(const struct history *history, uint32_t bac
 
 #define INPUT_ALIKE_MS 0.5
 
-struct member {
+struct history_member {
     uint32_t group, rank;
 };
 
 static int member_compare(const void *a, const void *b)
 {
-    const struct member *left = a, *right = b;
+    const struct history_member *left = a, *right = b;
 
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
@@ -132,8 +132,8 @@ static int double_compare(const void *a, const void *b)
 }
 
 /* Lengths over the median of the group, as the excess is: the longest of them explains all of it. */
-static void group_lengths(struct past_step *past, const struct member *member, uint32_t count,
-                          double *sorted)
+static void group_lengths(struct past_step *past, const struct history_member *member,
+                          uint32_t count, double *sorted)
 {
     double mean = 0, median;
 
@@ -148,8 +148,8 @@ static void group_lengths(struct past_step *past, const struct member *member, u
         past->length_ms[member[i].rank] -= (float)median;
 }
 
-static void group_excess(const struct past_step *past, const struct member *member, uint32_t count,
-                         bool compute, double *value, double *sorted)
+static void group_excess(const struct past_step *past, const struct history_member *member,
+                         uint32_t count, bool compute, double *value, double *sorted)
 {
     float *out = compute ? past->compute_ms : past->excess_ms;
 
@@ -170,8 +170,8 @@ static void group_excess(const struct past_step *past, const struct member *memb
 }
 
 /* Where all wait alike nothing is sorted: so it is in almost all steps. */
-static void group_input(const struct past_step *past, const struct member *member, uint32_t count,
-                        double *value, double *sorted)
+static void group_input(const struct past_step *past, const struct history_member *member,
+                        uint32_t count, double *value, double *sorted)
 {
     double least = INFINITY, most = 0;
 
@@ -191,7 +191,7 @@ static void group_input(const struct past_step *past, const struct member *membe
 
 static int excess_fill(struct past_step *past, const struct model *model, bool lengths)
 {
-    CLEAN(free_clean) struct member *member = malloc(model->world * sizeof(*member));
+    CLEAN(free_clean) struct history_member *member = malloc(model->world * sizeof(*member));
     CLEAN(free_clean) double *value = malloc(2 * (size_t)model->world * sizeof(*value));
     uint32_t count = 0;
 
@@ -201,7 +201,7 @@ static int excess_fill(struct past_step *past, const struct model *model, bool l
         past->excess_ms[rank] = past->compute_ms[rank] = past->typical_ms[rank] = 0;
         past->input_ms[rank] = 0;
         if (past->split[rank].present)
-            member[count++] = (struct member){ model->rank[rank].peers, rank };
+            member[count++] = (struct history_member){ model->rank[rank].peers, rank };
     }
     qsort(member, count, sizeof(*member), member_compare);
     for (uint32_t from = 0, to; from < count; from = to) {

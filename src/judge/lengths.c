@@ -16,11 +16,11 @@
 
 #define FIT_SAMPLES 4096
 
-struct sums {
+struct length_sums {
     double n, aa, ab, bb, ay, by, yy;
 };
 
-struct group { /* of peers: sums, then means, over the samples */
+struct length_group { /* of peers: sums, then means, over the samples */
     double n, tokens, squares, compute_ms;
 };
 
@@ -32,7 +32,7 @@ struct model_fit {
 struct window {
     const struct history *history;
     const struct model *model;
-    struct group *group;
+    struct length_group *group;
     uint32_t steps, stride;
 };
 
@@ -43,7 +43,7 @@ static const struct rank_split *sample(const struct past_step *past, uint32_t ra
     return split->present && split->has_lengths ? split : NULL;
 }
 
-static struct group *group_of(const struct window *window, uint32_t rank)
+static struct length_group *group_of(const struct window *window, uint32_t rank)
 {
     return &window->group[window->model->rank[rank].peers];
 }
@@ -55,7 +55,7 @@ static double means(const struct window *window)
     for (uint32_t back = 0; back < window->steps; back++) {
         for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
             const struct rank_split *split = sample(history_back(window->history, back), rank);
-            struct group *group = group_of(window, rank);
+            struct length_group *group = group_of(window, rank);
 
             if (!split)
                 continue;
@@ -67,7 +67,7 @@ static double means(const struct window *window)
         }
     }
     for (uint32_t i = 0; i < window->model->peer_groups; i++) {
-        struct group *group = &window->group[i];
+        struct length_group *group = &window->group[i];
 
         if (group->n > 0) {
             group->tokens /= group->n;
@@ -78,19 +78,19 @@ static double means(const struct window *window)
     return count;
 }
 
-static bool group_counts(const struct group *group)
+static bool group_counts(const struct length_group *group)
 {
     return group->n > 0 && group->tokens > 0 && group->squares > 0 && group->compute_ms > 0;
 }
 
-static void sums_fill(const struct window *window, struct sums *sums)
+static void sums_fill(const struct window *window, struct length_sums *sums)
 {
     for (uint32_t back = 0; back < window->steps; back++) {
         const struct past_step *past = history_back(window->history, back);
 
         for (uint32_t rank = 0; rank < window->history->world; rank += window->stride) {
             const struct rank_split *split = sample(past, rank);
-            const struct group *group = group_of(window, rank);
+            const struct length_group *group = group_of(window, rank);
             double a, b, y;
 
             if (!split || !group_counts(group))
@@ -112,7 +112,7 @@ static void sums_fill(const struct window *window, struct sums *sums)
 /* Solves for the two slopes; tokens and squares are nearly the same thing when all
  * sequences are equal, so the smaller pivot falls back to one of them.
  */
-static void solve(const struct sums *s, struct model_fit *fit)
+static void solve(const struct length_sums *s, struct model_fit *fit)
 {
     double det = s->aa * s->bb - s->ab * s->ab;
 
@@ -135,7 +135,7 @@ static void predict(const struct window *window, const struct model_fit *fit,
 {
     for (uint32_t rank = 0; rank < window->history->world; rank++) {
         const struct rank_split *split = sample(past, rank);
-        const struct group *group = group_of(window, rank);
+        const struct length_group *group = group_of(window, rank);
 
         if (split && group_counts(group))
             past->length_ms[rank] =
@@ -148,11 +148,11 @@ int lengths_explain(struct history *history, const struct model *model,
                     const struct thresholds *limits)
 {
     struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
-    CLEAN(free_clean) struct group *group = calloc(model->peer_groups + 1, sizeof(*group));
+    CLEAN(free_clean) struct length_group *group = calloc(model->peer_groups + 1, sizeof(*group));
     uint32_t steps = MIN((uint32_t)limits->imbalance_fit_steps, HISTORY_STEPS);
     struct window window = { history, model, group, MIN(history->count, steps), 0 };
     struct model_fit fit;
-    struct sums sums = { 0 };
+    struct length_sums sums = { 0 };
 
     if (!group)
         return -ENOMEM;

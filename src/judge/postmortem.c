@@ -111,12 +111,12 @@ static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t 
     return false;
 }
 
-int inquest_suspect(struct inquest *inquest, struct suspect suspect)
+int inquest_suspect(struct inquest *inquest, struct postmortem_suspect suspect)
 {
     const struct dump_group *group = inquest->scene->dumps->group;
 
     for (size_t i = 0; i < inquest->suspects; i++) {
-        struct suspect *known = &inquest->suspect[i];
+        struct postmortem_suspect *known = &inquest->suspect[i];
 
         if (known->rank != suspect.rank)
             continue;
@@ -179,7 +179,7 @@ static int suspect_seat(struct inquest *inquest, uint32_t group, const struct se
 {
     const struct scene *scene = inquest->scene;
     const struct circle *circle = &scene->circle[group];
-    struct suspect suspect = { .rank = seat->rank, .group = group, .perhaps = true };
+    struct postmortem_suspect suspect = { .rank = seat->rank, .group = group, .perhaps = true };
     bool guilty = false, unseen = is_unseen(scene, seat->rank);
 
     if (!seat->gap && !(seat->known && seat->entered < circle->furthest))
@@ -217,7 +217,7 @@ static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges
         (*edges)++;
         if (!is_explained(inquest, wait->to, wait->from, wait->group, true))
             result = inquest_suspect(
-                inquest, (struct suspect){
+                inquest, (struct postmortem_suspect){
                              .rank = wait->to, .group = wait->group, .waiters = 1, .pair = true });
     }
     return result;
@@ -310,8 +310,8 @@ static int find_idle(struct inquest *inquest, bool mismatches)
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
         if (!inquest_suspects(inquest, r) && is_idle(inquest, r))
             result = inquest_suspect(
-                inquest,
-                (struct suspect){ .rank = r, .group = newest_group(inquest, r), .idle = true });
+                inquest, (struct postmortem_suspect){
+                             .rank = r, .group = newest_group(inquest, r), .idle = true });
     }
     return result;
 }
@@ -339,7 +339,7 @@ static size_t drop_unseen(struct inquest *inquest, const bool *odd)
     size_t kept = 0, dropped;
 
     for (size_t i = 0; i < inquest->suspects; i++) {
-        struct suspect *suspect = &inquest->suspect[i];
+        struct postmortem_suspect *suspect = &inquest->suspect[i];
         const struct circle *circle = &scene->circle[suspect->group];
 
         if ((is_unseen(scene, suspect->rank) && 2 * circle->gaps > circle->count) ||

@@ -25,7 +25,7 @@ struct witness {
     int64_t real_ns;
 };
 
-struct inquiry {
+struct kernel_inquiry {
     struct thresholds limits;
     const struct logprocess *process;
     size_t processes;
@@ -62,7 +62,8 @@ static bool has_word(const char *text, const char *word)
 /* Whose log it is: by the host in the line, by the file's name, or since there is but one node.  NULL: not known, or
  * none of this run.
  */
-static const struct logprocess *node_of(const struct inquiry *inquiry, const struct lognote *note)
+static const struct logprocess *node_of(const struct kernel_inquiry *inquiry,
+                                        const struct lognote *note)
 {
     const struct logprocess *first = inquiry->process;
     bool one = inquiry->processes > 0;
@@ -79,7 +80,7 @@ static const struct logprocess *node_of(const struct inquiry *inquiry, const str
 }
 
 /* The newest process with this number that had begun by then. */
-static const struct logprocess *process_of(const struct inquiry *inquiry, const char *node,
+static const struct logprocess *process_of(const struct kernel_inquiry *inquiry, const char *node,
                                            uint32_t pid, int64_t real_ns)
 {
     const struct logprocess *found = NULL;
@@ -106,7 +107,7 @@ static int by_time(const void *left, const void *right)
     return (a->note->line > b->note->line) - (a->note->line < b->note->line);
 }
 
-static int inquiry_hear(struct inquiry *inquiry, const struct logs *logs)
+static int inquiry_hear(struct kernel_inquiry *inquiry, const struct logs *logs)
 {
     inquiry->witness = calloc(logs->notes, sizeof(*inquiry->witness));
     if (!inquiry->witness)
@@ -226,7 +227,7 @@ static bool in_time(const struct thresholds *limits, const struct verdict *verdi
            witness->real_ns <= until_ns;
 }
 
-static bool suffices(const struct inquiry *inquiry, const struct verdict *verdict,
+static bool suffices(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
                      const struct witness *witness)
 {
     if (!in_time(&inquiry->limits, verdict, witness))
@@ -270,7 +271,7 @@ static void take_cause(struct verdict *verdict, const struct witness *witness)
 }
 
 /* Lines about the process itself before those about its node; then the earliest. */
-static bool explain(const struct inquiry *inquiry, struct verdict *verdict)
+static bool explain(const struct kernel_inquiry *inquiry, struct verdict *verdict)
 {
     const struct witness *first = NULL;
 
@@ -296,7 +297,7 @@ static bool explain(const struct inquiry *inquiry, struct verdict *verdict)
 }
 
 /* The process had been killed, or lost its device, and another one was only quicker to end. */
-static bool came_before(const struct inquiry *inquiry, const struct verdict *verdict,
+static bool came_before(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
                         const struct witness *witness)
 {
     const struct lognote *note = witness->note;
@@ -335,7 +336,8 @@ static bool is_named(const struct verdict *verdict, size_t count, uint32_t rank)
     return false;
 }
 
-static void move(const struct inquiry *inquiry, struct verdict *verdict, size_t count, size_t which)
+static void move(const struct kernel_inquiry *inquiry, struct verdict *verdict, size_t count,
+                 size_t which)
 {
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
@@ -349,7 +351,8 @@ static void move(const struct inquiry *inquiry, struct verdict *verdict, size_t 
 }
 
 /* Nothing was said, and yet the kernel names one of the processes. */
-static int tell_alone(const struct inquiry *inquiry, const char *run, struct findings *findings)
+static int tell_alone(const struct kernel_inquiry *inquiry, const char *run,
+                      struct findings *findings)
 {
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
@@ -379,7 +382,8 @@ static int tell_alone(const struct inquiry *inquiry, const char *run, struct fin
 int postmortem_kernel(const struct postmortem_watched *watched, const struct logs *logs,
                       struct findings *findings)
 {
-    struct inquiry inquiry = { .process = watched->process, .processes = watched->processes };
+    struct kernel_inquiry inquiry = { .process = watched->process,
+                                      .processes = watched->processes };
     int result;
 
     if (!logs->notes || !watched->processes)

@@ -27,7 +27,7 @@ struct circle { /* a group, its members seated in the order of dump_group.member
         open_after; /* ops of higher numbers are certainly not over; where no states are known */
 };
 
-struct pair {                         /* sender and receiver of one group */
+struct message_pair {                 /* sender and receiver of one group */
     uint32_t group, sender, receiver; /* indices of ranks */
     uint32_t sent, sent_pending, received, received_pending;
     uint32_t sent_left, received_left; /* while counted from the newest */
@@ -75,7 +75,7 @@ int postmortem_mismatches(const struct scene *scene, const char *run, struct fin
 
 #define POSTMORTEM_UNSEEN 0.4 /* confidence in one that is named for its missing dump alone */
 
-struct suspect {
+struct postmortem_suspect {
     uint32_t rank;  /* index */
     uint32_t group; /* where others wait for it */
     uint32_t waiters;
@@ -88,7 +88,7 @@ struct suspect {
 
 struct inquest {
     const struct scene *scene;
-    struct suspect *suspect;
+    struct postmortem_suspect *suspect;
     size_t suspects, room;
     bool certainly;             /* only ops that are certainly not over explain why a rank waits */
     uint32_t *group_of, *first; /* the groups of each rank, from first[rank] to first[rank + 1] */
@@ -103,7 +103,7 @@ static inline bool waits_for(const struct scene *scene, const struct seat *waite
     return seat->gap ? waiter->pending : seat->known && waiter->entered > seat->entered;
 }
 
-int inquest_suspect(struct inquest *inquest, struct suspect suspect); /* 0, -ENOMEM */
+int inquest_suspect(struct inquest *inquest, struct postmortem_suspect suspect); /* 0, -ENOMEM */
 /* Where no states are known: has the rank entered an op, without the other, that may wait for one who left nothing? */
 bool inquest_may_wait_unseen(const struct inquest *inquest, uint32_t rank, uint32_t other);
 bool inquest_suspects(const struct inquest *inquest, uint32_t rank);

@@ -35,7 +35,7 @@ struct held_op {
     bool ordered; /* open if devices take one op after the other, over if not */
 };
 
-struct held { /* a rank that waits, and its open ops */
+struct held_rank { /* a rank that waits, and its open ops */
     struct held_op op[HELD_MOST];
     uint64_t newest; /* place */
     uint32_t rank, ops, certain;
@@ -45,22 +45,22 @@ struct held { /* a rank that waits, and its open ops */
     uint32_t group, by;  /* where to, and one who did */
 };
 
-struct neighbours {
-    struct held *held; /* by rank; ops 0: not asked for */
-    struct map first;  /* newest place → rank */
+struct held_ranks {
+    struct held_rank *held; /* by rank; ops 0: not asked for */
+    struct map first;       /* newest place → rank */
 };
 
-static void neighbours_fini(struct neighbours *neighbours)
+static void neighbours_fini(struct held_ranks *neighbours)
 {
     free(neighbours->held);
     map_fini(&neighbours->first);
 }
 
-static void held_fill(const struct scene *scene, uint32_t rank, struct held *held)
+static void held_fill(const struct scene *scene, uint32_t rank, struct held_rank *held)
 {
     const struct dump_rank *of = &scene->dumps->rank[rank];
 
-    *held = (struct held){ .rank = rank, .next_alike = DUMP_NONE, .group = DUMP_NONE };
+    *held = (struct held_rank){ .rank = rank, .next_alike = DUMP_NONE, .group = DUMP_NONE };
     for (size_t i = 0; i < of->ops; i++) {
         const struct dump_op *op = &of->op[i];
         enum pending pending = scene_op_pending(scene, rank, i);
@@ -82,7 +82,7 @@ static void held_fill(const struct scene *scene, uint32_t rank, struct held *hel
     }
 }
 
-static int neighbours_init(struct neighbours *neighbours, const struct inquest *inquest)
+static int neighbours_init(struct held_ranks *neighbours, const struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
     const struct dumps *dumps = scene->dumps;
@@ -91,7 +91,7 @@ static int neighbours_init(struct neighbours *neighbours, const struct inquest *
     if (!neighbours->held)
         return -ENOMEM;
     for (uint32_t r = 0; r < dumps->ranks; r++) {
-        struct held *held = &neighbours->held[r];
+        struct held_rank *held = &neighbours->held[r];
         uint64_t *first;
 
         held_fill(scene, r, held);
@@ -107,7 +107,7 @@ static int neighbours_init(struct neighbours *neighbours, const struct inquest *
     return 0;
 }
 
-static bool holds_too(const struct held *other, const struct held_op *op)
+static bool holds_too(const struct held_rank *other, const struct held_op *op)
 {
     for (uint32_t k = 0; k < other->ops; k++) {
         const struct held_op *same = &other->op[k];
@@ -121,7 +121,7 @@ static bool holds_too(const struct held *other, const struct held_op *op)
 }
 
 /* Which of the ops that hold the one are open on the other as well, a bit each. */
-static uint32_t holds_both(const struct held *one, const struct held *other)
+static uint32_t holds_both(const struct held_rank *one, const struct held_rank *other)
 {
     uint32_t both = 0;
 
@@ -180,7 +180,7 @@ static uint32_t next_group(const struct inquest *inquest, uint32_t rank, uint32_
 }
 
 /* `by` went on after an op: what does that say of those for whom it was the newest? */
-static void outrun_by(struct inquest *inquest, const struct neighbours *neighbours, uint32_t by,
+static void outrun_by(struct inquest *inquest, const struct held_ranks *neighbours, uint32_t by,
                       size_t op)
 {
     const struct scene *scene = inquest->scene;
@@ -189,7 +189,7 @@ static void outrun_by(struct inquest *inquest, const struct neighbours *neighbou
 
     for (uint32_t r = first ? (uint32_t)*first : DUMP_NONE; r != DUMP_NONE;
          r = neighbours->held[r].next_alike) {
-        struct held *held = &neighbours->held[r];
+        struct held_rank *held = &neighbours->held[r];
         uint32_t both = r == by || inquest_may_wait_unseen(inquest, r, by)
                             ? 0
                             : holds_both(held, &neighbours->held[by]);
@@ -210,7 +210,7 @@ static void outrun_by(struct inquest *inquest, const struct neighbours *neighbou
 int inquest_outrun(struct inquest *inquest)
 {
     const struct scene *scene = inquest->scene;
-    CLEAN(neighbours_fini) struct neighbours neighbours = { 0 };
+    CLEAN(neighbours_fini) struct held_ranks neighbours = { 0 };
     int result = neighbours_init(&neighbours, inquest);
 
     for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
@@ -220,12 +220,12 @@ int inquest_outrun(struct inquest *inquest)
             outrun_by(inquest, &neighbours, r, i);
     }
     for (uint32_t r = 0; r < scene->dumps->ranks && result == 0; r++) {
-        const struct held *held = &neighbours.held[r];
+        const struct held_rank *held = &neighbours.held[r];
 
         if (held->ops && held->deeper && held->passed == (UINT32_C(1) << held->ops) - 1 &&
             !inquest_suspects(inquest, r))
             result = inquest_suspect(
-                inquest, (struct suspect){
+                inquest, (struct postmortem_suspect){
                              .rank = r, .group = held->group, .outrun = true, .by = held->by });
     }
     return result;

@@ -267,7 +267,7 @@ static void scene_circles(struct scene *scene)
 }
 
 /* Who has his part of a pair open and the other has not?  +1: the receiver waits, -1: the sender. */
-static int pair_waits(const struct scene *scene, const struct pair *pair)
+static int pair_waits(const struct scene *scene, const struct message_pair *pair)
 {
     const struct dump_rank *sender = &scene->dumps->rank[pair->sender];
     const struct dump_rank *receiver = &scene->dumps->rank[pair->receiver];
@@ -333,7 +333,7 @@ static int waits_keep(struct scene *scene, size_t count)
 
 struct pairs {
     struct map map;
-    struct pair *list;
+    struct message_pair *list;
     size_t count, room;
 };
 
@@ -343,7 +343,8 @@ static void pairs_fini(struct pairs *pairs)
     free(pairs->list);
 }
 
-static struct pair *pair_of(struct pairs *pairs, uint32_t group, uint32_t sender, uint32_t receiver)
+static struct message_pair *pair_of(struct pairs *pairs, uint32_t group, uint32_t sender,
+                                    uint32_t receiver)
 {
     uint64_t key = (uint64_t)group << 40 ^ (uint64_t)sender << 20 ^ receiver; /* each below 2^20 */
     uint64_t *at = map_put(&pairs->map, key, pairs->count);
@@ -354,7 +355,7 @@ static struct pair *pair_of(struct pairs *pairs, uint32_t group, uint32_t sender
         if (!ARRAY_FIT(pairs->list, pairs->room, pairs->count + 1))
             return NULL;
         pairs->list[pairs->count++] =
-            (struct pair){ .group = group, .sender = sender, .receiver = receiver };
+            (struct message_pair){ .group = group, .sender = sender, .receiver = receiver };
     }
     return &pairs->list[*at];
 }
@@ -368,7 +369,7 @@ static int pairs_gather(struct scene *scene, struct pairs *pairs)
             const struct dump_op *op = &rank->op[i];
             uint32_t peer = op->peer == DUMP_NONE ? DUMP_NONE : rank_index(scene->dumps, op->peer);
             bool pending = op->state != DUMP_COMPLETED && (scene->states || i == scene->last[r]);
-            struct pair *pair;
+            struct message_pair *pair;
 
             if (peer == DUMP_NONE)
                 continue;
@@ -392,7 +393,7 @@ static int pairs_infer(struct scene *scene, struct pairs *pairs)
         for (size_t i = rank->ops; i-- > 0;) {
             const struct dump_op *op = &rank->op[i];
             uint32_t peer = op->peer == DUMP_NONE ? DUMP_NONE : rank_index(scene->dumps, op->peer);
-            struct pair *pair;
+            struct message_pair *pair;
             uint32_t *mine, other;
             uint8_t *pending;
 
@@ -426,7 +427,7 @@ static int scene_pairs(struct scene *scene)
     if (!scene->wait)
         return -ENOMEM;
     for (size_t i = 0; i < pairs.count; i++) {
-        const struct pair *pair = &pairs.list[i];
+        const struct message_pair *pair = &pairs.list[i];
         int waits_for = pair_waits(scene, pair);
 
         if (waits_for)

@@ -10,7 +10,7 @@
 
 static int by_rank(const void *left, const void *right)
 {
-    const struct suspect *a = left, *b = right;
+    const struct postmortem_suspect *a = left, *b = right;
 
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
@@ -38,7 +38,7 @@ static void op_text(const struct scene *scene, uint32_t group, char *out, size_t
     snprintf(out, room, "op %" PRId64, circle->furthest);
 }
 
-static void because_of(const struct scene *scene, const struct suspect *suspect,
+static void because_of(const struct scene *scene, const struct postmortem_suspect *suspect,
                        struct verdict *verdict)
 {
     const struct dump_rank *rank = &scene->dumps->rank[suspect->rank];
@@ -90,7 +90,7 @@ static void because_of(const struct scene *scene, const struct suspect *suspect,
                         rank->rank, seat ? seat->entered : -1, group, suspect->waiters, op);
 }
 
-static double confidence_of(const struct scene *scene, const struct suspect *suspect)
+static double confidence_of(const struct scene *scene, const struct postmortem_suspect *suspect)
 {
     static const double by_left[] = {
         [DUMP_NOTHING] = 0.75, [DUMP_READ] = 0.9, [DUMP_EMPTY] = 0.85, [DUMP_DAMAGED] = 0.6
@@ -104,7 +104,7 @@ static double confidence_of(const struct scene *scene, const struct suspect *sus
 }
 
 /* By how much it fell silent before the others, where they share a clock that is good enough. */
-static void silence_of(const struct scene *scene, const struct suspect *suspect,
+static void silence_of(const struct scene *scene, const struct postmortem_suspect *suspect,
                        struct verdict *verdict)
 {
     int64_t mine = scene->newest_ns[suspect->rank], last = 0;
@@ -178,7 +178,7 @@ int inquest_tell_hang(struct inquest *inquest, const char *run, struct findings 
     verdict_group(verdict, &scene->dumps->group[inquest->suspect[0].group]);
     snprintf(verdict->cause, sizeof(verdict->cause), "%s", cause_of(inquest));
     for (size_t i = 0; i < inquest->suspects; i++) {
-        const struct suspect *suspect = &inquest->suspect[i];
+        const struct postmortem_suspect *suspect = &inquest->suspect[i];
 
         verdict_rank(verdict, scene->dumps->rank[suspect->rank].rank);
         verdict->confidence = MIN(verdict->confidence, confidence_of(scene, suspect));

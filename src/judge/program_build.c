@@ -12,7 +12,7 @@
 
 #define SMALL_OPS 2000000 /* up to here every launch is an op, above only those that matter */
 
-struct builder { /* of one form */
+struct form_builder { /* of one form */
     struct form *form;
     const struct model_class *class;
     uint32_t host;                    /* newest host op */
@@ -32,7 +32,8 @@ static uint32_t op_add(struct form *form, struct op_form op)
 }
 
 /* Everything in `wanted` must have ended: at most two fit an op, more need joins. */
-static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t count, uint32_t dep[2])
+static int deps_fold(struct form_builder *builder, const uint32_t *wanted, size_t count,
+                     uint32_t dep[2])
 {
     uint32_t have[2] = { REPLAY_NONE, REPLAY_NONE };
     size_t used = 0;
@@ -57,7 +58,7 @@ static int deps_fold(struct builder *builder, const uint32_t *wanted, size_t cou
     return 0;
 }
 
-static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
+static int host_add(struct form_builder *builder, enum op_kind kind, uint32_t point)
 {
     const struct model_class *class = builder->class;
     struct op_form op = { .item = point,
@@ -78,7 +79,7 @@ static int host_add(struct builder *builder, enum op_kind kind, uint32_t point)
 }
 
 /* What a span waits for on other lines. */
-static uint32_t span_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
+static uint32_t span_wants(const struct form_builder *builder, uint32_t item, uint32_t *wanted)
 {
     const struct model_class *class = builder->class;
     uint32_t line = class->line[item], count = 0;
@@ -95,7 +96,7 @@ static uint32_t span_wants(const struct builder *builder, uint32_t item, uint32_
 /* A communication op follows the newest span and the communication launched since: a message that
  * is sent on after a tensor group's reduction.  What was launched earlier, the span has waited for.
  */
-static uint32_t comm_wants(const struct builder *builder, uint32_t item, uint32_t *wanted)
+static uint32_t comm_wants(const struct form_builder *builder, uint32_t item, uint32_t *wanted)
 {
     const struct model_class *class = builder->class;
     bool span = class->after_span[item] && builder->span != REPLAY_NONE;
@@ -113,7 +114,7 @@ static uint32_t comm_wants(const struct builder *builder, uint32_t item, uint32_
     return count;
 }
 
-static int stream_add(struct builder *builder, uint32_t item)
+static int stream_add(struct form_builder *builder, uint32_t item)
 {
     const struct model_class *class = builder->class;
     uint32_t line = class->line[item], wanted[MODEL_LINES_MAX + 2], count = 0, added;
@@ -142,7 +143,7 @@ static int stream_add(struct builder *builder, uint32_t item)
     return 0;
 }
 
-static int form_build(struct builder *builder)
+static int form_build(struct form_builder *builder)
 {
     const struct model_class *class = builder->class;
     int result = 0;
@@ -167,7 +168,7 @@ static int form_build(struct builder *builder)
 
 static int form_make(struct form *form, const struct model_class *class, bool keep_launches)
 {
-    struct builder builder = { .form = form, .class = class, .keep_launches = keep_launches };
+    struct form_builder builder = { .form = form, .class = class, .keep_launches = keep_launches };
     CLEAN(free_clean)
     uint32_t *places = malloc((size_t)(class->count + 1) * MODEL_LINES_MAX * sizeof(*places));
 
@@ -224,10 +225,10 @@ static int forms_make(struct program *program, const struct model *model, const 
             ops += (uint64_t)form->ops * form->ranks;
             joins += (uint64_t)form->joins * form->ranks;
         }
-        program->place[rank] = (struct place){ .form = form,
-                                               .first = form->first + form->used - 1,
-                                               .stride = form->ranks,
-                                               .count = form->ops };
+        program->place[rank] = (struct form_place){ .form = form,
+                                                    .first = form->first + form->used - 1,
+                                                    .stride = form->ranks,
+                                                    .count = form->ops };
     }
     program->ops = ops;
     return ops + joins < REPLAY_NONE / 2 ? 0 : -E2BIG;
@@ -237,7 +238,7 @@ static int forms_make(struct program *program, const struct model *model, const 
 static void rank_write(const struct program *program, uint32_t rank, const uint32_t *number,
                        struct replay_op *op)
 {
-    const struct place *place = &program->place[rank];
+    const struct form_place *place = &program->place[rank];
     const struct form *form = place->form;
     uint32_t join = program->world * MODEL_LINES_MAX + form->first_join +
                     (uint32_t)(place->first - form->first) * form->joins;

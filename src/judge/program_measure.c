@@ -121,7 +121,7 @@ static int64_t op_duration(struct loader *loader, const struct op_form *info,
     return duration;
 }
 
-/* Ops at the same place in ranks of one class lie side by side (struct place), so rank after rank would
+/* Ops at the same place in ranks of one class lie side by side (struct form_place), so rank after rank would
  * touch a cache line of each op for one number, eight times over.  Ranks that are neighbours there are
  * measured together, and their lines are written once.
  */
@@ -134,7 +134,7 @@ struct tile {
 
 static uint32_t tile_ranks(const struct program *program, uint32_t first)
 {
-    const struct place *place = &program->place[first];
+    const struct form_place *place = &program->place[first];
     uint32_t count = 1;
 
     while (count < TILE && first + count < program->world && place[count].form == place->form &&
@@ -147,7 +147,7 @@ static uint32_t tile_ranks(const struct program *program, uint32_t first)
 
 static void tile_write(const struct program *program, const struct tile *tile)
 {
-    const struct place *place = &program->place[tile->first];
+    const struct form_place *place = &program->place[tile->first];
     int64_t *to = program->duration + place->first;
     const int64_t *from = tile->duration;
 
@@ -219,7 +219,7 @@ static void gaps_add(struct program *program, const struct splitter *splitter,
                      const int64_t *last_gap)
 {
     for (uint32_t rank = 0, count; rank < program->world; rank += count) {
-        const struct place *place = &program->place[rank];
+        const struct form_place *place = &program->place[rank];
         const uint32_t *number[TILE];
 
         count = place->form ? tile_ranks(program, rank) : 1;

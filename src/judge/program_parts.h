@@ -38,7 +38,7 @@ struct form {
 /* Where a rank's ops are: ops that are at the same place in ranks of one class lie side by side,
  * which the replay runs several times faster than rank after rank.
  */
-struct place {
+struct form_place {
     const struct form *form; /* NULL: the rank is not in this step */
     size_t first, stride, count;
 };
@@ -51,7 +51,7 @@ struct program {
     struct form *form;
     uint32_t forms, form_room;
     size_t ops;
-    struct place *place; /* by rank */
+    struct form_place *place; /* by rank */
     uint32_t world;
     int64_t *duration, *typical, *trial, *slack;
     size_t held; /* room of the four above */

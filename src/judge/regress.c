@@ -31,7 +31,7 @@ enum part {
     PARTS
 };
 
-struct sample {
+struct regress_sample {
     uint64_t step;
     double period_ms, part_ms[PARTS]; /* of the median rank */
 };
@@ -42,11 +42,11 @@ struct block {
     uint32_t steps;
 };
 
-struct kind {
+struct step_kind {
     uint64_t signature, used;
-    struct sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
+    struct regress_sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
     uint32_t count;
-    struct sample base;             /* medians; period 0: not known yet */
+    struct regress_sample base;     /* medians; period 0: not known yet */
     double noise_ms;                /* of what the median rank does */
     uint64_t base_first, base_step; /* of the steps that are the base: the first, and the last */
     struct block block[BLOCKS];
@@ -54,7 +54,7 @@ struct kind {
 };
 
 struct regress {
-    struct kind *kind[KINDS];
+    struct step_kind *kind[KINDS];
     uint64_t looks;
 };
 
@@ -103,7 +103,7 @@ static uint64_t step_signature(const struct court *court)
     return hash64_u64(signature, metric_round(squares));
 }
 
-static struct kind *kind_of(struct regress *regress, uint64_t signature)
+static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
 {
     uint32_t oldest = 0;
 
@@ -123,8 +123,9 @@ static struct kind *kind_of(struct regress *regress, uint64_t signature)
         if (regress->kind[i]->used < regress->kind[oldest]->used)
             oldest = i;
     }
-    *regress->kind[oldest] =
-        (struct kind){ .signature = signature, .used = regress->looks, .block_steps = BLOCK_STEPS };
+    *regress->kind[oldest] = (struct step_kind){ .signature = signature,
+                                                 .used = regress->looks,
+                                                 .block_steps = BLOCK_STEPS };
     return regress->kind[oldest];
 }
 
@@ -170,10 +171,11 @@ static int64_t part_of(const struct rank_split *split, int part)
     }
 }
 
-static struct sample sample_take(const struct court *court)
+static struct regress_sample sample_take(const struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
-    struct sample sample = { .step = past->step, .period_ms = (double)past->measured_ns / 1e6 };
+    struct regress_sample sample = { .step = past->step,
+                                     .period_ms = (double)past->measured_ns / 1e6 };
     uint32_t stride = court->model.world / 257 + 1;
 
     for (int part = 0; part < PARTS; part++) {
@@ -191,7 +193,7 @@ static struct sample sample_take(const struct court *court)
 
 /* ---- the past ---- */
 
-static void blocks_add(struct kind *kind, const struct sample *sample)
+static void blocks_add(struct step_kind *kind, const struct regress_sample *sample)
 {
     struct block *block;
 
@@ -215,14 +217,15 @@ static void blocks_add(struct kind *kind, const struct sample *sample)
 }
 
 /* Medians of the newest steps, from `skip` before the newest on. */
-static struct sample recent(const struct kind *kind, uint32_t skip, uint32_t steps)
+static struct regress_sample recent(const struct step_kind *kind, uint32_t skip, uint32_t steps)
 {
-    struct sample median = { 0 };
+    struct regress_sample median = { 0 };
     double value[STEPS_MAX];
 
     for (int part = -1; part < PARTS; part++) {
         for (uint32_t i = 0; i < steps; i++) {
-            const struct sample *at = &kind->sample[(kind->count - 1 - skip - i) % STEPS_MAX];
+            const struct regress_sample *at =
+                &kind->sample[(kind->count - 1 - skip - i) % STEPS_MAX];
 
             value[i] = part < 0 ? at->period_ms : at->part_ms[part];
             median.step = at->step;
@@ -235,12 +238,12 @@ static struct sample recent(const struct kind *kind, uint32_t skip, uint32_t ste
 /* All that the median rank does but wait for others.  Among thousands of ranks somebody is always late, so
  * steps are noisy; this is not.
  */
-static double work_ms(const struct sample *sample)
+static double work_ms(const struct regress_sample *sample)
 {
     return sample->period_ms - sample->part_ms[PART_WAIT];
 }
 
-static double recent_noise_ms(const struct kind *kind, uint32_t steps)
+static double recent_noise_ms(const struct step_kind *kind, uint32_t steps)
 {
     double value[STEPS_MAX], sorted[STEPS_MAX];
 
@@ -249,9 +252,9 @@ static double recent_noise_ms(const struct kind *kind, uint32_t steps)
     return spread_f64(value, steps, median_f64(sorted, steps));
 }
 
-static void base_lower(struct kind *kind, uint32_t steps)
+static void base_lower(struct step_kind *kind, uint32_t steps)
 {
-    struct sample now;
+    struct regress_sample now;
 
     if (kind->count < steps)
         return;
@@ -266,7 +269,7 @@ static void base_lower(struct kind *kind, uint32_t steps)
 
 /* ---- the verdict ---- */
 
-static double block_ms(const struct kind *kind, uint32_t at)
+static double block_ms(const struct step_kind *kind, uint32_t at)
 {
     return kind->block[at].sum_ms / kind->block[at].steps;
 }
@@ -275,8 +278,8 @@ static double block_ms(const struct kind *kind, uint32_t at)
  * steps are slow, so it is looked for from its first step on; and a step down within a block is
  * half in it and half behind, so growth counts over two of them.
  */
-static uint64_t growth_began(const struct court *court, const struct kind *kind, double grown_ms,
-                             bool *stepped)
+static uint64_t growth_began(const struct court *court, const struct step_kind *kind,
+                             double grown_ms, bool *stepped)
 {
     uint32_t base = 0, most_at = 0;
     double most = 0;
@@ -302,8 +305,8 @@ static uint64_t growth_began(const struct court *court, const struct kind *kind,
     return kind->block[most_at].step;
 }
 
-static void accuse(struct court *court, const struct kind *kind, const struct sample *now,
-                   uint32_t steps)
+static void accuse(struct court *court, const struct step_kind *kind,
+                   const struct regress_sample *now, uint32_t steps)
 {
     static const char *const names[PARTS] = { "device compute", "transfer",
                                               "host work that devices wait for",
@@ -337,7 +340,7 @@ static void accuse(struct court *court, const struct kind *kind, const struct sa
 /* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
  * more waiting alone is somebody's slowness, and not all ranks'.
  */
-static bool is_slower(const struct kind *kind, const struct sample *now, double share,
+static bool is_slower(const struct step_kind *kind, const struct regress_sample *now, double share,
                       double noises)
 {
     double grown = now->period_ms - kind->base.period_ms, least = share * kind->base.period_ms;
@@ -346,12 +349,12 @@ static bool is_slower(const struct kind *kind, const struct sample *now, double 
     return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
 }
 
-static void kind_judge(struct court *court, struct kind *kind)
+static void kind_judge(struct court *court, struct step_kind *kind)
 {
     uint32_t steps = (uint32_t)court->limits.regress_steps;
     struct entry *open = court_open_entry(court, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
     double least = court->limits.regress_share * (open ? court->limits.regress_stay_share : 1);
-    struct sample now, half;
+    struct regress_sample now, half;
     double noises;
 
     if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
@@ -372,7 +375,7 @@ static void kind_judge(struct court *court, struct kind *kind)
 static void regress_step(struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
-    struct kind *kind;
+    struct step_kind *kind;
 
     if (!court->whole || past->measured_ns <= 0 ||
         court->history.count <= court->limits.verdict_warm_up || is_explained(court) ||

@@ -15,7 +15,7 @@
 #define LEVEL_OPEN UINT32_MAX /* on the stack: what it follows has no level yet */
 
 /* Depth first with a stack of its own; every node is on it at most once. */
-struct walk {
+struct order_walk {
     const struct replay_graph *graph;
     uint32_t *level; /* by node */
     uint32_t *stack;
@@ -26,14 +26,14 @@ struct walk {
     uint32_t circle; /* a node that was met again while open; 0: none */
 };
 
-static void walk_fini(struct walk *walk)
+static void walk_fini(struct order_walk *walk)
 {
     free(walk->stack);
     free(walk->meet);
 }
 
 /* Has this one a level?  If not, it goes on the stack. */
-static bool walk_look(struct walk *walk, uint32_t node, uint32_t *highest)
+static bool walk_look(struct order_walk *walk, uint32_t node, uint32_t *highest)
 {
     uint32_t level = walk->level[node];
 
@@ -50,7 +50,7 @@ static bool walk_look(struct walk *walk, uint32_t node, uint32_t *highest)
     return true;
 }
 
-static bool walk_look_wide(struct walk *walk, size_t meet, uint32_t *highest)
+static bool walk_look_wide(struct order_walk *walk, size_t meet, uint32_t *highest)
 {
     const uint32_t *giver = walk->graph->giver + walk->graph->giver_from[meet];
     uint32_t count = walk->graph->giver_from[meet + 1] - walk->graph->giver_from[meet];
@@ -65,7 +65,7 @@ static bool walk_look_wide(struct walk *walk, size_t meet, uint32_t *highest)
 }
 
 /* Gives the topmost node its level, or puts on the stack what it still needs. */
-static void walk_step(struct walk *walk)
+static void walk_step(struct order_walk *walk)
 {
     uint32_t node = walk->stack[walk->depth - 1];
     int64_t wide = replay_graph_wide(walk->graph, node);
@@ -86,7 +86,7 @@ static void walk_step(struct walk *walk)
 /* From the node met again to the top, each entry of the stack follows the one above it, and the
  * last the first.  At least one of them is an op, since meets follow ops.
  */
-static int walk_error(const struct walk *walk, struct err *err)
+static int walk_error(const struct order_walk *walk, struct err *err)
 {
     const struct replay_op *op = walk->graph->op;
     uint32_t found[2] = { 0 };
@@ -110,7 +110,7 @@ static int walk_error(const struct walk *walk, struct err *err)
                    found[0], op[found[0]].line, found[1], op[found[1]].line, n);
 }
 
-static int walk_all(struct walk *walk, struct err *err)
+static int walk_all(struct order_walk *walk, struct err *err)
 {
     memset(walk->level, 0, walk->graph->count * sizeof(*walk->level));
     walk->level[0] = 1;
@@ -150,7 +150,7 @@ static int order_by_level(uint32_t *level, size_t count)
 
 int replay_order(const struct replay_graph *graph, uint32_t *slot, struct err *err)
 {
-    CLEAN(walk_fini) struct walk walk = { .graph = graph, .level = slot };
+    CLEAN(walk_fini) struct order_walk walk = { .graph = graph, .level = slot };
     int r;
 
     walk.stack = malloc(graph->count * sizeof(*walk.stack));

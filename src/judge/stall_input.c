@@ -47,14 +47,14 @@ void stall_input_fini(struct stall_input *input)
 
 /* ---- how long peers wait ---- */
 
-struct member {
+struct input_member {
     uint32_t group, rank;
     int64_t ns;
 };
 
 static int member_compare(const void *a, const void *b)
 {
-    const struct member *left = a, *right = b;
+    const struct input_member *left = a, *right = b;
 
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
@@ -70,7 +70,7 @@ static double levels_fill(struct court *court, const struct past_step *past)
 {
     struct stall_input *input = &court->stall->input;
     CLEAN(free_clean)
-    struct member *member = malloc(court->model.world * sizeof(*member));
+    struct input_member *member = malloc(court->model.world * sizeof(*member));
     uint32_t count = 0;
     int64_t most = 0;
 
@@ -79,8 +79,8 @@ static double levels_fill(struct court *court, const struct past_step *past)
     memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
         if (past->split[rank].present)
-            member[count++] = (struct member){ court->model.rank[rank].peers, rank,
-                                               stall_input_ns(&past->split[rank]) };
+            member[count++] = (struct input_member){ court->model.rank[rank].peers, rank,
+                                                     stall_input_ns(&past->split[rank]) };
     }
     qsort(member, count, sizeof(*member), member_compare);
     for (uint32_t from = 0, to; from < count; from = to) {

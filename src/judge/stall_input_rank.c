@@ -81,7 +81,7 @@ static void rank_say_why(struct court *court, struct verdict *draft, uint32_t ra
                      history_part_ms(history, rank, steps, stall_transfer_ns), theirs);
 }
 
-struct suspects { /* ranks that came under suspicion in this step, named together */
+struct input_suspects { /* ranks that came under suspicion in this step, named together */
     uint32_t rank[SUSPECTS_MAX], count;
     const struct stall_rule *rule;
     uint8_t *flag;
@@ -90,7 +90,7 @@ struct suspects { /* ranks that came under suspicion in this step, named togethe
 /* What they cost.  Behind somebody who is slow for another reason they cost nothing alone, nor does that one behind
  * them: as straggler.c does, the mean of "they alone" and "they as the last that are left slow" counts.
  */
-static double ranks_cost_ms(struct court *court, const struct suspects *suspects)
+static double ranks_cost_ms(struct court *court, const struct input_suspects *suspects)
 {
     CLEAN(free_clean) uint8_t *others = calloc(court->model.world, 1);
     double own = court_cost_ms(court, suspects->flag), without, all;
@@ -109,7 +109,7 @@ static double ranks_cost_ms(struct court *court, const struct suspects *suspects
     return (own + MAX(0, all - without)) / 2;
 }
 
-static void ranks_accuse(struct court *court, const struct suspects *suspects)
+static void ranks_accuse(struct court *court, const struct input_suspects *suspects)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
     uint32_t steps = suspects->rule->steps, back = 0;
@@ -222,7 +222,7 @@ bool stall_suspects(const struct court *court, uint32_t rank)
 void stall_ranks_step(struct court *court)
 {
     CLEAN(free_clean) uint8_t *flag = NULL;
-    struct suspects suspects = { 0 };
+    struct input_suspects suspects = { 0 };
 
     ranks_stay(court);
     suspects.flag = flag = calloc(court->model.world, 1);

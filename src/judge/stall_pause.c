@@ -21,7 +21,7 @@ enum reason {
     REASON_LONG    /* by itself: a wait that nobody plans */
 };
 
-static const struct kind {
+static const struct pause_kind {
     unsigned phase, layer;
     uint8_t verdict;
     bool planned; /* it is meant to be: has a usual length */
@@ -61,7 +61,7 @@ static const struct kind {
                         "a batch came very late" } },
 };
 
-struct event { /* one pause, as all ranks tell it */
+struct pause_event { /* one pause, as all ranks tell it */
     double most_ms, median_ms;
     double usual_ms;  /* of those before it; 0: not known */
     double period_ms; /* of a step without one */
@@ -74,7 +74,7 @@ static double phase_ms(const struct past_step *past, uint32_t rank, unsigned pha
 }
 
 static bool is_alone(const struct past_step *past, uint32_t rank, unsigned phase,
-                     const struct event *event)
+                     const struct pause_event *event)
 {
     return phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
 }
@@ -89,14 +89,14 @@ static double usual_ms(const struct court *court, const struct stall_pause *paus
 }
 
 /* False: no rank pauses in the newest step. */
-static bool event_read(const struct court *court, const struct kind *kind,
-                       const struct stall_pause *pause, struct event *ret)
+static bool event_read(const struct court *court, const struct pause_kind *kind,
+                       const struct stall_pause *pause, struct pause_event *ret)
 {
     const struct past_step *past = history_back(&court->history, 0);
     CLEAN(free_clean) double *value = NULL;
     uint32_t count = 0;
 
-    *ret = (struct event){ .period_ms = history_period_ms(&court->history, HISTORY_STEPS) };
+    *ret = (struct pause_event){ .period_ms = history_period_ms(&court->history, HISTORY_STEPS) };
     for (uint32_t rank = 0; rank < court->model.world; rank++)
         ret->most_ms = MAX(ret->most_ms, phase_ms(past, rank, kind->phase));
     if (ret->most_ms < court->limits.checkpoint_least ||
@@ -116,7 +116,7 @@ static bool event_read(const struct court *court, const struct kind *kind,
 
 /* ---- is it one? ---- */
 
-static bool is_longer(const struct event *event, double times, double steps)
+static bool is_longer(const struct pause_event *event, double times, double steps)
 {
     return event->usual_ms > 0 && event->most_ms > times * event->usual_ms &&
            event->most_ms - event->usual_ms > steps * event->period_ms;
@@ -147,8 +147,8 @@ static double pause_share(const struct court *court, const struct stall_pause *p
 }
 
 /* Hosts without a cpu are late with everything. */
-static bool is_starved(const struct court *court, const struct kind *kind,
-                       const struct event *event)
+static bool is_starved(const struct court *court, const struct pause_kind *kind,
+                       const struct pause_event *event)
 {
     const struct past_step *past = history_back(&court->history, 0);
 
@@ -160,8 +160,8 @@ static bool is_starved(const struct court *court, const struct kind *kind,
     return false;
 }
 
-static enum reason reason_of(const struct court *court, const struct kind *kind,
-                             struct stall_pause *pause, const struct event *event)
+static enum reason reason_of(const struct court *court, const struct pause_kind *kind,
+                             struct stall_pause *pause, const struct pause_event *event)
 {
     const struct thresholds *limits = &court->limits;
     double stay = pause->hot ? limits->input_stay_share : 1, lost;
@@ -186,8 +186,8 @@ static enum reason reason_of(const struct court *court, const struct kind *kind,
 /* ---- the verdict ---- */
 
 /* What the step lost: to all of the pause, or to what it was longer than usual. */
-static double event_cost_ms(struct court *court, const struct kind *kind, const struct event *event,
-                            enum reason reason)
+static double event_cost_ms(struct court *court, const struct pause_kind *kind,
+                            const struct pause_event *event, enum reason reason)
 {
     const struct past_step *past = history_back(&court->history, 0);
     double usual = reason == REASON_LONGER ? event->usual_ms : 0;
@@ -230,8 +230,9 @@ static void say_storage(struct verdict *verdict, const struct stall_files *seen)
                         (double)seen->waits, (double)seen->looks);
 }
 
-static void say_why(const struct court *court, struct verdict *draft, const struct kind *kind,
-                    const struct stall_pause *pause, const struct event *event, enum reason reason)
+static void say_why(const struct court *court, struct verdict *draft, const struct pause_kind *kind,
+                    const struct stall_pause *pause, const struct pause_event *event,
+                    enum reason reason)
 {
     const struct past_step *past = history_back(&court->history, 0);
     struct stall_files seen = seen_of(court, pause, draft);
@@ -277,8 +278,8 @@ static void renew_layer(const struct court *court, const struct stall_pause *pau
     entry->changed = true;
 }
 
-static void draft_who(const struct court *court, struct verdict *draft, const struct kind *kind,
-                      const struct event *event)
+static void draft_who(const struct court *court, struct verdict *draft,
+                      const struct pause_kind *kind, const struct pause_event *event)
 {
     const struct past_step *past = history_back(&court->history, 0);
 
@@ -294,8 +295,8 @@ static void draft_who(const struct court *court, struct verdict *draft, const st
         draft->kind = VERDICT_STRAGGLER; /* not the job's input, but these ranks' */
 }
 
-static void accuse(struct court *court, const struct kind *kind, struct stall_pause *pause,
-                   const struct event *event, enum reason reason, double cost_ms)
+static void accuse(struct court *court, const struct pause_kind *kind, struct stall_pause *pause,
+                   const struct pause_event *event, enum reason reason, double cost_ms)
 {
     static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
     struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
@@ -343,7 +344,7 @@ static struct entry *open_entry(const struct court *court, const struct stall_pa
 }
 
 static void event_note(const struct court *court, struct stall_pause *pause,
-                       const struct event *event)
+                       const struct pause_event *event)
 {
     const struct past_step *past = history_back(&court->history, 0);
     const struct stall_event *before =
@@ -356,11 +357,12 @@ static void event_note(const struct court *court, struct stall_pause *pause,
     };
 }
 
-static void pause_step(struct court *court, const struct kind *kind, struct stall_pause *pause)
+static void pause_step(struct court *court, const struct pause_kind *kind,
+                       struct stall_pause *pause)
 {
     uint64_t now = history_back(&court->history, 0)->step;
     struct entry *open = open_entry(court, pause);
-    struct event event;
+    struct pause_event event;
     enum reason reason;
 
     if (open)

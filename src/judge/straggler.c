@@ -19,14 +19,14 @@
 #include "wire/names.h"
 
 /* A large excess needs few steps, a small one many.  The table of thresholds says how large. */
-struct rule {
+struct straggler_rule {
     uint32_t steps;
     size_t
         share; /* places in struct thresholds: median excess over these steps, of the peers' work ... */
     size_t noises; /* ... and in multiples of one step's noise */
 };
 #define AT(field) offsetof(struct thresholds, field)
-static const struct rule rules[] = {
+static const struct straggler_rule rules[] = {
     { 3, AT(straggler_share_3), AT(straggler_noises_3) },
     { 6, AT(straggler_share_6), AT(straggler_noises_6) },
     { 10, AT(straggler_share_10), AT(straggler_noises_10) },
@@ -103,7 +103,7 @@ static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t step
 
 /* Whether the rank breaks a rule in one of the series. */
 static bool breaks(const struct court *court, enum series series, uint32_t rank,
-                   const struct rule *rule)
+                   const struct straggler_rule *rule)
 {
     const struct history *history = &court->history;
     const struct past_step *past = history_back(history, 0);
@@ -126,7 +126,7 @@ static double excess_ms(const struct court *court, uint32_t rank, uint32_t steps
 }
 
 /* The first rule that the rank breaks; NULL: none. */
-static const struct rule *broken_rule(const struct court *court, uint32_t rank)
+static const struct straggler_rule *broken_rule(const struct court *court, uint32_t rank)
 {
     const struct history *history = &court->history;
     const struct past_step *past = history_back(history, 0);
@@ -157,7 +157,8 @@ static bool still_slow(const struct court *court, uint32_t rank)
     return excess_ms(court, rank, 5) > court->limits.straggler_stay_share * least;
 }
 
-static bool still_excess(const struct court *court, uint32_t rank, const struct rule *rule)
+static bool still_excess(const struct court *court, uint32_t rank,
+                         const struct straggler_rule *rule)
 {
     double least =
         limit_at(court, rule->share) * history_typical_ms(&court->history, rank, rule->steps);
@@ -188,8 +189,8 @@ static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t step
 }
 
 /* Fewer or worse peers, and an excess near its limit, make us less sure. */
-static double confidence(const struct court *court, uint32_t rank, const struct rule *rule,
-                         double excess)
+static double confidence(const struct court *court, uint32_t rank,
+                         const struct straggler_rule *rule, double excess)
 {
     static const double caps[] = {
         [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
@@ -279,7 +280,7 @@ static uint64_t first_slow_step(const struct court *court, uint32_t rank, double
     return first;
 }
 
-static void draft_verdict(struct court *court, uint32_t rank, const struct rule *rule,
+static void draft_verdict(struct court *court, uint32_t rank, const struct straggler_rule *rule,
                           double cost_ms, struct verdict *draft)
 {
     double excess = excess_ms(court, rank, rule->steps);
@@ -302,7 +303,7 @@ static void draft_verdict(struct court *court, uint32_t rank, const struct rule 
  * steps gets a chance to correct the layer and the evidence.
  */
 static void reconsider(struct court *court, struct entry *open, uint32_t rank, double cost_ms,
-                       const struct rule *broken)
+                       const struct straggler_rule *broken)
 {
     struct verdict *verdict = &open->verdict, draft;
 
@@ -328,21 +329,21 @@ static void reconsider(struct court *court, struct entry *open, uint32_t rank, d
 
 #define SUSPECTS_MAX 32 /* that are priced by replays of their own */
 
-struct suspect {
+struct straggler_suspect {
     uint32_t rank;
-    const struct rule *rule; /* NULL: its verdict is open */
+    const struct straggler_rule *rule; /* NULL: its verdict is open */
     struct entry *open;
     double excess_ms;
 };
 
-struct suspects {
-    struct suspect list[SUSPECTS_MAX];
+struct straggler_suspects {
+    struct straggler_suspect list[SUSPECTS_MAX];
     uint32_t count;
     uint8_t *flag; /* by rank: suspected, or covered by its node's verdict */
 };
 
 /* Keeps those with the largest excess. */
-static void suspects_add(struct suspects *suspects, const struct suspect *fresh)
+static void suspects_add(struct straggler_suspects *suspects, const struct straggler_suspect *fresh)
 {
     uint32_t least = 0;
 
@@ -362,12 +363,12 @@ static void suspects_add(struct suspects *suspects, const struct suspect *fresh)
     suspects->list[least] = *fresh;
 }
 
-static bool suspects_gather(struct court *court, struct suspects *suspects)
+static bool suspects_gather(struct court *court, struct straggler_suspects *suspects)
 {
     bool covered = false;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct suspect fresh = { .rank = rank };
+        struct straggler_suspect fresh = { .rank = rank };
 
         fresh.excess_ms = excess_ms(court, rank, 1);
         fresh.open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
@@ -395,7 +396,7 @@ static bool suspects_gather(struct court *court, struct suspects *suspects)
  * holds up the step just as much; so each is also taken as the only one left slow, and the
  * mean of both counts.  Of two that is the fair share, and shares add up to what all cost.
  */
-static double suspect_cost_ms(struct court *court, struct suspects *suspects, uint32_t i,
+static double suspect_cost_ms(struct court *court, struct straggler_suspects *suspects, uint32_t i,
                               double all_ms)
 {
     uint8_t *flag = suspects->flag;
@@ -413,8 +414,8 @@ static double suspect_cost_ms(struct court *court, struct suspects *suspects, ui
     return (MAX(0, own) + MAX(0, last)) / 2;
 }
 
-static void suspect_judge(struct court *court, const struct suspect *suspect, double cost_ms,
-                          double least_ms)
+static void suspect_judge(struct court *court, const struct straggler_suspect *suspect,
+                          double cost_ms, double least_ms)
 {
     if (suspect->open) {
         if (cost_ms >= 0)
@@ -439,7 +440,7 @@ static void suspect_judge(struct court *court, const struct suspect *suspect, do
 static void straggler_step(struct court *court)
 {
     CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
-    struct suspects suspects = { .flag = flag };
+    struct straggler_suspects suspects = { .flag = flag };
     const struct thresholds *limits = &court->limits;
     double least = limits->straggler_cost_share * history_period_ms(&court->history, 5), all;
     bool covered;

@@ -15,12 +15,12 @@
 #include "core/clean.h"
 #include "judge/court.h"
 
-struct hit { /* a rank was slow in a step of the window */
+struct slow_step { /* a rank was slow in a step of the window */
     uint32_t rank, back;
 };
 
 struct hits {
-    struct hit *list; /* by rank, then from the oldest step on */
+    struct slow_step *list; /* by rank, then from the oldest step on */
     uint32_t count, room;
     uint32_t runs; /* how often that began, on ranks that are not suspected */
     uint32_t window;
@@ -64,7 +64,7 @@ static void hits_fini(struct hits *hits)
 
 static int hit_compare(const void *a, const void *b)
 {
-    const struct hit *left = a, *right = b;
+    const struct slow_step *left = a, *right = b;
 
     if (left->rank != right->rank)
         return left->rank < right->rank ? -1 : 1;
@@ -75,7 +75,7 @@ static bool hits_add(struct hits *hits, uint32_t rank, uint32_t back)
 {
     if (!ARRAY_FIT(hits->list, hits->room, hits->count + 1))
         return false;
-    hits->list[hits->count++] = (struct hit){ rank, back };
+    hits->list[hits->count++] = (struct slow_step){ rank, back };
     return true;
 }
 
@@ -259,7 +259,7 @@ static void slowest_find(const struct court *court, const struct hits *hits,
     for (uint32_t back = 0; back < HISTORY_STEPS; back++)
         slowest[back] = MODEL_NONE;
     for (uint32_t i = 0; i < hits->count; i++) {
-        const struct hit *hit = &hits->list[i];
+        const struct slow_step *hit = &hits->list[i];
         const float *excess_ms = history_back(&court->history, hit->back)->excess_ms;
         uint32_t *at = &slowest[hit->back];
 

@@ -58,7 +58,7 @@ struct sweep {
     int phases;
 };
 
-struct sums {
+struct sweep_sums {
     int64_t by_state[STATE_COMPUTE + 1], host_ns[LOCKSTEP_PHASE_COUNT];
 };
 
@@ -177,7 +177,7 @@ static void pause_next(struct sweep *sweep)
 
 /* Where a stretch of time belongs, when its busiest line is in this state. */
 static inline void account(const struct sweep *sweep, enum state state, int64_t ns,
-                           struct sums *sums)
+                           struct sweep_sums *sums)
 {
     unsigned phase = 0;
 
@@ -229,7 +229,7 @@ static inline enum state state_now(const struct sweep *sweep, bool paused, uint3
 
 /* From `now`, a border of this line, along it until something else has a border; until when it came. */
 static inline int64_t line_follow(struct sweep *sweep, uint32_t line, int64_t now, int64_t until,
-                                  bool host_lines, struct sums *sums)
+                                  bool host_lines, struct sweep_sums *sums)
 {
     bool paused = host_lines && now >= sweep->pause.from_ns && now < sweep->pause.to_ns;
     bool hidden = host_lines && !paused && sweep->step.class->host_lines & 1u << line;
@@ -254,7 +254,7 @@ static inline int64_t line_follow(struct sweep *sweep, uint32_t line, int64_t no
  * loop of the controller.
  */
 static inline __attribute__((always_inline)) void sweep_lines(struct sweep *sweep, bool host_lines,
-                                                              struct sums *sums)
+                                                              struct sweep_sums *sums)
 {
     const int64_t total = sweep->step.total_ns;
     int64_t now = 0;
@@ -287,7 +287,7 @@ static inline __attribute__((always_inline)) void sweep_lines(struct sweep *swee
 void sweep_rank(const struct sweep_step *step, struct rank_split *split)
 {
     struct sweep sweep = { .step = *step };
-    struct sums sums = { 0 };
+    struct sweep_sums sums = { 0 };
 
     for (uint32_t line = 0; line < step->class->lines; line++)
         cursor_load(&sweep, line, 0, 0, &sweep.line[line]);

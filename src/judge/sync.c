@@ -15,7 +15,7 @@
 #include "judge/sync_parts.h"
 
 /* Much slower is clear after three steps, a little only after many. */
-static const struct rule {
+static const struct sync_rule {
     uint32_t steps;
     double times; /* of the threshold's excess over one */
 } rules[] = {
@@ -206,7 +206,7 @@ static void link_put(const struct court *court, struct sync_link *link)
 
 /* ---- is it slow? ---- */
 
-static bool breaks(const struct sync_link *link, const struct rule *rule, double excess)
+static bool breaks(const struct sync_link *link, const struct sync_rule *rule, double excess)
 {
     double limit = link->base_ms * (1 + excess * rule->times), least = 1e300;
 

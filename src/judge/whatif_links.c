@@ -23,7 +23,8 @@
 
 #define CLOCK_EPS_NS 50000 /* within it two times of one worker are the same */
 
-static void op_after(struct builder *builder, const struct work *work, const struct work *before)
+static void op_after(struct whatif_builder *builder, const struct whatif_work *work,
+                     const struct whatif_work *before)
 {
     uint32_t *dep = builder->plan->op[work->op].dep;
 
@@ -32,8 +33,8 @@ static void op_after(struct builder *builder, const struct work *work, const str
 }
 
 /* One meet for all that name it by the same four numbers. */
-static int op_meets(struct builder *builder, const struct work *work, unsigned what, uint32_t a,
-                    uint32_t b, uint32_t n)
+static int op_meets(struct whatif_builder *builder, const struct whatif_work *work, unsigned what,
+                    uint32_t a, uint32_t b, uint32_t n)
 {
     uint64_t key = (uint64_t)what << 60 | (uint64_t)(a & 0xfffff) << 40 |
                    (uint64_t)(b & 0xfffff) << 20 | (n & 0xfffff);
@@ -48,13 +49,14 @@ static int op_meets(struct builder *builder, const struct work *work, unsigned w
 }
 
 struct kinds { /* of one worker in one step, by kind, in the order of their lines */
-    struct work **list[OPTRACE_KIND_COUNT];
+    struct whatif_work **list[OPTRACE_KIND_COUNT];
     size_t count[OPTRACE_KIND_COUNT];
 };
 
-static void kinds_of(struct builder *builder, struct work *work, size_t count, struct kinds *kinds)
+static void kinds_of(struct whatif_builder *builder, struct whatif_work *work, size_t count,
+                     struct kinds *kinds)
 {
-    struct work **next = builder->of_kind;
+    struct whatif_work **next = builder->of_kind;
 
     memset(kinds, 0, sizeof(*kinds));
     for (size_t i = 0; i < count; i++)
@@ -75,7 +77,7 @@ struct span { /* of the computes of one direction */
     int64_t first_end, last_start;
 };
 
-static struct span span_of(struct work *const *compute, size_t count)
+static struct span span_of(struct whatif_work *const *compute, size_t count)
 {
     struct span span = { INT64_MAX, INT64_MIN };
 
@@ -87,15 +89,15 @@ static struct span span_of(struct work *const *compute, size_t count)
 }
 
 /* A send before anything was computed, a receive after the last compute began: never happened. */
-static bool pipe_is_idle(const struct work *pipe, bool sends, const struct span *span)
+static bool pipe_is_idle(const struct whatif_work *pipe, bool sends, const struct span *span)
 {
     return sends ? work_end(pipe) + CLOCK_EPS_NS < span->first_end
                  : pipe->row->start_ns - CLOCK_EPS_NS > span->last_start;
 }
 
 /* Beyond the model's first and last chunk there is nobody to talk to. */
-static bool pipe_leaves_model(const struct builder *builder, const struct work *compute,
-                              int direction)
+static bool pipe_leaves_model(const struct whatif_builder *builder,
+                              const struct whatif_work *compute, int direction)
 {
     const struct optrace_row *row = compute->row;
     int64_t chunk = row->gchunk;
@@ -109,12 +111,12 @@ static bool pipe_leaves_model(const struct builder *builder, const struct work *
 /* One of the four pipeline lines of a worker: which compute each op feeds or carries away, and whom it
  * meets.
  */
-static int link_pipe(struct builder *builder, const struct kinds *kinds, unsigned kind)
+static int link_pipe(struct whatif_builder *builder, const struct kinds *kinds, unsigned kind)
 {
     bool sends = kind == OPTRACE_FORWARD_SEND || kind == OPTRACE_BACKWARD_SEND;
     bool forward = kind == OPTRACE_FORWARD_SEND || kind == OPTRACE_FORWARD_RECV;
     unsigned of = forward ? OPTRACE_FORWARD : OPTRACE_BACKWARD;
-    struct work *const *compute = kinds->list[of], *const *pipe = kinds->list[kind];
+    struct whatif_work *const *compute = kinds->list[of], *const *pipe = kinds->list[kind];
     size_t computes = kinds->count[of], pipes = kinds->count[kind], at = 0, busy = 0;
     int to = forward == sends ? 1 : -1; /* the peer's stage */
     struct span span = span_of(compute, computes);
@@ -148,8 +150,8 @@ static int link_pipe(struct builder *builder, const struct kinds *kinds, unsigne
 }
 
 /* The compute line holds forwards and backwards in the order of their start, first of all its ops. */
-static void link_first_backward(struct builder *builder, const struct work *line, size_t count,
-                                const struct kinds *kinds)
+static void link_first_backward(struct whatif_builder *builder, const struct whatif_work *line,
+                                size_t count, const struct kinds *kinds)
 {
     size_t first = 0;
 
@@ -161,10 +163,10 @@ static void link_first_backward(struct builder *builder, const struct work *line
         op_after(builder, kinds->list[OPTRACE_BACKWARD_RECV][0], &line[first - 2]);
 }
 
-static const struct work *kinds_of_chunk(const struct kinds *kinds, unsigned kind, int32_t chunk,
-                                         bool last)
+static const struct whatif_work *kinds_of_chunk(const struct kinds *kinds, unsigned kind,
+                                                int32_t chunk, bool last)
 {
-    const struct work *found = NULL;
+    const struct whatif_work *found = NULL;
 
     for (size_t i = 0; i < kinds->count[kind]; i++) {
         if (kinds->list[kind][i]->row->chunk == chunk && (last || !found))
@@ -173,20 +175,21 @@ static const struct work *kinds_of_chunk(const struct kinds *kinds, unsigned kin
     return found;
 }
 
-static void link_data(struct builder *builder, const struct kinds *kinds)
+static void link_data(struct whatif_builder *builder, const struct kinds *kinds)
 {
     size_t params = kinds->count[OPTRACE_PARAMS], grads = kinds->count[OPTRACE_GRADS];
-    struct work *const *grad = kinds->list[OPTRACE_GRADS];
+    struct whatif_work *const *grad = kinds->list[OPTRACE_GRADS];
 
     for (size_t i = 0; i < params; i++) {
-        const struct work *op = kinds->list[OPTRACE_PARAMS][i];
-        const struct work *forward = kinds_of_chunk(kinds, OPTRACE_FORWARD, op->row->chunk, false);
+        const struct whatif_work *op = kinds->list[OPTRACE_PARAMS][i];
+        const struct whatif_work *forward =
+            kinds_of_chunk(kinds, OPTRACE_FORWARD, op->row->chunk, false);
 
         if (forward && kinds_of_chunk(kinds, OPTRACE_PARAMS, op->row->chunk, true) == op)
             op_after(builder, forward, op);
     }
     for (size_t i = 0; builder->overlap && i < grads; i++) {
-        const struct work *last =
+        const struct whatif_work *last =
             kinds_of_chunk(kinds, OPTRACE_BACKWARD, grad[i]->row->chunk, true);
 
         if (last && kinds_of_chunk(kinds, OPTRACE_GRADS, grad[i]->row->chunk, false) == grad[i])
@@ -198,7 +201,7 @@ static void link_data(struct builder *builder, const struct kinds *kinds)
         op_after(builder, kinds->list[OPTRACE_LAYERNORM][0], grad[grads - 1]);
 }
 
-static int link_collectives(struct builder *builder, struct work *work, size_t count)
+static int link_collectives(struct whatif_builder *builder, struct whatif_work *work, size_t count)
 {
     int result = 0;
 
@@ -216,7 +219,7 @@ static int link_collectives(struct builder *builder, struct work *work, size_t c
     return result;
 }
 
-int whatif_link_worker(struct builder *builder, struct work *work, size_t count)
+int whatif_link_worker(struct whatif_builder *builder, struct whatif_work *work, size_t count)
 {
     struct kinds kinds;
     int result;

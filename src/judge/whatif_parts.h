@@ -21,30 +21,30 @@ enum line { /* of a worker */
     LINE_COUNT = LINE_PIPE + 4
 };
 
-struct work { /* a row, and where it goes */
+struct whatif_work { /* a row, and where it goes */
     const struct optrace_row *row;
     uint32_t worker, line, phase, place; /* place: among the worker's ops of the step */
     size_t op;                           /* in the plan */
 };
 
-struct builder {
+struct whatif_builder {
     const struct optrace *trace;
     struct whatif_plan *plan;
-    struct work *work;
+    struct whatif_work *work;
     uint32_t dps, stages, chunks; /* chunks of a stage */
     bool overlap;
-    struct work **of_kind; /* of one worker and step, kind by kind */
-    struct map meet;       /* of one step: packed key to number */
-    int64_t *arrive_ns;    /* by meet: the last arrival */
+    struct whatif_work **of_kind; /* of one worker and step, kind by kind */
+    struct map meet;              /* of one step: packed key to number */
+    int64_t *arrive_ns;           /* by meet: the last arrival */
     uint32_t *members;
 };
 
-static inline int64_t work_end(const struct work *work)
+static inline int64_t work_end(const struct whatif_work *work)
 {
     return work->row->start_ns + work->row->duration_ns;
 }
 
 /* The ops of one worker in one step, in the order of their lines: whom each waits for. */
-int whatif_link_worker(struct builder *builder, struct work *work, size_t count);
+int whatif_link_worker(struct whatif_builder *builder, struct whatif_work *work, size_t count);
 
 #endif

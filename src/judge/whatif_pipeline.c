@@ -12,7 +12,7 @@
 #include "judge/whatif.h"
 #include "judge/whatif_parts.h"
 
-static void builder_fini(struct builder *builder)
+static void builder_fini(struct whatif_builder *builder)
 {
     free(builder->work);
     free(builder->of_kind);
@@ -33,7 +33,7 @@ static uint32_t work_phase(unsigned kind)
     return phase[kind];
 }
 
-static void work_place(const struct builder *builder, struct work *work)
+static void work_place(const struct whatif_builder *builder, struct whatif_work *work)
 {
     unsigned kind = work->row->kind;
 
@@ -53,7 +53,7 @@ static void work_place(const struct builder *builder, struct work *work)
 
 static int work_by_worker(const void *left, const void *right)
 {
-    const struct work *a = left, *b = right;
+    const struct whatif_work *a = left, *b = right;
 
     ORDER(a->row->step, b->row->step);
     ORDER(a->worker, b->worker);
@@ -68,7 +68,8 @@ static int work_by_worker(const void *left, const void *right)
 /* The same op of all workers side by side, as replay.h likes it. */
 static int work_by_place(const void *left, const void *right)
 {
-    const struct work *a = *(struct work *const *)left, *b = *(struct work *const *)right;
+    const struct whatif_work *a = *(struct whatif_work *const *)left,
+                             *b = *(struct whatif_work *const *)right;
 
     ORDER(a->row->step, b->row->step);
     ORDER(a->place, b->place);
@@ -76,7 +77,7 @@ static int work_by_place(const void *left, const void *right)
     return 0;
 }
 
-static int builder_sizes(struct builder *builder, struct err *err)
+static int builder_sizes(struct whatif_builder *builder, struct err *err)
 {
     const struct optrace *trace = builder->trace;
 
@@ -98,7 +99,7 @@ static int builder_sizes(struct builder *builder, struct err *err)
 }
 
 /* Workers by stage, then by data-parallel index; every one of them has ops, and one rank. */
-static int builder_workers(struct builder *builder, struct err *err)
+static int builder_workers(struct whatif_builder *builder, struct err *err)
 {
     struct whatif_plan *plan = builder->plan;
     size_t count = (size_t)builder->dps * builder->stages;
@@ -129,10 +130,10 @@ static int builder_workers(struct builder *builder, struct err *err)
     return 0;
 }
 
-static int work_twice(const struct builder *builder, struct err *err)
+static int work_twice(const struct whatif_builder *builder, struct err *err)
 {
     for (size_t i = 1; i < builder->trace->count; i++) {
-        const struct work *a = &builder->work[i - 1], *b = &builder->work[i];
+        const struct whatif_work *a = &builder->work[i - 1], *b = &builder->work[i];
 
         if (a->worker == b->worker && a->row->step == b->row->step &&
             a->row->kind == b->row->kind && a->row->seq == b->row->seq)
@@ -144,14 +145,14 @@ static int work_twice(const struct builder *builder, struct err *err)
 }
 
 /* Sorts the rows into workers and lines, and gives each its op. */
-static int builder_sort(struct builder *builder, struct err *err)
+static int builder_sort(struct whatif_builder *builder, struct err *err)
 {
     size_t count = builder->trace->count;
-    CLEAN(free_clean) struct work **by_place = calloc(count, sizeof(*by_place));
+    CLEAN(free_clean) struct whatif_work **by_place = calloc(count, sizeof(*by_place));
     int result;
 
     builder->work = calloc(count, sizeof(*builder->work));
-    builder->of_kind = calloc(count, sizeof(struct work *));
+    builder->of_kind = calloc(count, sizeof(struct whatif_work *));
     if (!by_place || !builder->work || !builder->of_kind)
         return err_nomem(err);
     for (size_t i = 0; i < count; i++) {
@@ -163,20 +164,21 @@ static int builder_sort(struct builder *builder, struct err *err)
     qsort(builder->work, count, sizeof(*builder->work), work_by_worker);
     result = work_twice(builder, err);
     for (size_t i = 0; i < count; i++) {
-        struct work *work = &builder->work[i];
+        struct whatif_work *work = &builder->work[i];
 
         if (i && work[-1].worker == work->worker && work[-1].row->step == work->row->step)
             work->place = work[-1].place + 1;
         by_place[i] = work;
     }
-    qsort(by_place, count, sizeof(struct work *), work_by_place);
+    qsort(by_place, count, sizeof(struct whatif_work *), work_by_place);
     for (size_t i = 0; i < count; i++)
         by_place[i]->op = i;
     return result;
 }
 
 /* Of who meets others the transfer alone counts: from the last arrival to its own end. */
-static int step_transfers(struct builder *builder, const struct work *work, size_t count)
+static int step_transfers(struct whatif_builder *builder, const struct whatif_work *work,
+                          size_t count)
 {
     struct whatif_plan *plan = builder->plan;
     size_t meets = builder->meet.used;
@@ -210,7 +212,7 @@ static int step_transfers(struct builder *builder, const struct work *work, size
     return 0;
 }
 
-static void step_ops(struct builder *builder, const struct work *work, size_t count)
+static void step_ops(struct whatif_builder *builder, const struct whatif_work *work, size_t count)
 {
     static const uint32_t merged[OPTRACE_KIND_COUNT] = { [OPTRACE_FORWARD_RECV] =
                                                              OPTRACE_FORWARD_SEND,
@@ -232,7 +234,7 @@ static void step_ops(struct builder *builder, const struct work *work, size_t co
     }
 }
 
-static int64_t step_traced_ns(const struct work *work, size_t count)
+static int64_t step_traced_ns(const struct whatif_work *work, size_t count)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
 
@@ -244,7 +246,7 @@ static int64_t step_traced_ns(const struct work *work, size_t count)
 }
 
 /* Dependencies were written as ops of the plan; a program counts its own from 0. */
-static void step_local(struct builder *builder, size_t first, size_t count)
+static void step_local(struct whatif_builder *builder, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
         uint32_t *dep = builder->plan->op[i].dep;
@@ -256,11 +258,11 @@ static void step_local(struct builder *builder, size_t first, size_t count)
     }
 }
 
-static int build_step(struct builder *builder, size_t first, size_t count, struct err *err)
+static int build_step(struct whatif_builder *builder, size_t first, size_t count, struct err *err)
 {
     struct whatif_plan *plan = builder->plan;
     struct whatif_plan_step *step = &plan->step[plan->steps];
-    struct work *work = builder->work + first;
+    struct whatif_work *work = builder->work + first;
     int result = 0;
 
     step_ops(builder, work, count);
@@ -290,7 +292,7 @@ static bool kind_is_compute(uint32_t kind)
 }
 
 /* Typical over everything: sends and receives each their own. */
-static int build_ideal(struct builder *builder)
+static int build_ideal(struct whatif_builder *builder)
 {
     struct whatif_plan *plan = builder->plan;
     CLEAN(free_clean) int64_t *value = malloc(plan->count * sizeof(*value));
@@ -327,7 +329,7 @@ static int build_kinds(struct whatif_plan *plan)
     return 0;
 }
 
-static int build_all(struct builder *builder, struct err *err)
+static int build_all(struct whatif_builder *builder, struct err *err)
 {
     size_t count = builder->trace->count;
     int result = builder_sizes(builder, err);
@@ -350,7 +352,7 @@ static int build_all(struct builder *builder, struct err *err)
 int whatif_plan_pipeline(const struct optrace *trace, struct whatif_plan *ret, struct err *err)
 {
     CLEAN(whatif_plan_fini) struct whatif_plan plan = { 0 };
-    CLEAN(builder_fini) struct builder builder = { .trace = trace, .plan = &plan };
+    CLEAN(builder_fini) struct whatif_builder builder = { .trace = trace, .plan = &plan };
     int result;
 
     if (!trace->count || trace->count >= REPLAY_NONE)

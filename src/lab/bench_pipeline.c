@@ -17,18 +17,19 @@ enum work {
 /* Per replica: which op is work w of micro-batch m at stage s.  An op's index in the program
  * follows from that and the replica.
  */
-struct plan {
+struct pipeline_plan {
     const struct pipeline_shape *shape;
     uint32_t *op; /* [stage][micro-batch][work] */
     uint32_t count;
 };
 
-static uint32_t *plan_op(const struct plan *plan, uint32_t stage, uint32_t micro, enum work work)
+static uint32_t *plan_op(const struct pipeline_plan *plan, uint32_t stage, uint32_t micro,
+                         enum work work)
 {
     return &plan->op[((size_t)stage * plan->shape->micro_batches + micro) * WORKS + work];
 }
 
-static uint32_t plan_index(const struct plan *plan, uint32_t op, uint32_t replica)
+static uint32_t plan_index(const struct pipeline_plan *plan, uint32_t op, uint32_t replica)
 {
     return plan->shape->by_rank ? replica * plan->count + op : op * plan->shape->replicas + replica;
 }
@@ -58,7 +59,7 @@ static enum work plan_work(const struct pipeline_shape *shape, uint32_t stage, u
     return BACKWARD;
 }
 
-static void plan_stage(struct plan *plan, uint32_t stage)
+static void plan_stage(struct pipeline_plan *plan, uint32_t stage)
 {
     for (uint32_t k = 0; k < 2 * plan->shape->micro_batches; k++) {
         uint32_t micro;
@@ -74,20 +75,21 @@ static void plan_stage(struct plan *plan, uint32_t stage)
 }
 
 /* Lines of one replica: per stage its compute, its sends up, its sends down. */
-static uint32_t plan_line(const struct plan *plan, uint32_t stage, uint32_t kind, uint32_t replica)
+static uint32_t plan_line(const struct pipeline_plan *plan, uint32_t stage, uint32_t kind,
+                          uint32_t replica)
 {
     return (kind * plan->shape->stages + stage) * plan->shape->replicas + replica;
 }
 
-struct builder {
+struct pipeline_builder {
     struct pipeline *out;
-    const struct plan *plan;
+    const struct pipeline_plan *plan;
     const struct pipeline_times *times;
     struct rand *rand;
 };
 
-static void builder_put(struct builder *b, uint32_t op, uint32_t replica, struct replay_op what,
-                        int64_t mean)
+static void builder_put(struct pipeline_builder *b, uint32_t op, uint32_t replica,
+                        struct replay_op what, int64_t mean)
 {
     uint32_t i = plan_index(b->plan, op, replica);
     double factor = 1 + b->times->jitter * rand_normal(b->rand);
@@ -98,9 +100,10 @@ static void builder_put(struct builder *b, uint32_t op, uint32_t replica, struct
     b->out->duration[i] = (int64_t)((double)mean * MAX(factor, 0.0));
 }
 
-static void builder_micro(struct builder *b, uint32_t stage, uint32_t micro, uint32_t replica)
+static void builder_micro(struct pipeline_builder *b, uint32_t stage, uint32_t micro,
+                          uint32_t replica)
 {
-    const struct plan *plan = b->plan;
+    const struct pipeline_plan *plan = b->plan;
     uint32_t at[WORKS], above = REPLAY_NONE, below = REPLAY_NONE;
     struct replay_op op = { .line = plan_line(plan, stage, 0, replica), .meet = REPLAY_NONE };
 
@@ -128,7 +131,8 @@ static void builder_micro(struct builder *b, uint32_t stage, uint32_t micro, uin
     b->out->compute_count += 2;
 }
 
-static void builder_stage(struct builder *b, uint32_t stage, uint32_t first, uint32_t replica)
+static void builder_stage(struct pipeline_builder *b, uint32_t stage, uint32_t first,
+                          uint32_t replica)
 {
     const struct pipeline_shape *shape = b->plan->shape;
     uint32_t sends = (stage > 0) + (stage + 1 < shape->stages);
@@ -153,8 +157,8 @@ int pipeline_init(struct pipeline *pipeline, const struct pipeline_shape *shape,
     size_t places = (size_t)shape->stages * shape->micro_batches * WORKS;
     CLEAN(free_clean) uint32_t *place = calloc(places, sizeof(*place));
     CLEAN(free_clean) uint32_t *first = calloc(shape->stages, sizeof(*first));
-    struct plan plan = { .shape = shape, .op = place };
-    struct builder b = { .out = pipeline, .plan = &plan, .times = times, .rand = rand };
+    struct pipeline_plan plan = { .shape = shape, .op = place };
+    struct pipeline_builder b = { .out = pipeline, .plan = &plan, .times = times, .rand = rand };
 
     if (!place || !first)
         return -ENOMEM;

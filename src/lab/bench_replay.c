@@ -44,7 +44,7 @@ enum timing {
 };
 
 /* One size of job, ready to run. */
-struct job {
+struct replay_bench_job {
     struct pipeline pipeline;
     struct replay *replay;
     int64_t *scratch, *out;
@@ -52,7 +52,7 @@ struct job {
     double *ms[TIMINGS]; /* by repeat */
 };
 
-static void job_fini(struct job *job)
+static void job_fini(struct replay_bench_job *job)
 {
     pipeline_fini(&job->pipeline);
     replay_destroy(job->replay);
@@ -67,7 +67,8 @@ static double ms_since(int64_t then)
     return (double)(time_mono_ns() - then) / (double)NS_PER_MS;
 }
 
-static int job_init(struct job *job, uint32_t gpus, bool by_rank, uint32_t repeats, struct err *err)
+static int job_init(struct replay_bench_job *job, uint32_t gpus, bool by_rank, uint32_t repeats,
+                    struct err *err)
 {
     const struct pipeline_shape shape = {
         .stages = STAGES,
@@ -108,7 +109,7 @@ static int64_t ceiling_pass(const int64_t *duration, size_t count, int64_t *out)
     return out[count / 2];
 }
 
-static int job_repeat(struct job *job, uint32_t repeat, struct err *err)
+static int job_repeat(struct replay_bench_job *job, uint32_t repeat, struct err *err)
 {
     int64_t *duration = job->pipeline.duration;
     size_t count = job->pipeline.count;
@@ -172,9 +173,10 @@ static const struct size {
 
 #define LARGEST 2
 
-static void steps_report(struct job *job, uint32_t repeats, struct bench_report *report)
+static void steps_report(struct replay_bench_job *job, uint32_t repeats,
+                         struct bench_report *report)
 {
-    const struct job *large = &job[LARGEST];
+    const struct replay_bench_job *large = &job[LARGEST];
     double ms[TIMINGS], ops = (double)large->pipeline.count;
 
     for (size_t i = 0; i < COUNT(sizes); i++) {
@@ -210,7 +212,7 @@ static void steps_report(struct job *job, uint32_t repeats, struct bench_report 
 
 static int bench_steps(uint32_t repeats, struct bench_report *report, struct err *err)
 {
-    struct job job[COUNT(sizes)] = { 0 };
+    struct replay_bench_job job[COUNT(sizes)] = { 0 };
     int r = 0;
 
     for (size_t i = 0; i < COUNT(sizes) && r == 0; i++)

@@ -12,13 +12,13 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-struct stream {
+struct device_stream {
     struct device *device;
     uint16_t number;
     pthread_t thread;
     bool started, waits; /* waits: on `more` */
     pthread_cond_t more;
-    struct work *first, *last;
+    struct device_work *first, *last;
     int64_t last_end_ns;
 };
 
@@ -26,16 +26,16 @@ struct device {
     void *context;
     int cancel_fd;
     pthread_mutex_t lock;
-    pthread_cond_t idle;        /* nothing left, or failed, or what the host awaits is done */
-    const struct work *awaited; /* by the host */
+    pthread_cond_t idle; /* nothing left, or failed, or what the host awaits is done */
+    const struct device_work *awaited; /* by the host */
     bool stopping;
     int failure; /* of the first stream that failed */
     struct err err;
     unsigned pending; /* launched and not done */
-    struct stream stream[DEVICE_STREAMS];
+    struct device_stream stream[DEVICE_STREAMS];
 };
 
-static bool work_ready(const struct work *work)
+static bool work_ready(const struct device_work *work)
 {
     for (size_t i = 0; i < COUNT(work->dep); i++)
         if (work->dep[i] && !work->dep[i]->done)
@@ -44,10 +44,10 @@ static bool work_ready(const struct work *work)
 }
 
 /* The next piece of work whose dependencies are done; NULL when the device stops. */
-static struct work *stream_take(struct stream *stream)
+static struct device_work *stream_take(struct device_stream *stream)
 {
     struct device *device = stream->device;
-    struct work *work = NULL;
+    struct device_work *work = NULL;
 
     pthread_mutex_lock(&device->lock);
     while (!device->stopping && !(stream->first && work_ready(stream->first))) {
@@ -65,14 +65,14 @@ static struct work *stream_take(struct stream *stream)
     return work;
 }
 
-static void stream_finish(struct stream *stream, struct work *work)
+static void stream_finish(struct device_stream *stream, struct device_work *work)
 {
     struct device *device = stream->device;
 
     pthread_mutex_lock(&device->lock);
     work->done = true;
     for (int i = 1; i < DEVICE_STREAMS; i++) {
-        struct stream *other = &device->stream[i];
+        struct device_stream *other = &device->stream[i];
 
         if (other->waits && other->first && work_ready(other->first))
             pthread_cond_signal(&other->more);
@@ -82,7 +82,7 @@ static void stream_finish(struct stream *stream, struct work *work)
     pthread_mutex_unlock(&device->lock);
 }
 
-static void stream_fail(struct stream *stream, int result, const struct err *err)
+static void stream_fail(struct device_stream *stream, int result, const struct err *err)
 {
     struct device *device = stream->device;
 
@@ -103,7 +103,7 @@ static void sleep_until(int64_t ns)
         ;
 }
 
-static int64_t work_begin(const struct work *work, int64_t last_end_ns)
+static int64_t work_begin(const struct device_work *work, int64_t last_end_ns)
 {
     int64_t begin = MAX(work->enqueue_ns, last_end_ns);
 
@@ -116,7 +116,7 @@ static int64_t work_begin(const struct work *work, int64_t last_end_ns)
 /* A device does not queue for a CPU.  Where we may (root), our threads do not either; elsewhere a
  * busy machine is seen in them as well.
  */
-static void stream_prepare(const struct stream *stream)
+static void stream_prepare(const struct device_stream *stream)
 {
     struct sched_param param = { .sched_priority = 1 };
     char name[16];
@@ -129,9 +129,9 @@ static void stream_prepare(const struct stream *stream)
 
 static void *stream_main(void *argument)
 {
-    struct stream *stream = argument;
+    struct device_stream *stream = argument;
     void *context = stream->device->context;
-    struct work *work;
+    struct device_work *work;
 
     stream_prepare(stream);
     while ((work = stream_take(stream))) {
@@ -156,7 +156,7 @@ static void *stream_main(void *argument)
 /* Signals are the host thread's: a stream must not be the one that is interrupted. */
 static int stream_start(struct device *device, uint16_t number)
 {
-    struct stream *stream = &device->stream[number];
+    struct device_stream *stream = &device->stream[number];
     sigset_t all, before;
     int result;
 
@@ -229,9 +229,9 @@ int device_cancel_fd(const struct device *device)
     return device->cancel_fd;
 }
 
-int device_launch(struct device *device, struct work *work, struct err *err)
+int device_launch(struct device *device, struct device_work *work, struct err *err)
 {
-    struct stream *stream = &device->stream[work->stream];
+    struct device_stream *stream = &device->stream[work->stream];
     int failure;
 
     work->done = false;
@@ -255,7 +255,7 @@ int device_launch(struct device *device, struct work *work, struct err *err)
     return failure;
 }
 
-void device_await(struct device *device, const struct work *work)
+void device_await(struct device *device, const struct device_work *work)
 {
     pthread_mutex_lock(&device->lock);
     device->awaited = work;

@@ -21,18 +21,18 @@
 
 #define DEVICE_STREAMS 6 /* 0 is the host's own and never used here */
 
-struct work {
+struct device_work {
     uint16_t stream;
-    const struct work *dep[2]; /* NULL: none; launched before this one */
+    const struct device_work *dep[2]; /* NULL: none; launched before this one */
     /* Called on the stream's thread when all it depends on is done, with begin_ns set.  Must set
      * end_ns; the thread then waits until it and calls ended().
      */
-    int (*run)(struct work *work, void *context, struct err *err);
-    void (*ended)(struct work *work, void *context); /* NULL: nothing to tell */
-    int64_t model_ns;                                /* how long a device would take */
+    int (*run)(struct device_work *work, void *context, struct err *err);
+    void (*ended)(struct device_work *work, void *context); /* NULL: nothing to tell */
+    int64_t model_ns;                                       /* how long a device would take */
     int64_t enqueue_ns, begin_ns, end_ns;
     bool done;
-    struct work *next;
+    struct device_work *next;
     /* What it is, for run() and ended(). */
     int phase, block, micro, comm, way;
     bool stalls; /* a fault: it never ends */
@@ -46,9 +46,10 @@ int device_create(void *context, struct device **ret, struct err *err);
 void device_destroy(struct device *device); /* cancels what waits, joins the threads */
 
 int device_cancel_fd(const struct device *device); /* readable once the device is being stopped */
-int device_launch(struct device *device, struct work *work, struct err *err); /* sets enqueue_ns */
+int device_launch(struct device *device, struct device_work *work,
+                  struct err *err); /* sets enqueue_ns */
 /* Waits until this piece of work is done, or a stream has failed (which sync will tell). */
-void device_await(struct device *device, const struct work *work);
+void device_await(struct device *device, const struct device_work *work);
 /* Waits until all that was launched is done.  The first error of any stream ends it. */
 int device_sync(struct device *device, struct err *err);
 

@@ -12,20 +12,20 @@
 #define FRAMES 8
 #define TEXTS 64
 
-struct pen {
+struct flight_pen {
     struct buf out;
     const char *text[TEXTS]; /* by pointer: constants only */
     uint32_t texts;
 };
 
-static void put_text(struct pen *pen, const char *text)
+static void put_text(struct flight_pen *pen, const char *text)
 {
     buf_put_u8(&pen->out, 'X');
     buf_put_u32(&pen->out, (uint32_t)strlen(text));
     buf_put(&pen->out, text, strlen(text));
 }
 
-static void put_word(struct pen *pen, const char *word)
+static void put_word(struct flight_pen *pen, const char *word)
 {
     for (uint32_t i = 0; i < pen->texts; i++) {
         if (pen->text[i] == word) {
@@ -42,7 +42,7 @@ static void put_word(struct pen *pen, const char *word)
     }
 }
 
-static void put_integer(struct pen *pen, int64_t value)
+static void put_integer(struct flight_pen *pen, int64_t value)
 {
     if (value >= INT32_MIN && value <= INT32_MAX) {
         buf_put_u8(&pen->out, 'J');
@@ -54,24 +54,24 @@ static void put_integer(struct pen *pen, int64_t value)
     }
 }
 
-static void put_op(struct pen *pen, const char *ops)
+static void put_op(struct flight_pen *pen, const char *ops)
 {
     buf_put(&pen->out, ops, strlen(ops));
 }
 
-static void put_pair(struct pen *pen, const char *key, int64_t value)
+static void put_pair(struct flight_pen *pen, const char *key, int64_t value)
 {
     put_word(pen, key);
     put_integer(pen, value);
 }
 
-static void put_words(struct pen *pen, const char *key, const char *value)
+static void put_words(struct flight_pen *pen, const char *key, const char *value)
 {
     put_word(pen, key);
     put_word(pen, value);
 }
 
-static void put_sizes(struct pen *pen, const char *key, int64_t size)
+static void put_sizes(struct flight_pen *pen, const char *key, int64_t size)
 {
     put_word(pen, key);
     put_op(pen, "]]K\x01"
@@ -80,7 +80,7 @@ static void put_sizes(struct pen *pen, const char *key, int64_t size)
     put_op(pen, "aa");
 }
 
-static void put_frames(struct pen *pen)
+static void put_frames(struct flight_pen *pen)
 {
     static const char *const names[FRAMES] = {
         "all_reduce", "forward", "_call_impl", "backward", "step", "train_step", "main", "<module>"
@@ -104,7 +104,7 @@ struct who {
 };
 
 /* Groups: 0 the world, then the tensor-parallel ones, then the data-parallel ones. */
-static void put_config(struct pen *pen, const struct who *who)
+static void put_config(struct flight_pen *pen, const struct who *who)
 {
     uint32_t tps = who->ranks / FLIGHT_TP, groups = 1 + tps + FLIGHT_TP;
     CLEAN(buf_fini) struct buf list = { 0 };
@@ -142,7 +142,7 @@ static void put_config(struct pen *pen, const struct who *who)
     put_op(pen, "u");
 }
 
-static void put_entry(struct pen *pen, const struct who *who, uint32_t op, bool over)
+static void put_entry(struct flight_pen *pen, const struct who *who, uint32_t op, bool over)
 {
     uint32_t tps = who->ranks / FLIGHT_TP, round = TP_IN_A_ROW + 1;
     bool is_dp = op % round == TP_IN_A_ROW;
@@ -179,7 +179,7 @@ static void put_entry(struct pen *pen, const struct who *who, uint32_t op, bool 
     put_op(pen, "\x89u");
 }
 
-static void put_status(struct pen *pen, int64_t entered, int64_t over)
+static void put_status(struct flight_pen *pen, int64_t entered, int64_t over)
 {
     put_op(pen, "}(");
     put_pair(pen, "last_enqueued_collective", entered);
@@ -189,7 +189,7 @@ static void put_status(struct pen *pen, int64_t entered, int64_t over)
 }
 
 /* The op that the culprit does not enter is the last tensor-parallel one of the last round. */
-static void put_dump(struct pen *pen, const struct who *who, uint32_t ops, uint32_t culprit)
+static void put_dump(struct flight_pen *pen, const struct who *who, uint32_t ops, uint32_t culprit)
 {
     uint32_t round = TP_IN_A_ROW + 1, rounds = ops / round,
              missed = rounds * round + TP_IN_A_ROW - 1;
@@ -241,7 +241,7 @@ int64_t flight_make(const char *directory, uint32_t ranks, uint32_t ops, uint32_
     for (uint32_t rank = 0; rank < ranks; rank++) {
         struct who who = { rank, ranks, rank / FLIGHT_TP, rank % FLIGHT_TP };
         CLEAN(buf_fini) struct buf out = { 0 };
-        struct pen pen = { 0 };
+        struct flight_pen pen = { 0 };
         int result;
 
         put_dump(&pen, &who, ops, culprit);

@@ -23,7 +23,7 @@
 #define SPREAD 0.5 /* when in a step an agent's turn is: its own phase, so far from the begin */
 #define PATIENCE_NS (60 * NS_PER_S)
 
-struct node {
+struct load_node {
     struct load *load;
     int fd;
     uint32_t index;
@@ -42,7 +42,7 @@ struct load {
     const struct load_settings *settings;
     struct loop *loop;
     struct fleet fleet;
-    struct node *node;
+    struct load_node *node;
     uint32_t opened; /* nodes that are connected */
     struct loop_timer timer;
     uint64_t boot;
@@ -79,7 +79,7 @@ static void raise_files(void)
 
 static void node_ready(void *arg, int fd, uint32_t events);
 
-static void node_write(struct node *node)
+static void node_write(struct load_node *node)
 {
     ssize_t written = send(node->fd, node->out.data + node->sent, node->out.size - node->sent,
                            MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -90,7 +90,7 @@ static void node_write(struct node *node)
                node->sent < node->out.size ? EPOLLIN | EPOLLOUT : EPOLLIN, node_ready, node);
 }
 
-static void node_post(struct node *node)
+static void node_post(struct load_node *node)
 {
     const struct load_settings *settings = node->load->settings;
     char head[512];
@@ -120,7 +120,7 @@ static void node_post(struct node *node)
     }
 }
 
-static void node_answered(struct node *node, unsigned status)
+static void node_answered(struct load_node *node, unsigned status)
 {
     struct load_shared *shared = node->load->settings->shared;
 
@@ -139,7 +139,7 @@ static void node_answered(struct node *node, unsigned status)
 }
 
 /* True when a whole answer was there. */
-static bool answer_take(struct node *node, unsigned *status)
+static bool answer_take(struct load_node *node, unsigned *status)
 {
     const char *text = (const char *)node->in.data, *length, *body;
 
@@ -160,7 +160,7 @@ static bool answer_take(struct node *node, unsigned *status)
 
 static void node_ready(void *arg, int fd, uint32_t events)
 {
-    struct node *node = arg;
+    struct load_node *node = arg;
     char bytes[4096];
     unsigned status;
     ssize_t got;
@@ -180,7 +180,7 @@ static void node_ready(void *arg, int fd, uint32_t events)
         node_answered(node, status);
 }
 
-static void node_turn(struct node *node, int64_t now_ns)
+static void node_turn(struct load_node *node, int64_t now_ns)
 {
     struct load *load = node->load;
     int64_t begin_ns = atomic_load(&load->settings->shared->begin_ns), due_ns;
@@ -218,9 +218,9 @@ static void load_tick(void *arg, int64_t now_ns)
 
 static int node_open(struct load *load, uint32_t i)
 {
-    struct node *node = &load->node[i];
+    struct load_node *node = &load->node[i];
 
-    *node = (struct node){ .load = load, .index = load->settings->first + i };
+    *node = (struct load_node){ .load = load, .index = load->settings->first + i };
     node->fd = connect_to(load->settings->port);
     if (node->fd < 0)
         return node->fd;
@@ -237,7 +237,7 @@ static int node_open(struct load *load, uint32_t i)
 static void load_fini(struct load *load)
 {
     for (uint32_t i = 0; i < load->opened; i++) {
-        struct node *node = &load->node[i];
+        struct load_node *node = &load->node[i];
 
         close(node->fd);
         buf_fini(&node->waiting);

@@ -36,7 +36,7 @@ enum item { /* of each rank's step, in launch order */
     ITEMS
 };
 
-struct job {
+struct noise_job {
     const struct noise_job_settings *settings;
     struct noise_job_result *result;
     struct noise noise;
@@ -50,7 +50,7 @@ struct job {
     uint64_t step;
 };
 
-static void job_fini(struct job *job)
+static void job_fini(struct noise_job *job)
 {
     free(job->host);
     free(job->time);
@@ -88,7 +88,7 @@ static struct shape_item job_item(enum item item, uint32_t rank)
     return made;
 }
 
-static int job_comms(struct job *job, uint32_t rank)
+static int job_comms(struct noise_job *job, uint32_t rank)
 {
     const struct fact_comm comm[] = {
         { .id = 0x10000 + rank / NOISE_RANKS, .size = NOISE_RANKS, .index = rank % NOISE_RANKS },
@@ -106,7 +106,7 @@ static int job_comms(struct job *job, uint32_t rank)
     return result;
 }
 
-static int job_introduce(struct job *job, uint32_t rank)
+static int job_introduce(struct noise_job *job, uint32_t rank)
 {
     struct fact_ring ring = { .rank = rank, .world = job->ranks, .has_layout = true };
     CLEAN(fact_shape_fini) struct fact_shape shape = { .count = ITEMS };
@@ -139,7 +139,7 @@ static int job_introduce(struct job *job, uint32_t rank)
     return result;
 }
 
-static int job_init(struct job *job)
+static int job_init(struct noise_job *job)
 {
     int result = court_init(&job->court, "noise");
 
@@ -171,7 +171,8 @@ static int64_t share(int64_t ns, double more)
 }
 
 /* Host work, then forward of all ranks of a host, and where they meet. */
-static void host_forward(struct job *job, uint32_t host, const struct noise_draw draw[NOISE_RANKS])
+static void host_forward(struct noise_job *job, uint32_t host,
+                         const struct noise_draw draw[NOISE_RANKS])
 {
     int64_t last = 0, end;
 
@@ -203,8 +204,8 @@ static void host_forward(struct job *job, uint32_t host, const struct noise_draw
 }
 
 /* Members are `stride` apart; all go on when the last has come. */
-static void meet(struct job *job, enum item item, enum item after, uint32_t first, uint32_t stride,
-                 int64_t ns)
+static void meet(struct noise_job *job, enum item item, enum item after, uint32_t first,
+                 uint32_t stride, int64_t ns)
 {
     int64_t last = 0;
 
@@ -216,7 +217,7 @@ static void meet(struct job *job, enum item item, enum item after, uint32_t firs
                                                     job->time[rank][after].end_ns, last, -1 };
 }
 
-static int64_t job_optimize(struct job *job)
+static int64_t job_optimize(struct noise_job *job)
 {
     int64_t longest = 0;
 
@@ -241,7 +242,7 @@ static int64_t cpu_ns(void)
     return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-static int job_step(struct job *job)
+static int job_step(struct noise_job *job)
 {
     int64_t longest, before;
     int result;
@@ -282,7 +283,7 @@ static int job_step(struct job *job)
 
 /* ---- what is said ---- */
 
-static uint32_t job_opened(struct job *job, bool keep)
+static uint32_t job_opened(struct noise_job *job, bool keep)
 {
     struct docket *docket = &job->court.docket;
     uint32_t opened = 0;
@@ -310,7 +311,7 @@ static uint32_t job_opened(struct job *job, bool keep)
     return opened;
 }
 
-static int job_quiet(struct job *job, struct err *err)
+static int job_quiet(struct noise_job *job, struct err *err)
 {
     const struct noise_job_settings *settings = job->settings;
     struct noise_job_result *result = job->result;
@@ -374,7 +375,7 @@ static bool is_about(const struct verdict *verdict, bool all, uint32_t rank)
            verdict->rank[0] == rank;
 }
 
-static void fault_look(struct job *job, struct noise_fault *fault, bool all, uint32_t rank,
+static void fault_look(struct noise_job *job, struct noise_fault *fault, bool all, uint32_t rank,
                        uint64_t steps)
 {
     for (uint32_t i = 0; i < job->court.docket.count; i++) {
@@ -392,7 +393,7 @@ static void fault_look(struct job *job, struct noise_fault *fault, bool all, uin
     }
 }
 
-static int job_faults(struct job *job, struct err *err)
+static int job_faults(struct noise_job *job, struct err *err)
 {
     for (size_t i = 0; i < COUNT(made); i++) {
         struct noise_fault *fault = &job->result->fault[job->result->faults++];
@@ -419,7 +420,7 @@ static int job_faults(struct job *job, struct err *err)
 int noise_job_run(const struct noise_job_settings *settings, struct noise_job_result *ret,
                   struct err *err)
 {
-    struct job *job = calloc(1, sizeof(*job));
+    struct noise_job *job = calloc(1, sizeof(*job));
     int result;
 
     *ret = (struct noise_job_result){ 0 };

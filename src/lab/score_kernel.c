@@ -94,13 +94,13 @@ void score_kernel_case(uint32_t number, struct rand *rand, struct score_case *at
                                 .rank = score_place(which + round, at->ranks) };
 }
 
-struct pen {
+struct kernel_pen {
     FILE *file;
     enum form form;
     char host[64];
 };
 
-static void put(const struct pen *pen, int64_t mono_ns, const char *line, uint32_t pid)
+static void put(const struct kernel_pen *pen, int64_t mono_ns, const char *line, uint32_t pid)
 {
     int64_t real_ns = mono_ns + time_real_ns() - time_mono_ns();
     time_t seconds = (time_t)(real_ns / NS_PER_S);
@@ -123,7 +123,7 @@ static void put(const struct pen *pen, int64_t mono_ns, const char *line, uint32
         fprintf(pen->file, "%s\n", line);
 }
 
-static void put_node(const struct pen *pen, const struct script *script,
+static void put_node(const struct kernel_pen *pen, const struct script *script,
                      const struct score_truth *truth)
 {
     const char *xid = scripts[SCORE_KERNEL_BUS].line;
@@ -149,7 +149,7 @@ static int write_logs(const struct score_case *at, const char *directory,
 {
     const struct script *script = script_of(&at->fault);
     uint32_t node = fault_node_of_rank(truth->rank, at->ranks, at->nodes);
-    struct pen pen = { .form = (enum form)(at->seed % FORMS) };
+    struct kernel_pen pen = { .form = (enum form)(at->seed % FORMS) };
     char path[PATH_MAX];
 
     if (at->nodes > 1)
@@ -164,7 +164,8 @@ static int write_logs(const struct score_case *at, const char *directory,
     if (fclose(pen.file) != 0)
         return err_set(err, -errno, "%s: %m", path);
     snprintf(path, sizeof(path), "%s/kern-elsewhere.log", directory);
-    pen = (struct pen){ .form = FORM_SYSLOG, .host = "elsewhere", .file = fopen(path, "we") };
+    pen =
+        (struct kernel_pen){ .form = FORM_SYSLOG, .host = "elsewhere", .file = fopen(path, "we") };
     if (!pen.file)
         return err_set(err, -errno, "%s: %m", path);
     for (size_t i = 0; i < COUNT(scripts); i++) {

@@ -14,7 +14,7 @@
 #define NAME 64
 #define SHARED_RANKS 16 /* three of them at a time leave a machine of two cores half idle */
 
-static const struct group {
+static const struct score_group {
     const char *name;
     uint32_t cases, healthy;
     /* NULL: by score_draw() */
@@ -32,7 +32,7 @@ static const struct group {
     { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
 };
 
-static const struct group *group_of(const char *name)
+static const struct score_group *group_of(const char *name)
 {
     for (size_t i = 0; i < COUNT(groups); i++) {
         if (strcmp(groups[i].name, name) == 0)
@@ -49,7 +49,7 @@ static uint32_t wish_count(const struct score_wish *wish, uint32_t given, uint32
     return wish->all ? MIN(given, usual) : given;
 }
 
-static uint32_t group_draw(const struct group *group, const struct score_wish *wish,
+static uint32_t group_draw(const struct score_group *group, const struct score_wish *wish,
                            struct score_case *ret, uint32_t room)
 {
     uint32_t cases = wish_count(wish, wish->cases, group->cases);
@@ -87,7 +87,7 @@ static uint32_t series_draw(uint32_t which, const struct score_wish *wish, struc
 static uint32_t plan_only(const struct score_wish *wish, const char *only, struct score_case *ret,
                           uint32_t room)
 {
-    const struct group *group = only ? group_of(only) : NULL;
+    const struct score_group *group = only ? group_of(only) : NULL;
     uint32_t count = 0;
 
     if (group && (wish->all || group->fill))

@@ -17,7 +17,7 @@
 /* ---- after which nothing moves or somebody is dead, and pauses that are neither ---- */
 
 /* Families that have cases only when they are asked for: a hang takes its limit to be said. */
-static const struct series {
+static const struct score_series {
     const char *family;
     uint32_t count;
     enum fault_id fault[16];
@@ -36,7 +36,7 @@ static const struct series {
         FAULT_LONG_SEQUENCES, FAULT_ELASTIC } },
 };
 
-static const struct series *series_of(const char *family)
+static const struct score_series *series_of(const char *family)
 {
     for (size_t i = 0; i < COUNT(all_series); i++) {
         if (strcmp(all_series[i].family, family) == 0)
@@ -90,7 +90,7 @@ static void elastic_case(struct score_case *at, uint32_t round)
 void score_series_case(const char *family, uint32_t number, struct rand *rand,
                        struct score_case *at)
 {
-    const struct series *series = series_of(family);
+    const struct score_series *series = series_of(family);
     uint32_t which = number % series->count, round = number / series->count;
     enum fault_id id = series->fault[which];
     struct fault *fault = &at->fault;
@@ -254,7 +254,7 @@ void score_channels_case(uint32_t number, struct rand *rand, struct score_case *
 
 #define DATASET_STEPS 0.4 /* of a step: each request for a batch takes so much longer */
 
-static const struct pair {
+static const struct score_pair {
     enum fault_id fault[2];
     double factor[2];
     bool all[2]; /* on all ranks */
@@ -288,7 +288,7 @@ static uint32_t other_replica(const struct score_case *at)
 
 void score_pair_case(uint32_t number, struct rand *rand, struct score_case *at)
 {
-    const struct pair *pair = &pairs[number % COUNT(pairs)];
+    const struct score_pair *pair = &pairs[number % COUNT(pairs)];
     uint32_t round = number / COUNT(pairs), which = number % COUNT(pairs);
     struct fault *fault[] = { &at->fault, &at->also };
 

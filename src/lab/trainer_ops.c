@@ -27,14 +27,14 @@ int64_t trainer_jitter(const struct trainer *trainer, uint64_t who, uint64_t wha
 /* When this rank is said to have come in: as its device was ready, unless our thread was so late
  * that it held up the others; then that is what happened.
  */
-static int64_t op_start(const struct work *work)
+static int64_t op_start(const struct device_work *work)
 {
     int64_t now = time_mono_ns();
 
     return now - work->begin_ns > work->model_ns / 2 ? now : work->begin_ns;
 }
 
-int trainer_run_compute(struct work *work, void *context, struct err *err)
+int trainer_run_compute(struct device_work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
     struct student *student = &trainer->student;
@@ -65,7 +65,7 @@ int trainer_run_compute(struct work *work, void *context, struct err *err)
 }
 
 /* What a reduction reduces, and with which arithmetic. */
-static void *reduce_data(struct trainer *trainer, const struct work *work, enum group_op *op,
+static void *reduce_data(struct trainer *trainer, const struct device_work *work, enum group_op *op,
                          size_t *count)
 {
     *op = work->comm == COMM_WORLD ? GROUP_SUM_F64 : GROUP_SUM_F32;
@@ -84,7 +84,7 @@ static void *reduce_data(struct trainer *trainer, const struct work *work, enum 
 }
 
 /* This rank's gradient as it is before the reduction: after it, all have the same. */
-static void own_gradient(struct trainer *trainer, const struct work *work)
+static void own_gradient(struct trainer *trainer, const struct device_work *work)
 {
     struct student *student = &trainer->student;
     enum group_op op;
@@ -98,7 +98,7 @@ static void own_gradient(struct trainer *trainer, const struct work *work)
         trainer->own_squares += (double)gradient[i] * (double)gradient[i];
 }
 
-static void reduce_before(struct trainer *trainer, const struct work *work)
+static void reduce_before(struct trainer *trainer, const struct device_work *work)
 {
     const struct lockstep_layout *place = &trainer->place;
     bool counts = place->tp == 0 && place->pp + 1 == place->pp_size; /* one rank a replica */
@@ -111,7 +111,7 @@ static void reduce_before(struct trainer *trainer, const struct work *work)
     trainer->sum[SUM_NORM] = student_norm_squared(&trainer->student, 1.0 / place->dp_size);
 }
 
-static void reduce_after(struct trainer *trainer, const struct work *work)
+static void reduce_after(struct trainer *trainer, const struct device_work *work)
 {
     if (work->comm == COMM_TP && work->phase == LOCKSTEP_PHASE_FORWARD)
         student_forward_absorb(&trainer->student, (uint32_t)work->micro, (uint32_t)work->block);
@@ -123,7 +123,7 @@ static void reduce_after(struct trainer *trainer, const struct work *work)
     }
 }
 
-int trainer_run_reduce(struct work *work, void *context, struct err *err)
+int trainer_run_reduce(struct device_work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
     struct group *group = &trainer->comm[work->comm];
@@ -178,7 +178,7 @@ static int link_lost(const struct trainer_link *link, const char *what, int resu
                    (unsigned long long)link->count, link->name);
 }
 
-int trainer_run_send(struct work *work, void *context, struct err *err)
+int trainer_run_send(struct device_work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
     struct trainer_link *link = &trainer->out[work->way];
@@ -202,7 +202,7 @@ int trainer_run_send(struct work *work, void *context, struct err *err)
 }
 
 /* The transfer begins when both sides are there, and takes what the sender says it takes. */
-int trainer_run_recv(struct work *work, void *context, struct err *err)
+int trainer_run_recv(struct device_work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
     struct trainer_link *link = &trainer->in[work->way];
@@ -226,7 +226,7 @@ int trainer_run_recv(struct work *work, void *context, struct err *err)
     return 0;
 }
 
-void trainer_ended(struct work *work, void *context)
+void trainer_ended(struct device_work *work, void *context)
 {
     struct trainer *trainer = context;
 

@@ -94,7 +94,7 @@ struct trainer {
     double work_unit_ns; /* of host work, calibrated */
     double sum[SUM_COUNT];
     double own_squares; /* of this rank's gradient, before it is everybody's */
-    struct work *work;
+    struct device_work *work;
     uint32_t works, work_room;
     uint32_t launches; /* per step, for spreading the host's work */
     bool control_save; /* as the control word last said */
@@ -106,11 +106,11 @@ struct trainer {
 
 /* trainer_ops.c: what runs on the streams. */
 int64_t trainer_jitter(const struct trainer *trainer, uint64_t who, uint64_t what, int64_t ns);
-int trainer_run_compute(struct work *work, void *context, struct err *err);
-int trainer_run_reduce(struct work *work, void *context, struct err *err);
-int trainer_run_send(struct work *work, void *context, struct err *err);
-int trainer_run_recv(struct work *work, void *context, struct err *err);
-void trainer_ended(struct work *work, void *context);
+int trainer_run_compute(struct device_work *work, void *context, struct err *err);
+int trainer_run_reduce(struct device_work *work, void *context, struct err *err);
+int trainer_run_send(struct device_work *work, void *context, struct err *err);
+int trainer_run_recv(struct device_work *work, void *context, struct err *err);
+void trainer_ended(struct device_work *work, void *context);
 /* A reduction that the host itself runs, between steps. */
 int trainer_host_reduce(struct trainer *trainer, enum trainer_comm comm, enum group_op op,
                         void *data, uint32_t count, struct err *err);

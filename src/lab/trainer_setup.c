@@ -22,7 +22,7 @@
 #define TIME_OPTIMIZER 0.02
 #define TIME_CHECKPOINT 0.25
 
-struct member { /* a group, by the ranks in it */
+struct trainer_group { /* a group, by the ranks in it */
     uint32_t *rank;
     uint32_t size, index;
 };
@@ -105,7 +105,8 @@ static int setup_memory(struct trainer *trainer, struct err *err)
 }
 
 /* The members of one of our communicators, in the order of their ranks. */
-static int setup_members(const struct trainer *trainer, enum trainer_comm comm, struct member *ret)
+static int setup_members(const struct trainer *trainer, enum trainer_comm comm,
+                         struct trainer_group *ret)
 {
     const struct trainer_layout *layout = &trainer->config->layout;
     const struct lockstep_layout *place = &trainer->place;
@@ -113,7 +114,7 @@ static int setup_members(const struct trainer *trainer, enum trainer_comm comm, 
                     : comm == COMM_DP  ? layout->dp
                                        : layout->tp;
 
-    *ret = (struct member){ .rank = calloc(size, sizeof(*ret->rank)), .size = size };
+    *ret = (struct trainer_group){ .rank = calloc(size, sizeof(*ret->rank)), .size = size };
     if (!ret->rank)
         return -ENOMEM;
     for (uint32_t i = 0; i < size; i++) {
@@ -155,7 +156,7 @@ static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_c
     static const enum lockstep_comm_kind kind[] = { LOCKSTEP_COMM_WORLD, LOCKSTEP_COMM_DP,
                                                     LOCKSTEP_COMM_TP };
     struct group *group = &trainer->comm[comm];
-    struct member member;
+    struct trainer_group member;
     char name[GROUP_NAME];
     int result = setup_members(trainer, comm, &member);
 

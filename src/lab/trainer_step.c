@@ -65,11 +65,12 @@ double host_work_calibrate(void)
 #define SHARE_MEANWHILE 0.75
 
 /* What the host launched last, for the dependencies of what comes next. */
-struct launch {
+struct step_launch {
     struct trainer *trainer;
-    const struct work *blocker; /* the tensor group's reduction that holds the compute stream */
-    const struct work *last;    /* end of the current micro-batch's chain */
-    const struct work *recv;
+    const struct device_work
+        *blocker;                   /* the tensor group's reduction that holds the compute stream */
+    const struct device_work *last; /* end of the current micro-batch's chain */
+    const struct device_work *recv;
     struct err *err;
     int result;
 };
@@ -79,15 +80,15 @@ static void trainer_host_work(struct trainer *trainer, double share)
     host_work(share * trainer->config->host_work_ms * 1e6 / trainer->work_unit_ns);
 }
 
-static void launch_host_work(struct launch *launch)
+static void launch_host_work(struct step_launch *launch)
 {
     trainer_host_work(launch->trainer, SHARE_LAUNCH / launch->trainer->launches);
 }
 
-static struct work *launch_work(struct launch *launch, struct work fresh)
+static struct device_work *launch_work(struct step_launch *launch, struct device_work fresh)
 {
     struct trainer *trainer = launch->trainer;
-    struct work *work = &trainer->work[MIN(trainer->works, trainer->work_room - 1)];
+    struct device_work *work = &trainer->work[MIN(trainer->works, trainer->work_room - 1)];
 
     if (launch->result < 0)
         return work;
@@ -98,26 +99,26 @@ static struct work *launch_work(struct launch *launch, struct work fresh)
     return work;
 }
 
-static void launch_compute(struct launch *launch, enum lockstep_phase phase, uint32_t micro,
+static void launch_compute(struct step_launch *launch, enum lockstep_phase phase, uint32_t micro,
                            uint32_t block)
 {
     struct trainer *trainer = launch->trainer;
     double work = trainer->load[micro].work * (phase == LOCKSTEP_PHASE_BACKWARD ? 2 : 1);
     int64_t ns = (int64_t)((double)trainer->times.block * work);
-    const struct work *before = launch->recv ? launch->recv : launch->blocker;
+    const struct device_work *before = launch->recv ? launch->recv : launch->blocker;
 
     launch_host_work(launch);
     /* A fault stretches what the device would have taken, jitter included. */
     ns = trainer_jitter(trainer, trainer->config->rank, trainer->works, ns);
-    launch->last =
-        launch_work(launch, (struct work){ .stream = STREAM_COMPUTE,
-                                           .run = trainer_run_compute,
-                                           .stalls = trainer_stuck_device(trainer),
-                                           .dep = { before, launch->recv ? launch->blocker : NULL },
-                                           .model_ns = (int64_t)((double)ns * trainer->slow),
-                                           .phase = (int)phase,
-                                           .micro = (int)micro,
-                                           .block = (int)block });
+    launch->last = launch_work(
+        launch, (struct device_work){ .stream = STREAM_COMPUTE,
+                                      .run = trainer_run_compute,
+                                      .stalls = trainer_stuck_device(trainer),
+                                      .dep = { before, launch->recv ? launch->blocker : NULL },
+                                      .model_ns = (int64_t)((double)ns * trainer->slow),
+                                      .phase = (int)phase,
+                                      .micro = (int)micro,
+                                      .block = (int)block });
     launch->recv = NULL;
 }
 
@@ -138,30 +139,32 @@ static void tell_how(struct trainer *trainer, enum trainer_comm comm, enum locks
                       "DOUBLING/SOCKET");
 }
 
-static const struct work *launch_reduce(struct launch *launch, enum trainer_comm comm,
-                                        uint16_t stream, uint64_t bytes, int64_t ns, int block)
+static const struct device_work *launch_reduce(struct step_launch *launch, enum trainer_comm comm,
+                                               uint16_t stream, uint64_t bytes, int64_t ns,
+                                               int block)
 {
     struct trainer *trainer = launch->trainer;
-    const struct work *last = launch->last;
+    const struct device_work *last = launch->last;
     enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
     tell_how(trainer, comm, op, bytes);
-    return launch_work(
-        launch, (struct work){ .stream = stream,
-                               .run = trainer_run_reduce,
-                               .stalls = stalls,
-                               .dep = { last },
-                               .model_ns = trainer_fault_reduce(trainer, comm, ns),
-                               .comm = comm,
-                               .block = block,
-                               .micro = last ? last->micro : 0,
-                               .phase = last ? last->phase : 0,
-                               .key = lockstep_coll_enqueue(
-                                   trainer->probe, trainer->probe_comm[comm], op, bytes, stream) });
+    return launch_work(launch,
+                       (struct device_work){ .stream = stream,
+                                             .run = trainer_run_reduce,
+                                             .stalls = stalls,
+                                             .dep = { last },
+                                             .model_ns = trainer_fault_reduce(trainer, comm, ns),
+                                             .comm = comm,
+                                             .block = block,
+                                             .micro = last ? last->micro : 0,
+                                             .phase = last ? last->phase : 0,
+                                             .key = lockstep_coll_enqueue(trainer->probe,
+                                                                          trainer->probe_comm[comm],
+                                                                          op, bytes, stream) });
 }
 
-static void launch_tp(struct launch *launch, uint32_t block)
+static void launch_tp(struct step_launch *launch, uint32_t block)
 {
     struct trainer *trainer = launch->trainer;
 
@@ -172,7 +175,7 @@ static void launch_tp(struct launch *launch, uint32_t block)
 }
 
 /* With the last micro-batch, a bucket's gradients are whole once its first block is through. */
-static void launch_bucket(struct launch *launch, uint32_t micro, uint32_t block)
+static void launch_bucket(struct step_launch *launch, uint32_t micro, uint32_t block)
 {
     struct trainer *trainer = launch->trainer;
 
@@ -196,7 +199,7 @@ static void launch_bucket(struct launch *launch, uint32_t micro, uint32_t block)
 }
 
 /* A fault: the last bucket, after what should come behind it. */
-static void launch_swapped(struct launch *launch)
+static void launch_swapped(struct step_launch *launch)
 {
     struct trainer *trainer = launch->trainer;
     size_t count;
@@ -209,8 +212,8 @@ static void launch_swapped(struct launch *launch)
 }
 
 /* A message to (send) or from (receive) the neighbouring stage. */
-static const struct work *launch_message(struct launch *launch, bool send, enum trainer_way way,
-                                         uint32_t micro)
+static const struct device_work *launch_message(struct step_launch *launch, bool send,
+                                                enum trainer_way way, uint32_t micro)
 {
     struct trainer *trainer = launch->trainer;
     const struct trainer_link *link = send ? &trainer->out[way] : &trainer->in[way];
@@ -221,19 +224,19 @@ static const struct work *launch_message(struct launch *launch, bool send, enum 
     int64_t ns = trainer_fault_transfer(trainer, pair, COUNT(pair), trainer->times.link);
 
     return launch_work(
-        launch,
-        (struct work){ .stream = stream,
-                       .run = send ? trainer_run_send : trainer_run_recv,
-                       .dep = { send ? launch->last : NULL },
-                       .way = (int)way,
-                       .micro = (int)micro,
-                       .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
-                       .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
-                                                   send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
-                                                   other, STUDENT_CELLS * sizeof(float), stream) });
+        launch, (struct device_work){
+                    .stream = stream,
+                    .run = send ? trainer_run_send : trainer_run_recv,
+                    .dep = { send ? launch->last : NULL },
+                    .way = (int)way,
+                    .micro = (int)micro,
+                    .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
+                    .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
+                                                send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV, other,
+                                                STUDENT_CELLS * sizeof(float), stream) });
 }
 
-static void launch_forward(struct launch *launch, uint32_t micro)
+static void launch_forward(struct step_launch *launch, uint32_t micro)
 {
     struct trainer *trainer = launch->trainer;
     const struct lockstep_layout *place = &trainer->place;
@@ -254,7 +257,7 @@ static void launch_forward(struct launch *launch, uint32_t micro)
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_FORWARD);
 }
 
-static void launch_backward(struct launch *launch, uint32_t micro)
+static void launch_backward(struct step_launch *launch, uint32_t micro)
 {
     struct trainer *trainer = launch->trainer;
     const struct lockstep_layout *place = &trainer->place;
@@ -279,7 +282,7 @@ static void launch_backward(struct launch *launch, uint32_t micro)
 }
 
 /* One forward, one backward: as few micro-batches in flight as the stages after us need. */
-static void launch_pipeline(struct launch *launch)
+static void launch_pipeline(struct step_launch *launch)
 {
     struct trainer *trainer = launch->trainer;
     uint32_t behind = trainer->place.pp_size - trainer->place.pp - 1u;
@@ -294,10 +297,10 @@ static void launch_pipeline(struct launch *launch)
     }
 }
 
-static void launch_optimizer(struct launch *launch)
+static void launch_optimizer(struct step_launch *launch)
 {
     struct trainer *trainer = launch->trainer;
-    const struct work *sum;
+    const struct device_work *sum;
 
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
     trainer_fault_phase(trainer, LOCKSTEP_PHASE_OPTIMIZER);
@@ -307,15 +310,16 @@ static void launch_optimizer(struct launch *launch)
     sum = launch_reduce(launch, COMM_WORLD, STREAM_DP, SUM_COUNT * sizeof(double),
                         trainer->times.world, 0);
     launch_swapped(launch);
-    launch_work(launch,
-                (struct work){ .stream = STREAM_COMPUTE,
-                               .run = trainer_run_compute,
-                               .dep = { sum },
-                               .model_ns = (int64_t)((double)trainer_jitter(
-                                                         trainer, trainer->config->rank,
+    launch_work(
+        launch,
+        (struct device_work){
+            .stream = STREAM_COMPUTE,
+            .run = trainer_run_compute,
+            .dep = { sum },
+            .model_ns = (int64_t)((double)trainer_jitter(trainer, trainer->config->rank,
                                                          trainer->works, trainer->times.optimizer) *
-                                                     trainer->slow),
-                               .phase = LOCKSTEP_PHASE_OPTIMIZER });
+                                  trainer->slow),
+            .phase = LOCKSTEP_PHASE_OPTIMIZER });
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_OPTIMIZER);
 }
 
@@ -395,7 +399,7 @@ static void trainer_tell_values(const struct trainer *trainer)
 
 int trainer_step(struct trainer *trainer, struct err *err)
 {
-    struct launch launch = { .trainer = trainer, .err = err };
+    struct step_launch launch = { .trainer = trainer, .err = err };
     int result;
 
     lockstep_step_begin(trainer->probe, trainer->step);

@@ -14,7 +14,7 @@
 #define US_LIMIT                                                                                   \
     2.2e15 /* of a time, and below 1e12 of a duration: differences of sums fit 63 bits */
 
-struct event {
+struct kineto_event {
     int64_t start_ns, end_ns, step;
     uint32_t node; /* of the event's dictionary */
     uint32_t thread;
@@ -22,8 +22,8 @@ struct event {
     char name[64];
 };
 
-struct events {
-    struct event *event;
+struct kineto_events {
+    struct kineto_event *event;
     size_t count, room;
     bool devices;
 };
@@ -55,12 +55,12 @@ static bool name_is_collective(const char *name)
            strncmp(name, "ncclDevKernel", 13) == 0 || strstr(name, "ncclKernel") != NULL;
 }
 
-static bool read_event(const struct plain *plain, uint32_t node, struct event *event)
+static bool read_event(const struct plain *plain, uint32_t node, struct kineto_event *event)
 {
     uint32_t category = plain_get(plain, node, "cat");
     int64_t duration_ns;
 
-    *event = (struct event){ .node = node };
+    *event = (struct kineto_event){ .node = node };
     if (!plain_text_is(plain, plain_get(plain, node, "ph"), "X") ||
         !read_time(plain, plain_get(plain, node, "ts"), US_LIMIT, &event->start_ns) ||
         !read_time(plain, plain_get(plain, node, "dur"), 1e12, &duration_ns))
@@ -76,7 +76,7 @@ static bool read_event(const struct plain *plain, uint32_t node, struct event *e
     return true;
 }
 
-static int read_events(const struct plain *plain, struct events *events)
+static int read_events(const struct plain *plain, struct kineto_events *events)
 {
     uint32_t list = plain_is_list(plain, plain->root)
                         ? plain->root
@@ -84,7 +84,7 @@ static int read_events(const struct plain *plain, struct events *events)
 
     for (uint32_t cell = plain_first(plain, list); cell != PLAIN_NIL;
          cell = plain->cell[cell].next) {
-        struct event event;
+        struct kineto_event event;
 
         if (!read_event(plain, plain->cell[cell].node, &event))
             continue;
@@ -99,7 +99,7 @@ static int read_events(const struct plain *plain, struct events *events)
 
 static int by_start(const void *left, const void *right)
 {
-    const struct event *a = left, *b = right;
+    const struct kineto_event *a = left, *b = right;
 
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
@@ -107,7 +107,7 @@ static int by_start(const void *left, const void *right)
 }
 
 /* The collective's name as the trace says it, else by its kernel: "ncclDevKernel_AllReduce_Sum_...". */
-static void collective_name(const struct plain *plain, const struct event *event, char *out,
+static void collective_name(const struct plain *plain, const struct kineto_event *event, char *out,
                             size_t room)
 {
     uint32_t args = plain_get(plain, event->node, "args");
@@ -124,7 +124,7 @@ static void collective_name(const struct plain *plain, const struct event *event
     }
 }
 
-static uint64_t collective_group(const struct plain *plain, const struct event *event)
+static uint64_t collective_group(const struct plain *plain, const struct kineto_event *event)
 {
     uint32_t args = plain_get(plain, event->node, "args");
     uint32_t ranks = plain_get(plain, args, "Process Group Ranks"),
@@ -138,15 +138,15 @@ static uint64_t collective_group(const struct plain *plain, const struct event *
     return group;
 }
 
-struct shape {                /* of one trace */
-    const struct event *mark; /* of the newest step */
+struct shape {                       /* of one trace */
+    const struct kineto_event *mark; /* of the newest step */
     size_t marks;
     uint32_t main_thread;
     int64_t busy_ns; /* until when compute has been counted: nested events are inside others */
 };
 
-static bool counts_as_compute(const struct events *events, const struct shape *shape,
-                              const struct event *event)
+static bool counts_as_compute(const struct kineto_events *events, const struct shape *shape,
+                              const struct kineto_event *event)
 {
     if (event->collective || event->mark || event->start_ns < shape->busy_ns)
         return false;
@@ -155,12 +155,12 @@ static bool counts_as_compute(const struct events *events, const struct shape *s
     return event->thread == shape->main_thread && strncmp(event->name, "c10d::", 6) != 0;
 }
 
-static int add_ops(const struct plain *plain, const struct events *events, struct shape *shape,
-                   uint32_t rank, struct lanes *lanes)
+static int add_ops(const struct plain *plain, const struct kineto_events *events,
+                   struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     shape->busy_ns = INT64_MIN;
     for (size_t i = 0; i < events->count; i++) {
-        const struct event *event = &events->event[i];
+        const struct kineto_event *event = &events->event[i];
         struct lane_op op = { .rank = rank,
                               .start_ns = event->start_ns,
                               .kind = LANES_COMPUTE,
@@ -198,7 +198,7 @@ bool kineto_is(const struct plain *plain)
             plain_get(plain, first, "ts") != PLAIN_NIL);
 }
 
-static void shape_find(const struct events *events, struct shape *shape)
+static void shape_find(const struct kineto_events *events, struct shape *shape)
 {
     for (size_t i = 0; i < events->count; i++) {
         if (events->event[i].mark && !shape->marks++)
@@ -209,7 +209,7 @@ static void shape_find(const struct events *events, struct shape *shape)
 }
 
 /* The table is not grown by the budget: what it may need is taken first, and what it did not need is given back. */
-static int add_ops_within(const struct plain *plain, const struct events *events,
+static int add_ops_within(const struct plain *plain, const struct kineto_events *events,
                           struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     size_t before = lanes->count, room = lanes->room;
@@ -238,7 +238,7 @@ static uint32_t rank_said(const struct plain *plain, uint32_t rank)
 
 int kineto_add(struct lanes *lanes, uint32_t rank, const struct plain *plain, struct err *err)
 {
-    struct events events = { 0 };
+    struct kineto_events events = { 0 };
     struct shape shape = { 0 };
     size_t before = lanes->count;
     int result = read_events(plain, &events);

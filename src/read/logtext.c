@@ -26,14 +26,14 @@ struct log_file {
     uint32_t lines;
 };
 
-struct hit {
+struct log_hit {
     struct log_line line;
     struct lognote note;
 };
 
 struct keep { /* of notes that come in the order of the text, the first and the last ones */
     size_t half, came;
-    struct hit *last; /* a ring of `half` */
+    struct log_hit *last; /* a ring of `half` */
 };
 
 bool log_number(const char *at, const char *end, int64_t *ret)
@@ -148,7 +148,7 @@ static int keep_note(struct keep *keep, struct log_file *file, const struct log_
         keep->last = calloc(keep->half, sizeof(*keep->last));
     if (!keep->last)
         return -ENOMEM;
-    keep->last[keep->came++ % keep->half] = (struct hit){ *line, *note };
+    keep->last[keep->came++ % keep->half] = (struct log_hit){ *line, *note };
     return 0;
 }
 
@@ -158,7 +158,7 @@ static int keep_end(struct keep *keep, struct log_file *file, int result)
     size_t first = MAX(keep->came, 2 * keep->half) - keep->half;
 
     for (size_t i = first; keep->last && i < keep->came && result == 0; i++) {
-        struct hit *hit = &keep->last[i % keep->half];
+        struct log_hit *hit = &keep->last[i % keep->half];
 
         result = note_add(file, &hit->line, &hit->note);
     }

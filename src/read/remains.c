@@ -28,7 +28,7 @@
 /* Dumps whose paths differ only by the rank are of one job.  Where a rank has two dumps there are two jobs, or a job
  * and what came after it: the one with the newer dump counts, and the directory is read again without the other.
  */
-struct job {
+struct dump_job {
     uint64_t alike;       /* hash of a path without its rank */
     char instead_of[120]; /* why it does not count: the file that does */
 };
@@ -42,11 +42,11 @@ struct claim { /* of a rank */
 struct gatherer {
     struct remains *remains;
     size_t room;
-    const struct job *other; /* that do not count */
+    const struct dump_job *other; /* that do not count */
     size_t others;
-    struct job lost;    /* one more that does not */
-    int64_t changed_ns; /* the file at hand */
-    struct map rank;    /* → index of its claim */
+    struct dump_job lost; /* one more that does not */
+    int64_t changed_ns;   /* the file at hand */
+    struct map rank;      /* → index of its claim */
     struct claim *claim;
     size_t claims, claim_room;
     struct flight flight;
@@ -168,7 +168,7 @@ static uint64_t alike(const char *path, uint32_t rank)
     return hash64(1, path, strlen(path));
 }
 
-static const struct job *job_of_another(const struct gatherer *gatherer, uint64_t which)
+static const struct dump_job *job_of_another(const struct gatherer *gatherer, uint64_t which)
 {
     for (size_t i = 0; i < gatherer->others; i++) {
         if (gatherer->other[i].alike == which)
@@ -191,7 +191,7 @@ static int claim_add(struct gatherer *gatherer, const struct claim *claim)
 static int claim_rank(struct gatherer *gatherer, const char *name, uint32_t rank)
 {
     struct claim mine = { .alike = alike(name, rank), .changed_ns = gatherer->changed_ns };
-    const struct job *other = job_of_another(gatherer, mine.alike);
+    const struct dump_job *other = job_of_another(gatherer, mine.alike);
     const struct claim *before;
     uint64_t *at;
     char why[160];
@@ -379,12 +379,12 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
     return result == -ENOMEM ? err_wrap(err, err_nomem(err), "%s", directory) : result;
 }
 
-struct others {
-    struct job job[JOBS_MAX];
+struct other_jobs {
+    struct dump_job job[JOBS_MAX];
     size_t count;
 };
 
-static int read_without(const char *directory, struct others *others, struct budget *budget,
+static int read_without(const char *directory, struct other_jobs *others, struct budget *budget,
                         struct remains *ret, struct err *err)
 {
     CLEAN(remains_fini) struct remains remains = { 0 };
@@ -421,7 +421,7 @@ static int read_without(const char *directory, struct others *others, struct bud
 
 int remains_read(const char *directory, struct budget *budget, struct remains *ret, struct err *err)
 {
-    struct others others = { .count = 0 };
+    struct other_jobs others = { .count = 0 };
     size_t used = budget->used;
     int result;
 

@@ -21,14 +21,14 @@ static const char *const kept_variables[] = {
     "ALL_PROXY",  "NO_PROXY",    "SSL_CERT_DIR", "SSL_CERT_FILE", "TZ",
 };
 
-struct words { /* of the child's command line and environment */
+struct child_words { /* of the child's command line and environment */
     char text[16][PATH_MAX + 64];
     char *list[16 + 1];
     size_t count;
 };
 
-__attribute__((format(printf, 2, 3))) static void word_add(struct words *words, const char *format,
-                                                           ...)
+__attribute__((format(printf, 2, 3))) static void word_add(struct child_words *words,
+                                                           const char *format, ...)
 {
     va_list args;
 
@@ -41,7 +41,7 @@ __attribute__((format(printf, 2, 3))) static void word_add(struct words *words, 
     words->count++;
 }
 
-static void environment_fill(struct words *words)
+static void environment_fill(struct child_words *words)
 {
     word_add(words, "PATH=/usr/bin:/bin");
     word_add(words, "HOME=/nonexistent");
@@ -54,7 +54,7 @@ static void environment_fill(struct words *words)
     }
 }
 
-static void command_fill(struct words *words, const struct child_settings *settings)
+static void command_fill(struct child_words *words, const struct child_settings *settings)
 {
     word_add(words, "lockstep");
     word_add(words, "node-agent");
@@ -100,7 +100,7 @@ static int descriptors_place(const struct child_settings *settings, int token_fd
 }
 
 __attribute__((noreturn)) static void child_exec(const struct child_settings *settings,
-                                                 int token_fd, struct words words[static 2])
+                                                 int token_fd, struct child_words words[static 2])
 {
     sigset_t none;
 
@@ -114,7 +114,7 @@ __attribute__((noreturn)) static void child_exec(const struct child_settings *se
 
 int child_start(const struct child_settings *settings, pid_t *ret_pid, int *ret_token_fd)
 {
-    CLEAN(free_clean) struct words *words = calloc(2, sizeof(*words));
+    CLEAN(free_clean) struct child_words *words = calloc(2, sizeof(*words));
     int fd[2];
     pid_t pid;
 

@@ -20,7 +20,7 @@ struct diary {
     int order[8];
 };
 
-static int note(struct work *work, void *context, struct err *err)
+static int note(struct device_work *work, void *context, struct err *err)
 {
     struct diary *diary = context;
 
@@ -30,7 +30,7 @@ static int note(struct work *work, void *context, struct err *err)
     return 0;
 }
 
-static int break_down(struct work *work, void *context, struct err *err)
+static int break_down(struct device_work *work, void *context, struct err *err)
 {
     (void)work;
     (void)context;
@@ -41,9 +41,9 @@ static void a_dependency_comes_first_across_streams(void **state)
 {
     struct diary diary = { 0 };
     struct device *device = NULL;
-    struct work first = { .stream = 1, .run = note, .model_ns = 3 * NS_PER_MS, .block = 1 };
-    struct work second = { .stream = 2, .run = note, .dep = { &first }, .block = 2 };
-    struct work third = { .stream = 1, .run = note, .dep = { &second, &first }, .block = 3 };
+    struct device_work first = { .stream = 1, .run = note, .model_ns = 3 * NS_PER_MS, .block = 1 };
+    struct device_work second = { .stream = 2, .run = note, .dep = { &first }, .block = 2 };
+    struct device_work third = { .stream = 1, .run = note, .dep = { &second, &first }, .block = 3 };
 
     (void)state;
     assert_int_equal(device_create(&diary, &device, NULL), 0);
@@ -64,12 +64,13 @@ static void work_begins_when_the_one_before_ended(void **state)
 {
     struct diary diary = { 0 };
     struct device *device = NULL;
-    struct work work[8];
+    struct device_work work[8];
 
     (void)state;
     assert_int_equal(device_create(&diary, &device, NULL), 0);
     for (int i = 0; i < 8; i++) {
-        work[i] = (struct work){ .stream = 1, .run = note, .model_ns = NS_PER_MS, .block = i };
+        work[i] =
+            (struct device_work){ .stream = 1, .run = note, .model_ns = NS_PER_MS, .block = i };
         assert_int_equal(device_launch(device, &work[i], NULL), 0);
     }
     assert_int_equal(device_sync(device, NULL), 0);
@@ -84,8 +85,8 @@ static void the_first_error_ends_the_wait(void **state)
 {
     struct diary diary = { 0 };
     struct device *device = NULL;
-    struct work broken = { .stream = 3, .run = break_down };
-    struct work after = { .stream = 1, .run = note, .dep = { &broken } };
+    struct device_work broken = { .stream = 3, .run = break_down };
+    struct device_work after = { .stream = 1, .run = note, .dep = { &broken } };
     struct err err = { "" };
 
     (void)state;
