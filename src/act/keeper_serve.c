@@ -115,9 +115,9 @@ void child_signals(bool aide)
 }
 
 /* Between fork and exec.  The keeper has one thread, so that anything may be called here. */
-static _Noreturn void child_run(const struct keeper_plan *plan,
-                                const struct keeper_request *request, const char *env,
-                                const int fd[2], pid_t keeper)
+static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
+                                       const struct keeper_request *request, const char *env,
+                                       const int fd[2], pid_t keeper)
 {
     const struct keeper_command *command = &plan->command[request->command];
     bool aide = request->level != TREE_RANKS;
@@ -159,7 +159,7 @@ static void serve_spawn(struct serve *serve, const struct keeper_request *reques
 
     pid = fork();
     if (pid == 0)
-        child_run(serve->plan, request, serve->env, fd, self);
+        keeper_child_run(serve->plan, request, serve->env, fd, self);
     report.pid = pid;
     report.status = pid < 0 ? -errno : 0;
     report.mono_ns = time_mono_ns();

@@ -113,7 +113,7 @@ int tell_status_code(int status)
 }
 
 /* One word into ret[*at …]: in single quotes when it has more than harmless letters. */
-static void word_put(const char *word, char *ret, size_t room, size_t *at)
+static void tell_word_put(const char *word, char *ret, size_t room, size_t *at)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%";
@@ -134,7 +134,7 @@ void tell_command_text(char *const *command, char *ret, size_t room)
     for (size_t i = 0; command && command[i] && at + 1 < room; i++) {
         if (i)
             ret[at++] = ' ';
-        word_put(command[i], ret, room, &at);
+        tell_word_put(command[i], ret, room, &at);
     }
     ret[at] = '\0';
 }

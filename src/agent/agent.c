@@ -194,7 +194,7 @@ static bool rings_open(struct agent *agent, struct stat *st)
 /* A name made in the same clock tick as the last scan does not change the time again: so once a second
  * in any case.
  */
-static void scan(struct agent *agent, int64_t now_ns)
+static void rings_scan(struct agent *agent, int64_t now_ns)
 {
     struct dirent *file;
     struct stat st;
@@ -327,7 +327,7 @@ static void say_traffic(const struct agent *agent)
         (unsigned long long)counts.backlog_bytes);
 }
 
-static void settle(struct agent *agent, int64_t now_ns)
+static void agent_settle(struct agent *agent, int64_t now_ns)
 {
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].watch)
@@ -345,7 +345,7 @@ static void note_activity(struct agent *agent, int64_t now_ns)
     }
 }
 
-static void tick(struct agent *agent, int64_t now_ns)
+static void agent_tick(struct agent *agent, int64_t now_ns)
 {
     if (!agent->hello_told)
         agent->hello_told = outbox_hello(&agent->outbox, agent->run.id, agent->node) == 0;
@@ -360,9 +360,9 @@ static void tick(struct agent *agent, int64_t now_ns)
             entry->told = true;
         }
     }
-    settle(agent, now_ns);
+    agent_settle(agent, now_ns);
     forget_former(agent);
-    scan(agent, now_ns);
+    rings_scan(agent, now_ns);
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].making)
             entry_open(agent, &agent->entry[i], now_ns);
@@ -386,7 +386,7 @@ static bool wait_until(struct agent *agent, int64_t at_ns)
 }
 
 /* What is in the spool goes out before we do, if somebody takes it; else it stays there. */
-static void send_rest(struct agent *agent)
+static void agent_send_rest(struct agent *agent)
 {
     int64_t begin_ns = time_mono_ns();
 
@@ -402,7 +402,7 @@ static void send_rest(struct agent *agent)
     say_traffic(agent);
 }
 
-static bool is_idle(struct agent *agent)
+static bool agent_is_idle(struct agent *agent)
 {
     return agent->idle_ns && agent->sender && !agent->outbox.blocked &&
            time_mono_ns() - agent->active_ns > agent->idle_ns && sender_is_done(agent->sender);
@@ -440,16 +440,16 @@ int agent_run(struct agent *agent, struct err *err)
     do {
         int64_t now = time_mono_ns();
 
-        tick(agent, now);
+        agent_tick(agent, now);
         notify_alive(&notify, now);
         next = MAX(next + agent->tick_ns, now);
-        idle = is_idle(agent);
+        idle = agent_is_idle(agent);
         refused = is_refused(agent, now);
     } while (!refused && (!agent->child || parent_is_ours(agent)) && !idle &&
              !wait_until(agent, next));
     notify_stopping(&notify);
     notify_close(&notify);
-    tick(agent, time_mono_ns()); /* rings born since the last one */
+    agent_tick(agent, time_mono_ns()); /* rings born since the last one */
     for (size_t i = 0; i < agent->entries; i++) {
         if (agent->entry[i].watch)
             watch_read_all(agent->entry[i].watch, time_mono_ns());
@@ -458,7 +458,7 @@ int agent_run(struct agent *agent, struct err *err)
         if (agent->entry[i].watch)
             watch_end(agent->entry[i].watch, time_mono_ns());
     }
-    send_rest(agent);
+    agent_send_rest(agent);
     if (agent->outbox.blocked)
         return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
     if (refused)
@@ -495,7 +495,7 @@ static void agent_clean(struct agent **agent)
     agent_close(*agent);
 }
 
-static void open_every(struct agent *agent, const struct agent_node *every)
+static void agent_open_node(struct agent *agent, const struct agent_node *every)
 {
     agent->run.all = true;
     snprintf(agent->run.id, sizeof(agent->run.id), "%s", every->run);
@@ -510,7 +510,7 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
     int result;
 
     if (settings->every) {
-        open_every(agent, settings->every);
+        agent_open_node(agent, settings->every);
         return 0;
     }
     result = runinfo_check_owner(settings->run_dir, err);

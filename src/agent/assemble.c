@@ -320,7 +320,7 @@ static void note_finish(struct assemble *assemble, struct partial_note *partial)
     partial->size = 0;
 }
 
-static void on_note(struct assemble *assemble, const struct ring_event *event)
+static void assemble_on_note(struct assemble *assemble, const struct ring_event *event)
 {
     struct partial_note *partial = &assemble->partial[event->lane % RING_LANES_MAX];
     const uint64_t words[4] = { event->a, event->b, event->c, event->d };
@@ -382,7 +382,7 @@ static void (*const on_kind[RING_KIND_COUNT])(struct assemble *, const struct ri
     [RING_SPAN] = op_on_span,
     [RING_METRIC] = on_metric,
     [RING_DIGEST] = on_digest,
-    [RING_NOTE] = on_note,
+    [RING_NOTE] = assemble_on_note,
     [RING_COLL_HOW] = how_on,
 };
 

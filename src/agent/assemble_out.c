@@ -67,7 +67,7 @@ static bool front_ready(const struct assemble *assemble)
            (!assemble->sampling || !front->ended || front->end_known != BORDER_OPEN);
 }
 
-static bool is_told(const struct assemble *assemble, const struct build *build)
+static bool assemble_out_is_told(const struct assemble *assemble, const struct build *build)
 {
     if (!assemble->done.any || !build->begun)
         return assemble->done.any && build->number <= assemble->done.step;
@@ -383,13 +383,13 @@ static void step_told(struct assemble *assemble, const struct build *build)
         assemble->tear = false;
 }
 
-static int take_step(struct assemble *assemble, struct assembled *out)
+static int assemble_out_take_step(struct assemble *assemble, struct assembled *out)
 {
     while (front_ready(assemble)) {
         struct build *build = assemble->build[0];
         int result;
 
-        if (is_told(assemble, build)) {
+        if (assemble_out_is_told(assemble, build)) {
             build_pop(assemble);
             continue;
         }
@@ -425,7 +425,7 @@ int assemble_take(struct assemble *assemble, struct assembled *out)
         out->kind = ASSEMBLED_HOW;
         return 1;
     }
-    result = take_step(assemble, out);
+    result = assemble_out_take_step(assemble, out);
     if (result == 0 && assemble->final) {
         uint64_t next = assemble->missing ? assemble->missing_to + 1 : 0;
 

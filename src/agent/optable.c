@@ -5,14 +5,15 @@
 
 #include "core/hash.h"
 
-static size_t home(const struct optable *table, int32_t comm, bool p2p, uint64_t key)
+static size_t optable_home(const struct optable *table, int32_t comm, bool p2p, uint64_t key)
 {
     return hash64_u64((uint64_t)(uint32_t)comm << 1 | p2p, key) & (table->size - 1);
 }
 
-static struct open_op *find(const struct optable *table, int32_t comm, bool p2p, uint64_t key)
+static struct open_op *optable_find(const struct optable *table, int32_t comm, bool p2p,
+                                    uint64_t key)
 {
-    size_t at = home(table, comm, p2p, key);
+    size_t at = optable_home(table, comm, p2p, key);
 
     for (;; at = (at + 1) & (table->size - 1)) {
         struct open_op *op = &table->slot[at];
@@ -25,12 +26,12 @@ static struct open_op *find(const struct optable *table, int32_t comm, bool p2p,
 static struct open_op *optable_get(const struct optable *table, int32_t comm, bool p2p,
                                    uint64_t key)
 {
-    struct open_op *op = table->size ? find(table, comm, p2p, key) : NULL;
+    struct open_op *op = table->size ? optable_find(table, comm, p2p, key) : NULL;
 
     return op && op->used ? op : NULL;
 }
 
-static bool grow(struct optable *table)
+static bool optable_grow(struct optable *table)
 {
     struct optable grown = { .size = table->size ? table->size * 2 : 64, .used = table->used };
 
@@ -41,7 +42,7 @@ static bool grow(struct optable *table)
         const struct open_op *op = &table->slot[i];
 
         if (op->used)
-            *find(&grown, op->comm, op->p2p, op->key) = *op;
+            *optable_find(&grown, op->comm, op->p2p, op->key) = *op;
     }
     free(table->slot);
     *table = grown;
@@ -54,9 +55,9 @@ struct open_op *optable_put(struct optable *table, int32_t comm, bool p2p, uint6
 
     if (op)
         return op;
-    if (table->used >= OPTABLE_MAX || (table->used * 4 >= table->size * 3 && !grow(table)))
+    if (table->used >= OPTABLE_MAX || (table->used * 4 >= table->size * 3 && !optable_grow(table)))
         return NULL;
-    op = find(table, comm, p2p, key);
+    op = optable_find(table, comm, p2p, key);
     *op = (struct open_op){ .used = true, .p2p = p2p, .comm = comm, .key = key };
     table->used++;
     return op;
@@ -75,7 +76,7 @@ void optable_remove(struct optable *table, struct open_op *op)
         next = &table->slot[at];
         if (!next->used)
             break;
-        want = home(table, next->comm, next->p2p, next->key);
+        want = optable_home(table, next->comm, next->p2p, next->key);
         if (((at - want) & mask) >= ((at - hole) & mask)) { /* it may move back to the hole */
             table->slot[hole] = *next;
             hole = at;

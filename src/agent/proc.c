@@ -38,7 +38,7 @@ struct proc {
     int64_t cgroup_last_ns;
 };
 
-static ssize_t text_read(int fd, char *text, size_t room)
+static ssize_t proc_text_read(int fd, char *text, size_t room)
 {
     ssize_t size = pread(fd, text, room - 1, 0);
 
@@ -51,16 +51,16 @@ static ssize_t text_read(int fd, char *text, size_t room)
 static int stat_read(int fd, struct proc_stat *ret)
 {
     char text[1024];
-    ssize_t size = text_read(fd, text, sizeof(text));
+    ssize_t size = proc_text_read(fd, text, sizeof(text));
 
     return size < 0 ? (int)size : proc_parse_stat(text, ret);
 }
 
-static ssize_t file_read(int dir_fd, const char *name, char *text, size_t room)
+static ssize_t proc_file_read(int dir_fd, const char *name, char *text, size_t room)
 {
     CLEAN(fd_clean) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
 
-    return fd < 0 ? -errno : text_read(fd, text, room);
+    return fd < 0 ? -errno : proc_text_read(fd, text, room);
 }
 
 static uint64_t own_namespace(void)
@@ -74,7 +74,7 @@ int proc_ref_check(const struct proc_ref *ref)
 {
     char text[4096];
     uint32_t uid[4];
-    ssize_t size = file_read(ref->dir_fd, "status", text, sizeof(text));
+    ssize_t size = proc_file_read(ref->dir_fd, "status", text, sizeof(text));
 
     if (size < 0)
         return size == -ENOENT ? -ESRCH : (int)size;
@@ -87,7 +87,7 @@ int proc_ref_check(const struct proc_ref *ref)
     return 0;
 }
 
-static int dir_open(pid_t pid)
+static int proc_dir_open(pid_t pid)
 {
     char path[64];
     int fd;
@@ -121,7 +121,7 @@ static int bind_dir(struct proc *proc, pid_t pid, int *dir_fd, uint64_t start)
 
 static int bind_pid(struct proc *proc, pid_t pid, uint64_t start)
 {
-    CLEAN(fd_clean) int dir = dir_open(pid);
+    CLEAN(fd_clean) int dir = proc_dir_open(pid);
 
     return dir < 0 ? TAKE_FD(dir) : bind_dir(proc, pid, &dir, start);
 }
@@ -131,7 +131,7 @@ static bool nspid_is(int dir_fd, uint32_t inner)
     char text[4096];
     uint32_t got;
 
-    return file_read(dir_fd, "status", text, sizeof(text)) > 0 &&
+    return proc_file_read(dir_fd, "status", text, sizeof(text)) > 0 &&
            proc_parse_nspid(text, &got) == 0 && got == inner;
 }
 
@@ -170,7 +170,7 @@ static int bind_foreign(struct proc *proc, uint32_t inner, uint64_t inode, uint6
 
         if (pid <= 0 || *end != '\0')
             continue;
-        fd = dir_open((pid_t)pid);
+        fd = proc_dir_open((pid_t)pid);
         if (fd < 0 || !nspid_is(fd, inner) || !namespace_is(fd, inode))
             continue;
         if (bind_dir(proc, (pid_t)pid, &fd, start) == 0)
@@ -289,7 +289,7 @@ static bool thread_read(const struct proc *proc, struct thread *thread)
     int64_t cpu, delay;
     char text[96];
 
-    if (fd < 0 || text_read(fd, text, sizeof(text)) < 0 ||
+    if (fd < 0 || proc_text_read(fd, text, sizeof(text)) < 0 ||
         proc_parse_schedstat(text, &cpu, &delay) < 0)
         return false;
     thread->cpu_ns = MAX(thread->cpu_ns, cpu);
@@ -306,7 +306,7 @@ void proc_refresh(struct proc *proc)
     threads_list(proc);
 }
 
-static int64_t throttled(struct proc *proc, int64_t now_ns)
+static int64_t proc_throttled_ns(struct proc *proc, int64_t now_ns)
 {
     int64_t now = cgroup_throttled_ns(proc->cgroup, now_ns);
 
@@ -323,7 +323,7 @@ bool proc_waits_for_storage(const struct proc *proc, char state)
     if (state != 'S' && state != 'D')
         return false;
     /* Not for us to see, or nothing told: a plain sleep is no sign, state D nearly always is. */
-    if (file_read(proc->ref.dir_fd, "wchan", text, sizeof(text)) < 0 || strcmp(text, "0") == 0)
+    if (proc_file_read(proc->ref.dir_fd, "wchan", text, sizeof(text)) < 0 || strcmp(text, "0") == 0)
         return state == 'D';
     return name_is_storage_wait(text);
 }
@@ -358,7 +358,7 @@ char proc_sample(struct proc *proc, int64_t now_ns, struct sample *sample)
         sample->cpu_ns =
             MAX(sample->cpu_ns, (int64_t)(stat.cpu_ticks % (uint64_t)(INT64_MAX / NS_PER_S)) *
                                     (NS_PER_S / sysconf(_SC_CLK_TCK)));
-    sample->throttled_ns = throttled(proc, now_ns);
+    sample->throttled_ns = proc_throttled_ns(proc, now_ns);
     /* A first thread that has ended before the others looks like a zombie; the process lives. */
     return stat.state == 'Z' && stat.threads > 1 ? 'S' : stat.state;
 }

@@ -10,7 +10,7 @@
 #include "core/clean.h"
 
 /* One unsigned number after blanks; false at anything else. */
-static bool number_get(const char **at, uint64_t *ret)
+static bool proc_parse_number_get(const char **at, uint64_t *ret)
 {
     const char *from = *at + strspn(*at, " \t");
     char *end;
@@ -51,7 +51,7 @@ int proc_parse_stat(const char *text, struct proc_stat *ret)
     for (int i = 4; i <= 22; i++) { /* some are negative; those are not used */
         const char *number = at;
 
-        if (!number_get(&at, &field[i])) {
+        if (!proc_parse_number_get(&at, &field[i])) {
             at = number;
             if (!word_skip(&at))
                 return -EPROTO;
@@ -69,15 +69,15 @@ int proc_parse_schedstat(const char *text, int64_t *cpu_ns, int64_t *run_delay_n
 {
     uint64_t cpu, delay;
 
-    if (!number_get(&text, &cpu) || !number_get(&text, &delay) || cpu > INT64_MAX ||
-        delay > INT64_MAX)
+    if (!proc_parse_number_get(&text, &cpu) || !proc_parse_number_get(&text, &delay) ||
+        cpu > INT64_MAX || delay > INT64_MAX)
         return -EPROTO;
     *cpu_ns = (int64_t)cpu;
     *run_delay_ns = (int64_t)delay;
     return 0;
 }
 
-static bool list_has(const char *list, size_t size, const char *word)
+static bool proc_parse_list_has(const char *list, size_t size, const char *word)
 {
     size_t want = strlen(word);
 
@@ -111,7 +111,7 @@ int proc_parse_cgroup_of(const char *text, const char *controller, struct proc_c
         path = (size_t)(end - second - 1);
         if (names >= sizeof(ret->controllers) || path >= sizeof(ret->path))
             return -EPROTO;
-        if (names > 0 ? !list_has(first + 1, names, controller) : found)
+        if (names > 0 ? !proc_parse_list_has(first + 1, names, controller) : found)
             continue;
         *ret = (struct proc_cgroup){ .v2 = names == 0 };
         memcpy(ret->controllers, first + 1, names);
@@ -134,7 +134,7 @@ int proc_parse_oom_kill(const char *text, uint64_t *ret)
         const char *at = line + 9;
 
         if (strncmp(line, "oom_kill ", 9) == 0)
-            return number_get(&at, ret) ? 0 : -EPROTO;
+            return proc_parse_number_get(&at, ret) ? 0 : -EPROTO;
         line += strcspn(line, "\n");
         line += *line != '\0';
     }
@@ -155,7 +155,7 @@ int proc_parse_cpu_stat(const char *text, int64_t *throttled_ns)
 
             if (strncmp(line, rows[i].name, strlen(rows[i].name)) != 0)
                 continue;
-            if (!number_get(&at, &value) || value > INT64_MAX / rows[i].unit_ns)
+            if (!proc_parse_number_get(&at, &value) || value > INT64_MAX / rows[i].unit_ns)
                 return -EPROTO;
             *throttled_ns = (int64_t)(value * rows[i].unit_ns);
             return 0;
@@ -174,7 +174,7 @@ int proc_parse_nspid(const char *status, uint32_t *innermost)
     if (!at)
         return -ENOENT;
     at = strchr(at, ':') + 1;
-    while (number_get(&at, &value))
+    while (proc_parse_number_get(&at, &value))
         last = value;
     if (last == 0 || last > UINT32_MAX)
         return -ENOENT;
@@ -192,7 +192,7 @@ int proc_parse_uids(const char *status, uint32_t ret[static 4])
         return -ENOENT;
     at = strchr(at, ':') + 1;
     for (size_t i = 0; i < COUNT(uid); i++) {
-        if (!number_get(&at, &value) || value > UINT32_MAX)
+        if (!proc_parse_number_get(&at, &value) || value > UINT32_MAX)
             return -ENOENT;
         uid[i] = (uint32_t)value;
     }

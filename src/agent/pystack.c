@@ -96,7 +96,8 @@ static int number_read(const struct python *python, uint64_t address, int offset
 }
 
 /* An ASCII string; the end of a long one.  Anything else is "?". */
-static void text_read(const struct python *python, uint64_t address, char ret[static TEXT_MAX])
+static void python_text_read(const struct python *python, uint64_t address,
+                             char ret[static TEXT_MAX])
 {
     uint64_t length = 0, skip;
     size_t size;
@@ -360,10 +361,10 @@ static bool frame_text(const struct python *python, uint64_t frame, char *ret, s
     if (pointer_read(python, frame, python->at.frame_code, &code) < 0 || code == 0 ||
         pointer_read(python, code, python->at.code_name, &text) < 0)
         return false;
-    text_read(python, text, name);
+    python_text_read(python, text, name);
     if (pointer_read(python, code, python->at.code_file, &text) < 0)
         return false;
-    text_read(python, text, file);
+    python_text_read(python, text, file);
     snprintf(ret, room, "%s (%s:%d)", name, file, frame_line(python, frame, code));
     return true;
 }

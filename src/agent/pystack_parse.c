@@ -24,7 +24,8 @@ static bool elf_get(const struct elf *elf, uint64_t offset, void *ret, size_t si
     return true;
 }
 
-static bool name_is(const struct elf *elf, const Elf64_Shdr *strings, uint32_t at, const char *name)
+static bool elf_name_is(const struct elf *elf, const Elf64_Shdr *strings, uint32_t at,
+                        const char *name)
 {
     size_t size = strlen(name) + 1;
 
@@ -44,7 +45,7 @@ static bool table_find(const struct elf *elf, const Elf64_Shdr *table, const Elf
 
         if (!elf_get(elf, table->sh_offset + i * sizeof(symbol), &symbol, sizeof(symbol)))
             return false;
-        if (symbol.st_shndx != SHN_UNDEF && name_is(elf, strings, symbol.st_name, name)) {
+        if (symbol.st_shndx != SHN_UNDEF && elf_name_is(elf, strings, symbol.st_name, name)) {
             *ret = symbol.st_value;
             return true;
         }
@@ -131,7 +132,7 @@ static int line_310(const unsigned char *table, size_t size, int first, uint64_t
 }
 
 /* Six bits a byte, low ones first; 0x40 says that more follow. */
-static uint32_t varint(const unsigned char *table, size_t size, size_t *at)
+static uint32_t linetable_varint(const unsigned char *table, size_t size, size_t *at)
 {
     uint32_t value = 0;
     unsigned shift = 0;
@@ -145,9 +146,9 @@ static uint32_t varint(const unsigned char *table, size_t size, size_t *at)
     return value;
 }
 
-static int32_t svarint(const unsigned char *table, size_t size, size_t *at)
+static int32_t linetable_svarint(const unsigned char *table, size_t size, size_t *at)
 {
-    uint32_t value = varint(table, size, at);
+    uint32_t value = linetable_varint(table, size, at);
 
     return value & 1 ? -(int32_t)(value >> 1) : (int32_t)(value >> 1);
 }
@@ -163,7 +164,7 @@ static int line_311(const unsigned char *table, size_t size, int first, uint64_t
         size_t inside = ++at;
 
         if (code == 13 || code == 14)
-            line += svarint(table, size, &inside);
+            line += linetable_svarint(table, size, &inside);
         else if (code >= 10 && code <= 12)
             line += code - 10;
         if (code != 15)

@@ -173,7 +173,7 @@ static void on_comm(struct resume *resume, struct cut in)
         resume_add_comm(resume, &fact);
 }
 
-static void on_note(struct resume *resume, struct cut in, int64_t skew_ns)
+static void resume_on_note(struct resume *resume, struct cut in, int64_t skew_ns)
 {
     struct fact_note fact;
 
@@ -217,7 +217,7 @@ static int on_frame(struct resume *resume, struct shape_cache *shapes, const str
     case FRAME_GAP:
         return on_gap(resume, in);
     case FRAME_NOTE:
-        on_note(resume, in, skew_ns);
+        resume_on_note(resume, in, skew_ns);
         return 0;
     case FRAME_HOW:
         on_how(resume, in, skew_ns);

@@ -21,7 +21,7 @@ void samples_put(struct samples *samples, const struct sample *sample)
     samples->ring[samples->count++ % SAMPLES] = put;
 }
 
-static int64_t between(int64_t from, int64_t to, double share)
+static int64_t sample_between(int64_t from, int64_t to, double share)
 {
     return from + (int64_t)((double)(to - from) * share + 0.5);
 }
@@ -42,10 +42,10 @@ int samples_at(const struct samples *samples, int64_t time_ns, struct sample *re
             share =
                 (double)(time_ns - before->time_ns) / (double)(after->time_ns - before->time_ns);
             ret->time_ns = time_ns;
-            ret->cpu_ns = between(before->cpu_ns, after->cpu_ns, share);
-            ret->run_delay_ns = between(before->run_delay_ns, after->run_delay_ns, share);
-            ret->throttled_ns = between(before->throttled_ns, after->throttled_ns, share);
-            ret->major_faults = between(before->major_faults, after->major_faults, share);
+            ret->cpu_ns = sample_between(before->cpu_ns, after->cpu_ns, share);
+            ret->run_delay_ns = sample_between(before->run_delay_ns, after->run_delay_ns, share);
+            ret->throttled_ns = sample_between(before->throttled_ns, after->throttled_ns, share);
+            ret->major_faults = sample_between(before->major_faults, after->major_faults, share);
             return 1;
         }
         after = before;

@@ -129,7 +129,8 @@ static void boot_set(struct sender *sender, uint64_t boot, uint64_t next)
     sender->boot[sender->boots++] = (struct boot){ boot, next };
 }
 
-static struct json_object *member(struct json_object *root, const char *name, enum json_type type)
+static struct json_object *answer_member(struct json_object *root, const char *name,
+                                         enum json_type type)
 {
     struct json_object *value = NULL;
 
@@ -154,13 +155,13 @@ static struct json_object *answer_parse(const struct buf *body)
 /* False: that was no answer of a controller. */
 static bool durable_read(struct sender *sender, struct json_object *root)
 {
-    struct json_object *list = member(root, "durable", json_type_array);
+    struct json_object *list = answer_member(root, "durable", json_type_array);
 
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
-        const char *who = json_object_get_string(member(one, "sender", json_type_string)),
-                   *boot = json_object_get_string(member(one, "boot", json_type_string));
-        struct json_object *next = member(one, "next", json_type_int);
+        const char *who = json_object_get_string(answer_member(one, "sender", json_type_string)),
+                   *boot = json_object_get_string(answer_member(one, "boot", json_type_string));
+        struct json_object *next = answer_member(one, "next", json_type_int);
 
         if (who && boot && next && strtoull(who, NULL, 16) == sender->id)
             boot_set(sender, strtoull(boot, NULL, 16), json_object_get_uint64(next));
@@ -211,7 +212,7 @@ static void sender_back_off(struct sender *sender, int64_t least_ns)
 static void error_text(const struct client_answer *answer, struct json_object *root, char *out,
                        size_t room)
 {
-    const char *text = json_object_get_string(member(root, "error", json_type_string));
+    const char *text = json_object_get_string(answer_member(root, "error", json_type_string));
 
     if (answer->status == 0)
         snprintf(out, room, "%s", answer->why);
@@ -281,7 +282,7 @@ static void on_sent(void *arg, const struct client_answer *answer)
         return;
     }
     trouble_over(sender);
-    again_ms = json_object_get_int64(member(root, "again_ms", json_type_int));
+    again_ms = json_object_get_int64(answer_member(root, "again_ms", json_type_int));
     json_object_put(root);
     if (sender_acknowledged(sender, sender->last_boot) > sender->last_number) {
         sender->counts.bodies += sender->batch_frames > 0;
@@ -396,7 +397,7 @@ static int sender_token(const struct sender *sender, struct token *ret, struct e
     return 0;
 }
 
-static void call(struct sender *sender, const struct buf *body, client_fn *fn)
+static void sender_call(struct sender *sender, const struct buf *body, client_fn *fn)
 {
     struct buf copy = { 0 };
     struct token token;
@@ -431,10 +432,10 @@ static void sender_turn(void *arg, int64_t now_ns)
     if (!learn_id(sender)) {
         loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);
     } else if (!sender->asked) {
-        call(sender, &nothing, on_asked);
+        sender_call(sender, &nothing, on_asked);
     } else if (sender->batch_frames || batch_fill(sender)) {
         sent_note(&sender->sent, sender->last_number);
-        call(sender, &sender->batch, on_sent);
+        sender_call(sender, &sender->batch, on_sent);
     } else {
         loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);
     }

@@ -21,7 +21,7 @@ static void writer_clean(struct spool_writer **writer)
 
 /* ---- the first pass: what is there ---- */
 
-static bool is_finite(double value)
+static bool number_is_finite(double value)
 {
     return value - value == 0;
 }
@@ -42,7 +42,7 @@ static void item_numbers(const struct fact_step *step, struct shrink_item *ret)
     ret->numbers = step->metric_set || step->digest_parts;
     ret->bare_bytes = step->flags & STEP_BARE ? ret->bytes : bare_bytes(step);
     for (int i = 0; i < FACT_METRICS; i++)
-        ret->odd |= step->metric_set & 1u << i && !is_finite(step->metric[i]);
+        ret->odd |= step->metric_set & 1u << i && !number_is_finite(step->metric[i]);
 }
 
 /* What may go at all: steps, merged ones, and beats that are not a rank's last word. */
@@ -94,7 +94,7 @@ static int item_add(struct shrink *shrink, const struct shrink_item *item)
     return 0;
 }
 
-static int look(struct shrink *shrink, const char *path, struct err *err)
+static int shrink_list(struct shrink *shrink, const char *path, struct err *err)
 {
     CLEAN(reader_clean) struct spool_reader *reader = NULL;
     const struct shrink_settings *settings = shrink->settings;
@@ -119,7 +119,7 @@ static int look(struct shrink *shrink, const char *path, struct err *err)
 
 /* ---- the second pass: what stays ---- */
 
-static int take_shape(struct shrink *shrink, struct cut in)
+static int shrink_take_shape(struct shrink *shrink, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t *at;
@@ -138,7 +138,7 @@ static int take_shape(struct shrink *shrink, struct cut in)
     return 0;
 }
 
-static void take_hello(struct shrink *shrink, struct cut in)
+static void shrink_take_hello(struct shrink *shrink, struct cut in)
 {
     struct fact_hello hello;
 
@@ -276,7 +276,7 @@ static int copy_item(struct shrink *shrink, struct spool_writer *writer, const s
     return 0;
 }
 
-static int copy(struct shrink *shrink, const char *path, const char *to, struct err *err)
+static int shrink_rewrite(struct shrink *shrink, const char *path, const char *to, struct err *err)
 {
     CLEAN(reader_clean) struct spool_reader *reader = NULL;
     CLEAN(writer_clean) struct spool_writer *writer = NULL;
@@ -292,9 +292,9 @@ static int copy(struct shrink *shrink, const char *path, const char *to, struct 
         struct cut in = cut_of(frame.payload, frame.payload_bytes);
 
         if (frame.type == FRAME_SHAPE)
-            result = take_shape(shrink, in);
+            result = shrink_take_shape(shrink, in);
         else if (frame.type == FRAME_HELLO)
-            take_hello(shrink, in);
+            shrink_take_hello(shrink, in);
         if (result < 0)
             return err_nomem(err);
         if (at < shrink->items && shrink->item[at].place == place)
@@ -313,11 +313,11 @@ int shrink_copy(const char *path, const char *to, const struct shrink_settings *
     int result;
 
     unlink(to); /* of a former try */
-    result = look(&shrink, path, err);
+    result = shrink_list(&shrink, path, err);
     if (result == 0 && shrink_plan(&shrink) < 0)
         result = err_nomem(err);
     if (result == 0)
-        result = copy(&shrink, path, to, err);
+        result = shrink_rewrite(&shrink, path, to, err);
     if (result < 0)
         unlink(to);
     else

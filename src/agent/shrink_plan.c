@@ -164,14 +164,14 @@ static int choose_numbers(struct shrink *shrink, uint64_t bytes)
 }
 
 /* All may go but what must stay; of that so much goes, oldest first, that the rest fits. */
-static int choose(struct shrink *shrink)
+static int shrink_choose(struct shrink *shrink)
 {
     uint64_t bytes = choose_ops(shrink);
 
     return bytes > shrink->settings->bytes_max ? choose_numbers(shrink, bytes) : 0;
 }
 
-static void fates(struct shrink *shrink)
+static void shrink_first_fates(struct shrink *shrink)
 {
     uint32_t rank_from = UINT32_MAX;
 
@@ -205,7 +205,7 @@ static uint64_t block_bytes(const struct shrink *shrink, uint32_t blocks)
 }
 
 /* Gives each step that goes its block; returns how many there are, or -ENOMEM. */
-static int64_t assign(struct shrink *shrink, uint64_t block_steps)
+static int64_t shrink_assign_blocks(struct shrink *shrink, uint64_t block_steps)
 {
     CLEAN(map_clean) struct map blocks = { 0 };
     uint32_t count = 0;
@@ -256,13 +256,13 @@ int shrink_plan(struct shrink *shrink)
     int64_t blocks = 0;
     uint64_t block_steps = BLOCK_STEPS;
 
-    fates(shrink);
+    shrink_first_fates(shrink);
     if (last_steps_stay(shrink) < 0 || still_find(shrink) < 0)
         return -ENOMEM;
-    if (choose(shrink) < 0)
+    if (shrink_choose(shrink) < 0)
         return -ENOMEM;
     do
-        blocks = assign(shrink, block_steps);
+        blocks = shrink_assign_blocks(shrink, block_steps);
     while (blocks > 1 && block_bytes(shrink, (uint32_t)blocks) > shrink->settings->bytes_max / 4 &&
            (block_steps *= 2) <= BLOCK_STEPS_MAX);
     if (blocks < 0)

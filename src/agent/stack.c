@@ -29,7 +29,7 @@ struct stack {
     int64_t begun_ns;
 };
 
-static bool file_read(int proc_fd, const char *name, char *ret, size_t room)
+static bool stack_file_read(int proc_fd, const char *name, char *ret, size_t room)
 {
     CLEAN(fd_clean) int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, ret, room - 1);
@@ -78,9 +78,9 @@ static void look_at(const struct stack_ask *ask, struct fact_stack *ret)
     struct err err = { "" };
     int result;
 
-    if (file_read(ask->proc.dir_fd, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
+    if (stack_file_read(ask->proc.dir_fd, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
         snprintf(ret->channel, sizeof(ret->channel), "%s", text);
-    if (file_read(ask->proc.dir_fd, "stack", text, sizeof(text)))
+    if (stack_file_read(ask->proc.dir_fd, "stack", text, sizeof(text)))
         stack_parse_kernel(text, ret->kernel, sizeof(ret->kernel));
     result = pystack_read(&ask->proc, ret->python, sizeof(ret->python), &err);
     if (result < 0 && result != -ENOENT)
@@ -114,7 +114,7 @@ void stack_look(const struct stack_ask *ask, struct fact_stack *ret)
 }
 
 /* Nothing of the agent's stays open here: its locks must end with it. */
-static void child_run(struct stack_ask *ask, int fd, pid_t parent)
+static void stack_child_run(struct stack_ask *ask, int fd, pid_t parent)
 {
     struct buf payload = { 0 };
     struct fact_stack fact;
@@ -153,7 +153,7 @@ int stack_begin(const struct stack_ask *ask, int64_t now_ns, struct stack **ret)
         return -errno;
     stack->child = fork();
     if (stack->child == 0)
-        child_run(&inner, fd[1], parent);
+        stack_child_run(&inner, fd[1], parent);
     close(fd[1]);
     stack->fd = fd[0];
     stack->begun_ns = now_ns;

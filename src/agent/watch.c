@@ -59,14 +59,14 @@ struct watch {
     bool final_told, exit_told;
 };
 
-static bool is_gone(char state)
+static bool state_is_gone(char state)
 {
     return state == 'X' || state == 'Z';
 }
 
 /* ---- announcements ---- */
 
-static struct resume_ring *known(const struct watch *watch)
+static struct resume_ring *watch_resume_ring(const struct watch *watch)
 {
     return resume_ring(watch->place->resume, watch->info.rank, watch->info.attempt, watch->ring);
 }
@@ -74,7 +74,7 @@ static struct resume_ring *known(const struct watch *watch)
 /* Again when the layout or the process becomes known. */
 static void tell_ring(struct watch *watch)
 {
-    struct resume_ring *ring = known(watch);
+    struct resume_ring *ring = watch_resume_ring(watch);
     struct fact_ring fact = { .rank = watch->info.rank,
                               .world = watch->info.world,
                               .attempt = watch->info.attempt,
@@ -151,7 +151,7 @@ static int send_pending(struct watch *watch)
 }
 
 /* Sends all that is ready.  Returns false when the spool does not take it. */
-static bool drain(struct watch *watch)
+static bool watch_drain(struct watch *watch)
 {
     for (;;) {
         if (send_pending(watch) < 0)
@@ -173,7 +173,7 @@ void watch_settle(struct watch *watch, int64_t now_ns)
         ;
 }
 
-static void give(struct watch *watch, const struct ring_event *event)
+static void watch_give_event(struct watch *watch, const struct ring_event *event)
 {
     if (event->kind == RING_LOST)
         watch->lost_marked += event->a;
@@ -231,28 +231,28 @@ static bool next_batch(struct watch *watch)
  */
 static bool read_ring(struct watch *watch)
 {
-    if (!drain(watch))
+    if (!watch_drain(watch))
         return false;
     do {
         while (watch->batch_at < watch->batch_count) {
-            give(watch, &watch->batch[watch->batch_at++]);
-            if (!drain(watch))
+            watch_give_event(watch, &watch->batch[watch->batch_at++]);
+            if (!watch_drain(watch))
                 return false;
         }
     } while (next_batch(watch));
     assemble_round(watch->assemble);
     say_dropped(watch);
-    return drain(watch);
+    return watch_drain(watch);
 }
 
 /* Records that were lost where none of their lane follows: no event has told it. */
-static void give_rest(struct watch *watch)
+static void watch_give_lost(struct watch *watch)
 {
     struct ring_event event = { .kind = RING_LOST, .step = RING_NO_STEP, .b = RING_NO_STEP };
 
     if (watch->lost > watch->lost_marked) {
         event.a = watch->lost - watch->lost_marked;
-        give(watch, &event);
+        watch_give_event(watch, &event);
     }
 }
 
@@ -261,11 +261,11 @@ static bool finish_ring(struct watch *watch)
     if (!read_ring(watch))
         return false;
     if (!watch->finished) {
-        give_rest(watch);
+        watch_give_lost(watch);
         assemble_finish(watch->assemble, watch->alive_ns);
         watch->finished = true;
     }
-    return drain(watch) && watch->hold.count == 0;
+    return watch_drain(watch) && watch->hold.count == 0;
 }
 
 /* ---- the process ---- */
@@ -340,7 +340,7 @@ static void look_at_process(struct watch *watch, int64_t now_ns)
     if (watch->state == '?')
         return;
     watch->sample = sample;
-    if (!is_gone(watch->state))
+    if (!state_is_gone(watch->state))
         watch->alive_ns = now_ns;
     assemble_sample(watch->assemble, &sample);
     look_at_storage(watch);
@@ -474,7 +474,7 @@ static bool last_words(struct watch *watch, int64_t now_ns)
     tell_ring(watch);
     if (!finish_ring(watch))
         return true;
-    ring = known(watch);
+    ring = watch_resume_ring(watch);
     watch->final_told |= ring && ring->final;
     watch->exit_told |= (ring && ring->exited) || !watch->place->tell_exits;
     if (!watch->final_told && tell_beat(watch, now_ns, true) < 0)
@@ -495,7 +495,7 @@ bool watch_tick(struct watch *watch, int64_t now_ns)
     look_slowly(watch, now_ns);
     read_ring(watch);
     look_at_process(watch, time_mono_ns());
-    if (is_gone(watch->state))
+    if (state_is_gone(watch->state))
         return last_words(watch, now_ns);
     if (watch->info.closed || watch->broken)
         finish_ring(watch);
@@ -516,7 +516,7 @@ void watch_read_all(struct watch *watch, int64_t now_ns)
 void watch_end(struct watch *watch, int64_t now_ns)
 {
     watch_settle(watch, INT64_MAX);
-    if (is_gone(watch->state))
+    if (state_is_gone(watch->state))
         last_words(watch, now_ns);
     else
         tell_beat(watch, now_ns, false);
@@ -584,7 +584,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
     ring_reader_mark_lost(watch->reader);
     watch->kills = oomkills_create(NULL);
     watch->assemble = assemble_create(&(struct assemble_id){ rank, watch->info.attempt, ring });
-    done = known(watch);
+    done = watch_resume_ring(watch);
     if (!watch->assemble || !watch->kills || !done)
         return err_wrap(err, err_nomem(err), "%s", path);
     assemble_resume(watch->assemble, &done->done);

@@ -88,7 +88,7 @@ static void calls_reap(struct client *client)
     }
 }
 
-static void on_ready(void *arg, int fd, uint32_t events)
+static void client_on_ready(void *arg, int fd, uint32_t events)
 {
     struct client *client = arg;
     int flags = (events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
@@ -121,7 +121,7 @@ static int want_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *
     else
         loop_watch(client->loop, fd,
                    (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
-                   on_ready, client);
+                   client_on_ready, client);
     return 0;
 }
 

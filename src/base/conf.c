@@ -69,7 +69,7 @@ int conf_error(const struct conf *conf, struct conf_place at, struct err *err, c
     return err_set(err, -EINVAL, "%s:%u:%u: %s", conf->file, at.line, at.column, text);
 }
 
-static struct conf_place place_of(const yaml_mark_t *mark)
+static struct conf_place conf_place_of(const yaml_mark_t *mark)
 {
     return (struct conf_place){ (unsigned)mark->line + 1, (unsigned)mark->column + 1 };
 }
@@ -92,7 +92,7 @@ static int conf_text(struct conf_reader *reader, const yaml_event_t *event, char
     const char *text = (const char *)event->data.scalar.value;
 
     if (strlen(text) != event->data.scalar.length)
-        return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+        return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                           "a NUL byte in a value");
     *ret = strdup(text);
     return *ret ? 0 : -ENOMEM;
@@ -101,7 +101,7 @@ static int conf_text(struct conf_reader *reader, const yaml_event_t *event, char
 static int conf_section(struct conf_reader *reader, const yaml_event_t *event)
 {
     struct conf *conf = reader->conf;
-    struct conf_entry entry = { .at = place_of(&event->start_mark) };
+    struct conf_entry entry = { .at = conf_place_of(&event->start_mark) };
     char *name = NULL;
     int result = conf_text(reader, event, &name);
 
@@ -129,7 +129,7 @@ static int conf_key(struct conf_reader *reader, const yaml_event_t *event)
 {
     struct conf *conf = reader->conf;
     struct conf_entry entry = { .section = conf->entry[reader->section].section,
-                                .at = place_of(&event->start_mark) };
+                                .at = conf_place_of(&event->start_mark) };
     char *name = NULL;
     int result = conf_text(reader, event, &name);
 
@@ -168,7 +168,7 @@ static int conf_value(struct conf_reader *reader, const yaml_event_t *event)
     if (result < 0)
         return result;
     entry.value = text;
-    entry.value_at = place_of(&event->start_mark);
+    entry.value_at = conf_place_of(&event->start_mark);
     if (reader->listed++ == 0)
         conf->entry[reader->key] = entry;
     else
@@ -182,7 +182,7 @@ static int conf_value(struct conf_reader *reader, const yaml_event_t *event)
 
 static int conf_scalar(struct conf_reader *reader, const yaml_event_t *event)
 {
-    struct conf_place at = place_of(&event->start_mark);
+    struct conf_place at = conf_place_of(&event->start_mark);
 
     if (event->data.scalar.anchor || event->data.scalar.tag)
         return conf_error(reader->conf, at, reader->err,
@@ -217,7 +217,7 @@ static int conf_begin(struct conf_reader *reader, const yaml_event_t *event, int
         mapping ? event->data.mapping_start.anchor : event->data.sequence_start.anchor;
 
     if (anchor)
-        return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+        return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                           "anchors and tags are not understood here");
     if (mapping && (reader->depth == CONF_OUTSIDE || reader->depth == CONF_SECTION)) {
         reader->depth = reader->depth == CONF_OUTSIDE ? CONF_SECTIONS : CONF_KEYS;
@@ -227,7 +227,7 @@ static int conf_begin(struct conf_reader *reader, const yaml_event_t *event, int
         reader->depth = CONF_LIST;
         return 0;
     }
-    return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+    return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                       "%s is not expected here; a file has sections, sections have keys",
                       mapping ? "a mapping" : "a list");
 }
@@ -240,7 +240,7 @@ static int conf_end(struct conf_reader *reader, const yaml_event_t *event)
         key = &reader->conf->entry[reader->key];
         reader->depth = CONF_KEYS;
         if (reader->listed == 0)
-            return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+            return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                               "the list of key '%s' is empty", key->key);
         return 0;
     }
@@ -261,11 +261,11 @@ static int conf_event(struct conf_reader *reader, const yaml_event_t *event)
     case YAML_SEQUENCE_END_EVENT:
         return conf_end(reader, event);
     case YAML_ALIAS_EVENT:
-        return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+        return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                           "anchors and tags are not understood here");
     case YAML_DOCUMENT_START_EVENT:
         if (reader->depth != CONF_OUTSIDE)
-            return conf_error(reader->conf, place_of(&event->start_mark), reader->err,
+            return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
                               "a second document; a file has one");
         return 0;
     default:
@@ -283,7 +283,7 @@ static int conf_run(yaml_parser_t *parser, struct conf_reader *reader)
         if (!yaml_parser_parse(parser, &event)) {
             if (parser->error == YAML_MEMORY_ERROR)
                 return -ENOMEM;
-            return conf_error(reader->conf, place_of(&parser->problem_mark), reader->err, "%s",
+            return conf_error(reader->conf, conf_place_of(&parser->problem_mark), reader->err, "%s",
                               parser->problem ? parser->problem : "no YAML");
         }
         over = event.type == YAML_STREAM_END_EVENT;

@@ -529,7 +529,7 @@ static void on_run(void *arg, int64_t now_ns)
     loop_timer_set(http->loop, &http->run, MIN(now_ns, http->run.at_ns));
 }
 
-static void on_ready(void *arg, int fd, uint32_t events)
+static void http_on_ready(void *arg, int fd, uint32_t events)
 {
     (void)fd;
     (void)events;
@@ -607,7 +607,7 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
                        settings->listen);
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    if (!info || loop_watch(loop, info->epoll_fd, EPOLLIN, on_ready, http) < 0)
+    if (!info || loop_watch(loop, info->epoll_fd, EPOLLIN, http_on_ready, http) < 0)
         return err_set(err, -EIO, "%s: no descriptor to wait for", settings->listen);
     http->epoll_fd = info->epoll_fd;
     loop_timer_set(loop, &http->run, 0);

@@ -50,7 +50,7 @@ void tls_fini(struct tls *tls)
     *tls = (struct tls){ 0 };
 }
 
-static int file_read(const char *path, bool secret, char **ret, struct err *err)
+static int tls_file_read(const char *path, bool secret, char **ret, struct err *err)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
     CLEAN(free_clean) char *text = calloc(1, PEM_BYTES_MAX);
@@ -80,7 +80,7 @@ static void fingerprint_put(const unsigned char *digest, unsigned size, struct t
 }
 
 /* Text of the certificate's own digest, and of its public key's as curl wants it. */
-static int digests(X509 *cert, struct tls *tls)
+static int tls_digests(X509 *cert, struct tls *tls)
 {
     unsigned char digest[EVP_MAX_MD_SIZE], *spki = NULL;
     unsigned size = 0;
@@ -111,7 +111,7 @@ static int tls_check(struct tls *tls, const char *key_file, const char *cert_fil
         return err_set(err, -EINVAL, "%s: no certificate in PEM", cert_file);
     if (X509_check_private_key(cert, key) != 1)
         return err_set(err, -EINVAL, "%s is not the key of %s", key_file, cert_file);
-    if (digests(cert, tls) < 0)
+    if (tls_digests(cert, tls) < 0)
         return err_set(err, -EINVAL, "%s: no digest of it", cert_file);
     return 0;
 }
@@ -119,10 +119,10 @@ static int tls_check(struct tls *tls, const char *key_file, const char *cert_fil
 int tls_read(const char *key_file, const char *cert_file, struct tls *ret, struct err *err)
 {
     CLEAN(tls_fini) struct tls tls = { 0 };
-    int result = file_read(key_file, true, &tls.key_pem, err);
+    int result = tls_file_read(key_file, true, &tls.key_pem, err);
 
     if (result == 0)
-        result = file_read(cert_file, false, &tls.cert_pem, err);
+        result = tls_file_read(cert_file, false, &tls.cert_pem, err);
     if (result == 0)
         result = tls_check(&tls, key_file, cert_file, err);
     if (result < 0)
@@ -161,7 +161,7 @@ static void host_name(char out[static 65])
         strcpy(out, "localhost");
 }
 
-static bool is_number(const char *name)
+static bool tls_is_number(const char *name)
 {
     unsigned char address[16];
 
@@ -170,16 +170,16 @@ static bool is_number(const char *name)
 
 static bool cert_has(X509 *cert, const char *name)
 {
-    return is_number(name) ? X509_check_ip_asc(cert, name, 0) == 1
-                           : X509_check_host(cert, name, strlen(name), 0, NULL) == 1;
+    return tls_is_number(name) ? X509_check_ip_asc(cert, name, 0) == 1
+                               : X509_check_host(cert, name, strlen(name), 0, NULL) == 1;
 }
 
 static void names_add(struct buf *out, const char *name)
 {
     char text[ADDRESS_HOST + 8];
 
-    snprintf(text, sizeof(text), "%s%s:%s", out->size ? "," : "", is_number(name) ? "IP" : "DNS",
-             name);
+    snprintf(text, sizeof(text), "%s%s:%s", out->size ? "," : "",
+             tls_is_number(name) ? "IP" : "DNS", name);
     buf_put(out, text, strlen(text));
 }
 

@@ -100,7 +100,7 @@ int token_read(const char *path, struct token *ret, struct err *err)
     return result < 0 ? err_wrap(err, result, "%s", path) : 0;
 }
 
-static int write_line(int fd, const struct token *token, const char *path, struct err *err)
+static int token_write_line(int fd, const struct token *token, const char *path, struct err *err)
 {
     char line[TOKEN_SIZE + 2];
 
@@ -123,7 +123,7 @@ static int token_put(const char *path, const struct token *token, bool replace, 
     fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", beside);
-    result = write_line(fd, token, beside, err);
+    result = token_write_line(fd, token, beside, err);
     if (result == 0 && (replace ? rename(beside, path) : link(beside, path)) < 0)
         result = err_set(err, -errno, "%s: %m", path);
     if (result < 0 || !replace)

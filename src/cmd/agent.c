@@ -66,7 +66,7 @@ static const struct opt agent_opts[] = {
 };
 
 /* Its children have another working directory. */
-static int absolute(const char **file, struct path *ret, struct err *err)
+static int path_absolute(const char **file, struct path *ret, struct err *err)
 {
     if (!*file)
         return 0;
@@ -76,7 +76,7 @@ static int absolute(const char **file, struct path *ret, struct err *err)
     return 0;
 }
 
-static int default_token(struct path *ret, struct err *err)
+static int launch_token_path(struct path *ret, struct err *err)
 {
     struct path state;
     int result = paths_state(&state, err);
@@ -106,11 +106,11 @@ static int every_run(struct agent_options *options)
         return 2;
     }
     if (!options->every.launch_file) {
-        result = default_token(&token, &err);
+        result = launch_token_path(&token, &err);
         options->every.launch_file = token.text;
     }
     if (result == 0)
-        result = absolute(&options->agent.control.ca_file, &ca, &err);
+        result = path_absolute(&options->agent.control.ca_file, &ca, &err);
     options->every.node = options->agent.node;
     options->every.control = options->agent.control;
     options->every.spool_max = options->agent.spool_max;

@@ -187,7 +187,7 @@ static void bench_stop(struct bench_control *bench)
 
 /* ---- measuring ---- */
 
-static uint32_t steps_of(const struct bench_settings *settings)
+static uint32_t bench_control_steps_of(const struct bench_settings *settings)
 {
     return (uint32_t)((uint64_t)settings->seconds * 1000 / settings->step_ms);
 }
@@ -243,7 +243,8 @@ static void verdict_delays(const struct bench_control *bench, struct result *ret
 
     if (!us)
         return;
-    for (uint32_t step = MIN(steps_of(bench->settings), LOAD_STEPS_MAX); step > 0; step--) {
+    for (uint32_t step = MIN(bench_control_steps_of(bench->settings), LOAD_STEPS_MAX); step > 0;
+         step--) {
         int64_t sent_ns = atomic_load(&shared->sent_ns[step - 1]),
                 own_ns = atomic_load(&shared->judged_ns[step - 1]);
 
@@ -322,7 +323,7 @@ static double await_agents(struct bench_control *bench)
 static void await_last_step(const struct bench_control *bench)
 {
     struct timespec rest = time_spec(2 * NS_PER_S);
-    uint32_t steps = MIN(steps_of(bench->settings), LOAD_STEPS_MAX);
+    uint32_t steps = MIN(bench_control_steps_of(bench->settings), LOAD_STEPS_MAX);
     int64_t deadline_ns = time_mono_ns() + LAST_STEP_NS;
 
     nanosleep(&rest, NULL);
@@ -331,7 +332,7 @@ static void await_last_step(const struct bench_control *bench)
 }
 
 /* From the first step to the last, and two seconds for what is on its way. */
-static void measure(struct bench_control *bench, struct result *ret)
+static void bench_control_measure(struct bench_control *bench, struct result *ret)
 {
     struct timespec settle = time_spec(3 * NS_PER_S);
     double cpu, load, bytes, seconds;
@@ -353,7 +354,8 @@ static void measure(struct bench_control *bench, struct result *ret)
     ret->load_core_share = load / seconds;
     bytes = log_bytes(bench) - bytes;
     ret->log_bytes_per_s = bytes / seconds;
-    ret->bytes_per_rank_step = bytes / ((double)bench->settings->ranks * steps_of(bench->settings));
+    ret->bytes_per_rank_step =
+        bytes / ((double)bench->settings->ranks * bench_control_steps_of(bench->settings));
     ret->rss_bytes = peak_bytes(bench->control);
     ret->sse_p99_ms = (double)sketch_quantile(&bench->shared->readers.us, 0.99) / 1e3;
     ret->failed = atomic_load(&bench->shared->failed);
@@ -385,10 +387,10 @@ static int bench_open(struct bench_control *bench, struct err *err)
     bench->load = (struct load_settings){ .run = RUN,
                                           .nodes = settings->ranks / FLEET_NODE_RANKS,
                                           .ops = settings->ops,
-                                          .steps = steps_of(settings),
+                                          .steps = bench_control_steps_of(settings),
                                           .step_ns = settings->step_ms * NS_PER_MS,
                                           .slow_rank = settings->ranks / 2 + 1,
-                                          .slow_from = steps_of(settings) / 2,
+                                          .slow_from = bench_control_steps_of(settings) / 2,
                                           .shared = bench->shared };
     result = run_prepare(bench, err);
     if (result == 0)
@@ -464,11 +466,12 @@ static void print_text(const struct bench_settings *settings, const struct resul
            (unsigned long long)result->failed, (unsigned long long)result->bodies);
 }
 
-static bool is_good(const struct bench_settings *settings, const struct result *result)
+static bool bench_control_is_good(const struct bench_settings *settings,
+                                  const struct result *result)
 {
     return result->cpu_core_share <= CPU_BAR && result->rss_bytes <= RSS_BAR &&
            result->verdict_delay_p99_s <= VERDICT_BAR && result->failed == 0 &&
-           result->judged == steps_of(settings);
+           result->judged == bench_control_steps_of(settings);
 }
 
 static int bench_control_run(int argc, char **argv)
@@ -484,9 +487,10 @@ static int bench_control_run(int argc, char **argv)
     if (first < 0)
         return OPT_EXIT(first);
     if (first < argc || settings.ranks < 16 || settings.ranks % FLEET_NODE_RANKS ||
-        settings.seconds > 3600 || settings.step_ms < 100 || steps_of(&settings) < 2 ||
-        steps_of(&settings) > LOAD_STEPS_MAX || settings.ops < 1 || settings.ops > 2000 ||
-        settings.processes < 1 || settings.processes > PROCESSES_MAX) {
+        settings.seconds > 3600 || settings.step_ms < 100 ||
+        bench_control_steps_of(&settings) < 2 ||
+        bench_control_steps_of(&settings) > LOAD_STEPS_MAX || settings.ops < 1 ||
+        settings.ops > 2000 || settings.processes < 1 || settings.processes > PROCESSES_MAX) {
         log_error("expected ranks in eights from 16 on, 2 to %d steps of 100 ms or more, 1 to 2000 "
                   "ops, 1 to %d processes",
                   LOAD_STEPS_MAX, PROCESSES_MAX);
@@ -494,14 +498,14 @@ static int bench_control_run(int argc, char **argv)
     }
     r = bench_open(&bench, &err);
     if (r == 0)
-        measure(&bench, &result);
+        bench_control_measure(&bench, &result);
     bench_stop(&bench);
     if (r < 0) {
         log_error("%s", err.text);
         return 3;
     }
     (settings.json ? print_json : print_text)(&settings, &result);
-    return is_good(&settings, &result) ? 0 : 1;
+    return bench_control_is_good(&settings, &result) ? 0 : 1;
 }
 
 const struct command command_bench_control = {

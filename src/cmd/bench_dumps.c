@@ -41,8 +41,8 @@ struct outcome {
     bool right; /* the culprit, and nobody else, was named */
 };
 
-static int measure(const char *directory, uint32_t culprit, struct outcome *outcome,
-                   struct err *err)
+static int bench_dumps_measure(const char *directory, uint32_t culprit, struct outcome *outcome,
+                               struct err *err)
 {
     CLEAN(remains_fini) struct remains remains = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
@@ -76,12 +76,13 @@ static int bench(const struct bench_dumps_settings *settings, struct outcome *ou
     outcome->bytes = flight_make(directory.text, settings->ranks, settings->ops, culprit, err);
     result = (int)MIN(outcome->bytes, 0);
     if (result == 0)
-        result = measure(directory.text, culprit, outcome, err);
+        result = bench_dumps_measure(directory.text, culprit, outcome, err);
     tree_remove(directory.text);
     return result;
 }
 
-static void tell(const struct bench_dumps_settings *settings, const struct outcome *outcome)
+static void bench_dumps_tell(const struct bench_dumps_settings *settings,
+                             const struct outcome *outcome)
 {
     struct json_object *root;
 
@@ -123,7 +124,7 @@ static int bench_dumps_run(int argc, char **argv)
         log_error("%s", err.text);
         return result == -EINVAL ? 2 : 3;
     }
-    tell(&settings, &outcome);
+    bench_dumps_tell(&settings, &outcome);
     return outcome.right && outcome.wall_seconds <= BAR_SECONDS * settings.ranks / BAR_RANKS + 1
                ? 0
                : 1;

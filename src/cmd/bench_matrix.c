@@ -77,14 +77,14 @@ static int compare_ms(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static double quantile(const struct bench_series *series, double share)
+static double series_quantile(const struct bench_series *series, double share)
 {
     size_t at = (size_t)(share * (double)series->count);
 
     return series->count ? series->ms[MIN(at, series->count - 1)] : 0;
 }
 
-static int fill(struct bench_matrix *bench, struct err *err)
+static int bench_matrix_fill(struct bench_matrix *bench, struct err *err)
 {
     const struct bench_matrix_settings *settings = bench->settings;
     CLEAN(free_clean) int64_t *excess = malloc(settings->ranks * sizeof(*excess));
@@ -120,8 +120,8 @@ struct tile_place {
     uint64_t x, y;
 };
 
-static struct tile_place draw(const struct matrix *matrix, const struct matrix_layout *layout,
-                              struct rand *rand)
+static struct tile_place bench_matrix_draw(const struct matrix *matrix,
+                                           const struct matrix_layout *layout, struct rand *rand)
 {
     struct tile_place place = { .level = rand_below(rand, matrix_levels(matrix)) };
     uint64_t across = ((matrix_columns(matrix) - 1) >> (place.level + 8)) + 1;
@@ -131,7 +131,7 @@ static struct tile_place draw(const struct matrix *matrix, const struct matrix_l
     return place;
 }
 
-static int forget(int fd, struct err *err)
+static int bench_matrix_forget(int fd, struct err *err)
 {
     if (fdatasync(fd) < 0)
         return err_set(err, -errno, "fdatasync: %m");
@@ -140,8 +140,8 @@ static int forget(int fd, struct err *err)
 }
 
 /* Reads tiles; or, with `plain`, as many bytes from the same places. */
-static int measure(struct bench_matrix *bench, struct bench_series *series, bool cold, bool plain,
-                   struct err *err)
+static int bench_matrix_measure(struct bench_matrix *bench, struct bench_series *series, bool cold,
+                                bool plain, struct err *err)
 {
     CLEAN(free_clean) unsigned char *tile = malloc(MATRIX_SLOT_BYTES);
     CLEAN(fd_clean) int fd = open(bench->path.text, O_RDONLY | O_CLOEXEC);
@@ -157,9 +157,9 @@ static int measure(struct bench_matrix *bench, struct bench_series *series, bool
         result = err_set(err, -ENOMEM, "%s: cannot measure", bench->path.text);
     matrix_layout(&layout, bench->settings->ranks);
     if (result == 0 && cold)
-        result = forget(fd, err);
+        result = bench_matrix_forget(fd, err);
     for (uint32_t i = 0; result == 0 && i < bench->settings->tiles; i++) {
-        struct tile_place place = draw(matrix, &layout, &rand);
+        struct tile_place place = bench_matrix_draw(matrix, &layout, &rand);
         int64_t begin_ns = time_mono_ns();
 
         if (plain)
@@ -189,15 +189,15 @@ static int bench(struct bench_matrix *bench, struct err *err)
         return err_set(err, -errno, "%s: %m", bench->settings->dir);
     }
     close(fd);
-    result = fill(bench, err);
+    result = bench_matrix_fill(bench, err);
     if (result == 0) /* the first pass brings all of it into the cache that fits */
-        result = measure(bench, &bench->cold, true, false, err);
+        result = bench_matrix_measure(bench, &bench->cold, true, false, err);
     if (result == 0)
-        result = measure(bench, &bench->cold_read, true, true, err);
+        result = bench_matrix_measure(bench, &bench->cold_read, true, true, err);
     if (result == 0)
-        result = measure(bench, &bench->warm_read, false, true, err);
+        result = bench_matrix_measure(bench, &bench->warm_read, false, true, err);
     if (result == 0)
-        result = measure(bench, &bench->warm, false, false, err);
+        result = bench_matrix_measure(bench, &bench->warm, false, false, err);
     return result;
 }
 
@@ -210,14 +210,14 @@ static void print_json(const struct bench_matrix *bench)
     } figures[] = {
         { "ranks", bench->settings->ranks },
         { "steps", (double)bench->settings->steps },
-        { "tile_p50_ms", quantile(&bench->warm, 0.5) },
-        { "tile_p99_ms", quantile(&bench->warm, 0.99) },
-        { "tile_cold_p50_ms", quantile(&bench->cold, 0.5) },
-        { "tile_cold_p99_ms", quantile(&bench->cold, 0.99) },
-        { "read_p50_ms", quantile(&bench->warm_read, 0.5) },
-        { "read_p99_ms", quantile(&bench->warm_read, 0.99) },
-        { "read_cold_p50_ms", quantile(&bench->cold_read, 0.5) },
-        { "read_cold_p99_ms", quantile(&bench->cold_read, 0.99) },
+        { "tile_p50_ms", series_quantile(&bench->warm, 0.5) },
+        { "tile_p99_ms", series_quantile(&bench->warm, 0.99) },
+        { "tile_cold_p50_ms", series_quantile(&bench->cold, 0.5) },
+        { "tile_cold_p99_ms", series_quantile(&bench->cold, 0.99) },
+        { "read_p50_ms", series_quantile(&bench->warm_read, 0.5) },
+        { "read_p99_ms", series_quantile(&bench->warm_read, 0.99) },
+        { "read_cold_p50_ms", series_quantile(&bench->cold_read, 0.5) },
+        { "read_cold_p99_ms", series_quantile(&bench->cold_read, 0.99) },
         { "append_us", bench->append_us },
         { "file_bytes", bench->file_bytes },
         { "bar_ms", TILE_BAR_MS },
@@ -235,12 +235,13 @@ static void print_text(const struct bench_matrix *bench)
            bench->settings->ranks, (unsigned long long)bench->settings->steps,
            bench->file_bytes / 1e6, bench->append_us);
     printf("a tile from memory: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms\n",
-           quantile(&bench->warm, 0.5), quantile(&bench->warm, 0.99),
-           quantile(&bench->warm_read, 0.5), quantile(&bench->warm_read, 0.99));
+           series_quantile(&bench->warm, 0.5), series_quantile(&bench->warm, 0.99),
+           series_quantile(&bench->warm_read, 0.5), series_quantile(&bench->warm_read, 0.99));
     printf("a tile from disk: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms (bar: at most "
            "%.0f ms)\n",
-           quantile(&bench->cold, 0.5), quantile(&bench->cold, 0.99),
-           quantile(&bench->cold_read, 0.5), quantile(&bench->cold_read, 0.99), TILE_BAR_MS);
+           series_quantile(&bench->cold, 0.5), series_quantile(&bench->cold, 0.99),
+           series_quantile(&bench->cold_read, 0.5), series_quantile(&bench->cold_read, 0.99),
+           TILE_BAR_MS);
 }
 
 static int bench_matrix_run(int argc, char **argv)
@@ -271,8 +272,10 @@ static int bench_matrix_run(int argc, char **argv)
         print_json(&run);
     else
         print_text(&run);
-    return quantile(&run.warm, 0.99) <= TILE_BAR_MS && quantile(&run.cold, 0.99) <= TILE_BAR_MS ? 0
-                                                                                                : 1;
+    return series_quantile(&run.warm, 0.99) <= TILE_BAR_MS &&
+                   series_quantile(&run.cold, 0.99) <= TILE_BAR_MS
+               ? 0
+               : 1;
 }
 
 const struct command command_bench_matrix = {

@@ -48,7 +48,7 @@ static const struct opt bench_noise_opts[] = {
     { .name = NULL },
 };
 
-static void take_step(void *arg, const struct court *court, const struct whole *whole)
+static void bench_noise_take_step(void *arg, const struct court *court, const struct whole *whole)
 {
     (void)whole;
     noise_taper_step(arg, court);
@@ -64,7 +64,7 @@ static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
         return result;
     if (noise_taper_create(&taper) < 0)
         return err_set(err, -ENOMEM, "no memory for a tape");
-    result = story_watch(directory.text, take_step, taper, err);
+    result = story_watch(directory.text, bench_noise_take_step, taper, err);
     if (result >= 0 && noise_taper_end(taper, ret) < 0)
         result = err_set(err, -ENODATA, "%s: a tape needs 8 ranks and 74 whole steps", run);
     noise_taper_destroy(taper);
@@ -177,8 +177,8 @@ static void print_text(const struct bench_noise_settings *settings,
 }
 
 /* 0: at most one alarm a week, with 95 % certainty; 1: more, or a fault was missed; 3: too few steps to tell. */
-static int outcome(const struct bench_noise_settings *settings,
-                   const struct noise_job_result *result)
+static int bench_noise_outcome(const struct bench_noise_settings *settings,
+                               const struct noise_job_result *result)
 {
     struct rates rates = rates_of(settings, result);
 
@@ -218,9 +218,9 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
         print_json(settings, result);
     else
         print_text(settings, result);
-    if (outcome(settings, result) == 3)
+    if (bench_noise_outcome(settings, result) == 3)
         log_error("too few steps to tell one alarm a week from none: give it more --seconds");
-    return outcome(settings, result);
+    return bench_noise_outcome(settings, result);
 }
 
 static int bench_noise_run(int argc, char **argv)

@@ -24,7 +24,7 @@ static const struct opt bench_probe_opts[] = {
     { .name = NULL },
 };
 
-static void number_add(struct json_object *root, const char *name, double value)
+static void bench_probe_number_add(struct json_object *root, const char *name, double value)
 {
     char text[32];
 
@@ -36,16 +36,16 @@ static void bench_probe_print_json(const struct bench_probe_result *result)
 {
     struct json_object *root = json_object_new_object();
 
-    number_add(root, "event_p50_ns", result->one.p50_ns);
-    number_add(root, "event_p99_ns", result->one.p99_ns);
-    number_add(root, "clock_p50_ns", result->one.clock_p50_ns);
-    number_add(root, "two_threads_event_p50_ns", result->two.p50_ns);
-    number_add(root, "two_threads_event_p99_ns", result->two.p99_ns);
-    number_add(root, "cold_event_p50_ns", result->cold_p50_ns);
-    number_add(root, "nccl_collective_p50_ns", result->nccl.p50_ns);
-    number_add(root, "nccl_collective_p99_ns", result->nccl.p99_ns);
-    number_add(root, "nccl_floor_p50_ns", result->nccl.floor_p50_ns);
-    number_add(root, "bar_ns", BENCH_PROBE_BAR_NS);
+    bench_probe_number_add(root, "event_p50_ns", result->one.p50_ns);
+    bench_probe_number_add(root, "event_p99_ns", result->one.p99_ns);
+    bench_probe_number_add(root, "clock_p50_ns", result->one.clock_p50_ns);
+    bench_probe_number_add(root, "two_threads_event_p50_ns", result->two.p50_ns);
+    bench_probe_number_add(root, "two_threads_event_p99_ns", result->two.p99_ns);
+    bench_probe_number_add(root, "cold_event_p50_ns", result->cold_p50_ns);
+    bench_probe_number_add(root, "nccl_collective_p50_ns", result->nccl.p50_ns);
+    bench_probe_number_add(root, "nccl_collective_p99_ns", result->nccl.p99_ns);
+    bench_probe_number_add(root, "nccl_floor_p50_ns", result->nccl.floor_p50_ns);
+    bench_probe_number_add(root, "bar_ns", BENCH_PROBE_BAR_NS);
     json_object_object_add(root, "batch", json_object_new_int(BENCH_PROBE_BATCH));
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED));
     json_object_put(root);

@@ -164,7 +164,7 @@ static void books_tell(const struct score_books *books)
 
 /* ---- telling ---- */
 
-static void number_add(struct json_object *object, const char *name, double value)
+static void bench_verdicts_number_add(struct json_object *object, const char *name, double value)
 {
     json_object_object_add(object, name, json_object_new_double(value));
 }
@@ -174,24 +174,25 @@ static struct json_object *tally_json(struct score_tally *tally)
     struct json_object *object = json_object_new_object();
 
     json_object_object_add(object, "cases", json_object_new_int64(tally->cases));
-    number_add(object, "rank_precision", score_precision(tally));
-    number_add(object, "rank_precision_low95", score_precision_low95(tally));
-    number_add(object, "rank_recall", score_recall(tally));
-    number_add(object, "rank_recall_low95", score_recall_low95(tally));
-    number_add(object, "layer_exact", score_layer_exact(tally));
-    number_add(object, "verdict_p50_s", score_seconds(tally, 0.5));
-    number_add(object, "verdict_p90_s", score_seconds(tally, 0.9));
-    number_add(object, "steps_p90", score_steps(tally, 0.9));
-    number_add(object, "brier", score_brier(tally));
+    bench_verdicts_number_add(object, "rank_precision", score_precision(tally));
+    bench_verdicts_number_add(object, "rank_precision_low95", score_precision_low95(tally));
+    bench_verdicts_number_add(object, "rank_recall", score_recall(tally));
+    bench_verdicts_number_add(object, "rank_recall_low95", score_recall_low95(tally));
+    bench_verdicts_number_add(object, "layer_exact", score_layer_exact(tally));
+    bench_verdicts_number_add(object, "verdict_p50_s", score_seconds(tally, 0.5));
+    bench_verdicts_number_add(object, "verdict_p90_s", score_seconds(tally, 0.9));
+    bench_verdicts_number_add(object, "steps_p90", score_steps(tally, 0.9));
+    bench_verdicts_number_add(object, "brier", score_brier(tally));
     return object;
 }
 
 static void calm_json(struct json_object *object, const struct score_calm *calm)
 {
     json_object_object_add(object, "false_alarms", json_object_new_int64(calm->false_alarms));
-    number_add(object, "healthy_seconds", calm->seconds);
-    number_add(object, "false_alarms_per_hour", score_alarms_per_hour(calm));
-    number_add(object, "false_alarms_per_hour_high95", score_alarms_per_hour_high95(calm));
+    bench_verdicts_number_add(object, "healthy_seconds", calm->seconds);
+    bench_verdicts_number_add(object, "false_alarms_per_hour", score_alarms_per_hour(calm));
+    bench_verdicts_number_add(object, "false_alarms_per_hour_high95",
+                              score_alarms_per_hour_high95(calm));
 }
 
 static struct json_object *calm_families_json(const struct score_board *score)
@@ -213,15 +214,17 @@ static void books_json(struct json_object *object, struct score_books *books)
 {
     struct json_object *families = json_object_new_object();
 
-    number_add(object, "ledger_error_p50", stats_quantile(books->error, books->count, 0.5));
-    number_add(object, "ledger_error_most", books->most);
-    number_add(object, "ledger_error_all", score_book_error(&books->all));
+    bench_verdicts_number_add(object, "ledger_error_p50",
+                              stats_quantile(books->error, books->count, 0.5));
+    bench_verdicts_number_add(object, "ledger_error_most", books->most);
+    bench_verdicts_number_add(object, "ledger_error_all", score_book_error(&books->all));
     json_object_object_add(object, "ledgers", json_object_new_int64(books->count));
     json_object_object_add(object, "ledgers_within_5_percent", json_object_new_int64(books->good));
     json_object_object_add(object, "ledgers_within_blur", json_object_new_int64(books->blurred));
-    number_add(object, "ledger_blur", books->blur);
+    bench_verdicts_number_add(object, "ledger_blur", books->blur);
     for (uint32_t i = 0; i < books->families; i++)
-        number_add(families, books->family[i].name, score_book_error(&books->family[i]));
+        bench_verdicts_number_add(families, books->family[i].name,
+                                  score_book_error(&books->family[i]));
     json_object_object_add(object, "ledger_error_families", families);
 }
 
@@ -243,12 +246,12 @@ static void board_json(struct board *board)
     json_object_object_add(object, "steps_most_at_1.10",
                            json_object_new_int64((int64_t)board->slowest[1]));
     json_object_object_add(object, "skipped", json_object_new_int64(score->skipped));
-    number_add(object, "others_most_cores", board->others);
+    bench_verdicts_number_add(object, "others_most_cores", board->others);
     json_object_object_add(object, "run_again", json_object_new_int64(board->again));
     json_object_object_add(object, "disturbed", json_object_new_int64(board->disturbed));
     books_json(object, &board->books);
-    number_add(object, "unattributed_p50",
-               stats_quantile(board->unattributed, board->healthies, 0.5));
+    bench_verdicts_number_add(object, "unattributed_p50",
+                              stats_quantile(board->unattributed, board->healthies, 0.5));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
     json_object_put(object);
 }
@@ -372,7 +375,8 @@ static void bench_fini(struct bench_verdicts *bench)
     free(bench->board);
 }
 
-static int on_done(void *arg, uint32_t number, const struct score_result *result, struct err *err)
+static int bench_verdicts_on_done(void *arg, uint32_t number, const struct score_result *result,
+                                  struct err *err)
 {
     struct bench_verdicts *bench = arg;
 
@@ -430,7 +434,7 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
                                .state = bench->state,
                                .keep_all = bench->settings.keep != NULL,
                                .retries = bench->settings.retry,
-                               .done = on_done,
+                               .done = bench_verdicts_on_done,
                                .arg = bench };
     int result = bench->settings.results ? results_open(bench, err) : 0;
 

@@ -95,7 +95,7 @@ static void list_commands(const char *group, FILE *out)
     }
 }
 
-static void usage(FILE *out)
+static void program_usage(FILE *out)
 {
     fputs("lockstep - which rank, on which node, in which layer is slow, stuck or broken\n\n"
           "usage: lockstep COMMAND [OPTION...] [OPERAND...]\n\n",
@@ -112,7 +112,7 @@ static void usage_group(const char *group, FILE *out)
     list_commands(group, out);
 }
 
-static int unknown(int count, char **word)
+static int program_unknown_command(int count, char **word)
 {
     bool in_group = group_exists(word[0]) && count > 1;
     char typed[160];
@@ -135,13 +135,13 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-static int help(int count, char **word)
+static int program_help(int count, char **word)
 {
     const struct command *command;
     int words = 0;
 
     if (count == 0) {
-        usage(stdout);
+        program_usage(stdout);
         return 0;
     }
     command = command_find(count, word, &words);
@@ -153,20 +153,20 @@ static int help(int count, char **word)
         usage_group(word[0], stdout);
         return 0;
     }
-    return unknown(count, word);
+    return program_unknown_command(count, word);
 }
 
-static int dispatch(int argc, char **argv)
+static int program_dispatch(int argc, char **argv)
 {
     const struct command *command;
     int words = 0;
 
     if (argc < 2) {
-        usage(stderr);
+        program_usage(stderr);
         return 2;
     }
     if (is_help(argv[1]))
-        return help(argc - 2, argv + 2);
+        return program_help(argc - 2, argv + 2);
     if (strcmp(argv[1], "--version") == 0)
         argv[1] += 2; /* what everybody types first */
     command = command_find(argc - 1, argv + 1, &words);
@@ -175,7 +175,7 @@ static int dispatch(int argc, char **argv)
         return argc == 2 ? 2 : 0;
     }
     if (!command)
-        return unknown(argc - 1, argv + 1);
+        return program_unknown_command(argc - 1, argv + 1);
     log_name(command->name);
     argv[words] = (char *)command->name;
     if (!command->hidden && settings_check(command, argc - words, argv + words) < 0)
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
 
     open_stdio();
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error of that file, and no death */
-    status = dispatch(argc, argv);
+    status = program_dispatch(argc, argv);
 
     /* An answer that did not arrive was not given. */
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -59,7 +59,7 @@ static const struct opt node_agent_opts[] = {
     { .name = NULL },
 };
 
-static int enter(const struct node_agent_options *options, struct err *err)
+static int node_agent_enter(const struct node_agent_options *options, struct err *err)
 {
     int result = become_limited(2 * options->spool_max + FILE_SLACK_BYTES, err);
 
@@ -73,7 +73,7 @@ static int enter(const struct node_agent_options *options, struct err *err)
     return 0;
 }
 
-static int serve(const struct node_agent_options *options, struct err *err)
+static int node_agent_serve(const struct node_agent_options *options, struct err *err)
 {
     const struct agent_node every = { .run = options->run,
                                       .rings_fd = CHILD_RINGS_FD,
@@ -95,7 +95,7 @@ static int serve(const struct node_agent_options *options, struct err *err)
 }
 
 /* With the user's rights: whatever is in his spool, it is his. */
-static int send_rest(const struct node_agent_options *options, struct err *err)
+static int node_agent_send_rest(const struct node_agent_options *options, struct err *err)
 {
     char text[2 * TOKEN_SIZE];
     struct token token;
@@ -131,9 +131,10 @@ static int node_agent_main(int argc, char **argv)
     }
     snprintf(name, sizeof(name), "agent %s", options.run);
     log_name(name);
-    result = enter(&options, &err);
+    result = node_agent_enter(&options, &err);
     if (result == 0)
-        result = options.rest ? send_rest(&options, &err) : serve(&options, &err);
+        result =
+            options.rest ? node_agent_send_rest(&options, &err) : node_agent_serve(&options, &err);
     if (result >= 0)
         return result;
     log_error("%s", err.text);

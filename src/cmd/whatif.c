@@ -65,7 +65,7 @@ static const char *label_name(const struct whatif_plan *plan, enum whatif_by by,
     return out;
 }
 
-static void add_number(struct json_object *object, const char *key, double value)
+static void whatif_command_add_number(struct json_object *object, const char *key, double value)
 {
     json_object_object_add(object, key, isfinite(value) ? json_object_new_double(value) : NULL);
 }
@@ -74,9 +74,9 @@ static struct json_object *times_json(const struct whatif_times *times)
 {
     struct json_object *object = json_object_new_object();
 
-    add_number(object, "traced", times->traced);
-    add_number(object, "no_delay", times->no_delay);
-    add_number(object, "ideal", times->ideal);
+    whatif_command_add_number(object, "traced", times->traced);
+    whatif_command_add_number(object, "no_delay", times->no_delay);
+    whatif_command_add_number(object, "ideal", times->ideal);
     return object;
 }
 
@@ -88,7 +88,8 @@ static struct json_object *part_json(const struct whatif_plan *plan, enum whatif
 
     for (uint32_t i = 0; i < plan->labels[by]; i++) {
         if (label_used(plan, by, i))
-            add_number(object, label_name(plan, by, i, name, sizeof(name)), S[i * stride]);
+            whatif_command_add_number(object, label_name(plan, by, i, name, sizeof(name)),
+                                      S[i * stride]);
     }
     return object;
 }
@@ -97,10 +98,10 @@ static struct json_object *share_json(const struct whatif_share *share)
 {
     struct json_object *object = json_object_new_object();
 
-    add_number(object, "share", share->share);
-    add_number(object, "added", share->added);
-    add_number(object, "seconds_without", share->without);
-    add_number(object, "seconds_only", share->only);
+    whatif_command_add_number(object, "share", share->share);
+    whatif_command_add_number(object, "added", share->added);
+    whatif_command_add_number(object, "seconds_without", share->without);
+    whatif_command_add_number(object, "seconds_only", share->only);
     return object;
 }
 
@@ -113,8 +114,9 @@ static struct json_object *steps_json(const struct whatif_plan *plan, const stru
         struct json_object *step = times_json(times);
 
         json_object_object_add(step, "step", json_object_new_int64(times->step));
-        add_number(step, "S", times->ideal > 0 ? times->no_delay / times->ideal : 1);
-        add_number(step, "launch", times->no_delay > 0 ? times->traced / times->no_delay : 1);
+        whatif_command_add_number(step, "S", times->ideal > 0 ? times->no_delay / times->ideal : 1);
+        whatif_command_add_number(step, "launch",
+                                  times->no_delay > 0 ? times->traced / times->no_delay : 1);
         for (size_t k = 0; k < COUNT(parts); k++) {
             const double *S = whatif->S_of_step[parts[k].by];
 
@@ -132,14 +134,14 @@ static void print_json(const struct whatif_plan *plan, const struct whatif *what
     struct json_object *root = json_object_new_object(), *worst;
     struct json_object *ranks = json_object_new_array();
 
-    add_number(root, "S", whatif->S);
-    add_number(root, "waste", whatif->waste);
-    add_number(root, "launch", whatif->launch);
+    whatif_command_add_number(root, "S", whatif->S);
+    whatif_command_add_number(root, "waste", whatif->waste);
+    whatif_command_add_number(root, "launch", whatif->launch);
     for (size_t k = 0; k < COUNT(parts); k++)
         json_object_object_add(root, parts[k].key,
                                part_json(plan, parts[k].by, whatif->S_of[parts[k].by], 1));
-    add_number(root, "M_W", whatif->worst_workers.share);
-    add_number(root, "M_S", whatif->last_stage.share);
+    whatif_command_add_number(root, "M_W", whatif->worst_workers.share);
+    whatif_command_add_number(root, "M_S", whatif->last_stage.share);
     worst = share_json(&whatif->worst_workers);
     for (size_t i = 0; i < whatif->worst_count; i++)
         json_object_array_add(ranks, json_object_new_int64(plan->worker[whatif->worst[i]].rank));

@@ -45,7 +45,8 @@ static void drop_kernel_notes(struct logs *logs)
     logs->notes = kept;
 }
 
-static int inquire(const char *directory, struct artifact_inquiry *inquiry, struct err *err)
+static int why_remains_inquire(const char *directory, struct artifact_inquiry *inquiry,
+                               struct err *err)
 {
     char whole[PATH_MAX];
     const char *slash, *run = directory;
@@ -124,7 +125,7 @@ static void tell_json(const struct artifact_inquiry *inquiry)
     json_object_put(root);
 }
 
-static void tell_text(const struct artifact_inquiry *inquiry)
+static void why_remains_tell_text(const struct artifact_inquiry *inquiry)
 {
     const struct remains *remains = &inquiry->remains;
     struct show_style style = show_style_of(stdout);
@@ -161,7 +162,7 @@ static void tell_skipped(const struct remains *remains)
 int why_remains(const char *directory, bool json, const struct thresholds *limits, struct err *err)
 {
     CLEAN(inquiry_fini) struct artifact_inquiry inquiry = { .findings.limits = limits };
-    int result = inquire(directory, &inquiry, err);
+    int result = why_remains_inquire(directory, &inquiry, err);
 
     if (result < 0)
         return result;
@@ -169,7 +170,7 @@ int why_remains(const char *directory, bool json, const struct thresholds *limit
     if (json)
         tell_json(&inquiry);
     else
-        tell_text(&inquiry);
+        why_remains_tell_text(&inquiry);
     return inquiry_exit(&inquiry);
 }
 
@@ -188,7 +189,7 @@ static bool has_dumps(const char *directory)
 }
 
 /* What lockstep itself writes into a run's directory, and what ranks print: no kernel's words. */
-static bool is_ours(const char *path)
+static bool why_remains_is_ours(const char *path)
 {
     static const char *const names[] = { "run.json", "spool", "log.lsf",     "matrix.lsm", "out",
                                          "lock",     "owner", "control.log", "agent.token" };
@@ -210,7 +211,7 @@ static bool has_others(const char *directory)
     if (!dir)
         return false;
     while (!found && (entry = readdir(dir)))
-        found = entry->d_name[0] != '.' && !is_ours(entry->d_name);
+        found = entry->d_name[0] != '.' && !why_remains_is_ours(entry->d_name);
     closedir(dir);
     return found;
 }
@@ -237,7 +238,7 @@ static int add_kernel_logs(const char *directory, const struct thresholds *limit
     CLEAN(processes_fini) struct processes processes = { 0 };
     CLEAN(findings_fini) struct findings findings = { .limits = limits };
     CLEAN(logs_fini) struct logs logs = { 0 };
-    struct kernellogs_wish wish = { .skip = is_ours };
+    struct kernellogs_wish wish = { .skip = why_remains_is_ours };
     struct postmortem_watched watched = { .run = account->run };
     int result;
 
@@ -269,6 +270,6 @@ int why_add_remains(const char *directory, const struct thresholds *limits, stru
 
     if (result < 0 || !has_dumps(directory))
         return result;
-    result = inquire(directory, &inquiry, err);
+    result = why_remains_inquire(directory, &inquiry, err);
     return result < 0 ? result : account_add(account, &inquiry.findings, err);
 }

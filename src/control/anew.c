@@ -242,7 +242,7 @@ int anew_turn(struct anew *anew, int64_t budget_ns, struct err *err)
     return 0;
 }
 
-static int put_in_place(struct anew *anew, struct err *err)
+static int anew_put_in_place(struct anew *anew, struct err *err)
 {
     CLEAN(fd_clean) int fd = open(anew->dir.path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -260,7 +260,7 @@ int anew_finish(struct anew *anew, struct anew_result *ret, struct err *err)
     if (result == 0)
         result = spool_sync(anew->writer, err);
     if (result == 0)
-        result = put_in_place(anew, err);
+        result = anew_put_in_place(anew, err);
     if (result < 0)
         return result;
     *ret = (struct anew_result){ .writer = TAKE(anew->writer),

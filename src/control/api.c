@@ -56,7 +56,7 @@ static int try_to_write(const struct site *site, struct err *err)
     return 0;
 }
 
-static void get_ready(struct api_call *call)
+static void api_get_ready(struct api_call *call)
 {
     struct err err = { "" };
 
@@ -198,7 +198,7 @@ static void post_finish(struct api_call *call)
 
 static const struct route routes[] = {
     { "GET", "/healthz", NEED_NOTHING, get_health },
-    { "GET", "/readyz", NEED_NOTHING, get_ready },
+    { "GET", "/readyz", NEED_NOTHING, api_get_ready },
     { "GET", "/metrics", NEED_READER, get_metrics },
     { "GET", API "events", NEED_READER, get_events },
     { "GET", API "config", NEED_READER, api_get_config },

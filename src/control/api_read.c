@@ -35,7 +35,7 @@ struct page {
 /* ---- the query ---- */
 
 /* Up to `most`; INT64_MAX is what the index can hold. */
-static bool number_of(struct api_call *call, const char *name, uint64_t most, uint64_t *ret)
+static bool call_number_of(struct api_call *call, const char *name, uint64_t most, uint64_t *ret)
 {
     const char *text = http_query(call->exchange, name);
     unsigned long long value;
@@ -145,11 +145,11 @@ static bool query_read(struct api_call *call, struct index_query *query)
                                    .node = http_query(call->exchange, "node"),
                                    .id = http_query(call->exchange, "id"),
                                    .source = http_query(call->exchange, "source") };
-    if (!number_of(call, "limit", UINT32_MAX, &limit) ||
-        !number_of(call, "after", INT64_MAX, &query->after) ||
-        !number_of(call, "rank", UINT32_MAX, &rank) ||
-        !number_of(call, "step_from", INT64_MAX, &query->step_from) ||
-        !number_of(call, "step_to", INT64_MAX, &query->step_to) ||
+    if (!call_number_of(call, "limit", UINT32_MAX, &limit) ||
+        !call_number_of(call, "after", INT64_MAX, &query->after) ||
+        !call_number_of(call, "rank", UINT32_MAX, &rank) ||
+        !call_number_of(call, "step_from", INT64_MAX, &query->step_from) ||
+        !call_number_of(call, "step_to", INT64_MAX, &query->step_to) ||
         !time_of(call, "time_from", &query->real_from_ns) ||
         !time_of(call, "time_to", &query->real_to_ns) ||
         !flag_of(call, "open", &query->open_only) ||

@@ -123,7 +123,7 @@ static void tell_verdict(const struct verdict *verdict, core_emit *emit, void *a
     emit(arg, FRAME_VERDICT, &payload);
 }
 
-static void go_on(struct carried *one, struct verdict *verdict)
+static void carry_go_on(struct carried *one, struct verdict *verdict)
 {
     verdict->gpu_seconds += one->before_seconds;
     if (!one->goes_on)
@@ -182,7 +182,7 @@ void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, c
         return;
     }
     one->untold = one->orphan = false;
-    go_on(one, &verdict);
+    carry_go_on(one, &verdict);
     tell_verdict(&verdict, emit, arg);
 }
 

@@ -111,7 +111,7 @@ static void column_measure(struct column *column, int64_t *sorted)
     }
 }
 
-static int give_first(struct columns *columns)
+static int columns_give_first(struct columns *columns)
 {
     struct column *column = &columns->waiting[0].column;
     int result;
@@ -132,7 +132,7 @@ int columns_flush(struct columns *columns)
     int result = 0;
 
     while (columns->count && result == 0)
-        result = give_first(columns);
+        result = columns_give_first(columns);
     return result;
 }
 
@@ -211,7 +211,7 @@ static int waiting_get(struct columns *columns, uint64_t step, const struct log_
     if (columns->count >= MAX(8, MIN(WAITING_MAX, WAITING_RANKS / columns->ranks))) {
         if (at == 0)
             return 0;
-        result = give_first(columns);
+        result = columns_give_first(columns);
         if (result < 0)
             return result;
         at--;
@@ -229,7 +229,7 @@ static int waiting_get(struct columns *columns, uint64_t step, const struct log_
     return 1;
 }
 
-static bool is_whole(const struct columns *columns, uint32_t at)
+static bool columns_is_whole(const struct columns *columns, uint32_t at)
 {
     return columns->waiting[at].column.have >= columns->ranks;
 }
@@ -241,8 +241,8 @@ static bool first_is_ready(const struct columns *columns)
     if (columns->count == 0)
         return false;
     for (uint32_t i = 1; i < columns->count; i++)
-        newer += is_whole(columns, i);
-    return is_whole(columns, 0) || newer >= PATIENCE_STEPS;
+        newer += columns_is_whole(columns, i);
+    return columns_is_whole(columns, 0) || newer >= PATIENCE_STEPS;
 }
 
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,
@@ -276,6 +276,6 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
     if (real_ns && (!column->begin_real_ns || real_ns < column->begin_real_ns))
         column->begin_real_ns = real_ns;
     while (result >= 0 && first_is_ready(columns))
-        result = give_first(columns);
+        result = columns_give_first(columns);
     return MIN(result, 0);
 }

@@ -106,7 +106,7 @@ static int lock_log(const struct rundir *dir, struct err *err)
     return TAKE_FD(fd);
 }
 
-static int put_in_place(const struct compact *compact)
+static int compact_put_in_place(const struct compact *compact)
 {
     CLEAN(fd_clean) int fd = open(compact->dir.path.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -129,7 +129,7 @@ int retention_compact(const char *run_dir, struct err *err)
     if (result == 0)
         result = write_beside(&compact);
     if (result == 0)
-        result = put_in_place(&compact);
+        result = compact_put_in_place(&compact);
     if (result < 0)
         unlink(compact.beside.text);
     return result < 0 ? result : 1;

@@ -614,7 +614,7 @@ static int64_t run_end_ns(const struct core *core, int64_t now_ns)
 
 /* ---- judging ---- */
 
-static bool is_whole(const struct core *core, const struct step_wait *whole)
+static bool core_is_whole(const struct core *core, const struct step_wait *whole)
 {
     return whole->have >= core->court.model.world - MAX(core->unseen, core->away);
 }
@@ -625,7 +625,7 @@ static uint32_t newer_whole(const struct core *core)
     uint32_t count = 0;
 
     for (uint32_t i = 1; i < core->pendings; i++)
-        count += is_whole(core, &core->pending[i]);
+        count += core_is_whole(core, &core->pending[i]);
     return count;
 }
 
@@ -671,11 +671,11 @@ static void judge_pending(struct core *core, int64_t now_ns)
     while (core->pendings > 0) {
         struct step_wait *whole = &core->pending[0];
 
-        if (!is_whole(core, whole)) {
+        if (!core_is_whole(core, whole)) {
             if (!is_given_up(core, whole, now_ns))
                 return;
             core->unseen = never_seen(core, whole);
-            if (is_whole(core, whole))
+            if (core_is_whole(core, whole))
                 continue; /* all are here that ever will be */
             core->counts.steps_partial++;
             if (whole->bare) /* those who have no numbers to tell were merged, and never come */

@@ -106,7 +106,7 @@ int gate_bearer(const char *authorization, struct token *ret)
     return token_parse(authorization + 7, strlen(authorization + 7), ret, NULL);
 }
 
-static int refuse(struct gate *gate, uint64_t peer, int64_t now_ns)
+static int gate_refuse(struct gate *gate, uint64_t peer, int64_t now_ns)
 {
     gate->refused++;
     return rate_take(&gate->failures, peer, 1, now_ns) ? -EACCES : -EBUSY;
@@ -123,13 +123,13 @@ int gate_check(struct gate *gate, const char *authorization, uint64_t peer, int6
     if (!authorization)
         return 0;
     if (gate_bearer(authorization, &token) < 0)
-        return refuse(gate, peer, now_ns);
+        return gate_refuse(gate, peer, now_ns);
     for (size_t i = 0; i < gate->keys; i++) { /* all of them: how long it takes says nothing */
         if (token_equal(&gate->key[i].token, &token))
             found = &gate->key[i];
     }
     if (!found)
-        return refuse(gate, peer, now_ns);
+        return gate_refuse(gate, peer, now_ns);
     *role = found->role;
     *name = found->name;
     return 0;

@@ -24,7 +24,7 @@ struct question {
     int binds;
 };
 
-static void add(struct question *question, const char *text)
+static void question_add(struct question *question, const char *text)
 {
     size_t room = sizeof(question->sql) - question->size;
     int size = snprintf(question->sql + question->size, room, "%s", text);
@@ -32,16 +32,16 @@ static void add(struct question *question, const char *text)
     question->size += MIN((size_t)size, room - 1);
 }
 
-static void add_number(struct question *question, const char *text, int64_t number)
+static void question_add_number(struct question *question, const char *text, int64_t number)
 {
-    add(question, text);
+    question_add(question, text);
     question->bind[question->binds].is_text = false;
     question->bind[question->binds++].number = number;
 }
 
-static void add_text(struct question *question, const char *text, const char *value)
+static void question_add_text(struct question *question, const char *text, const char *value)
 {
-    add(question, text);
+    question_add(question, text);
     question->bind[question->binds].is_text = true;
     question->bind[question->binds++].text = value;
 }
@@ -55,11 +55,12 @@ static void add_page(struct question *question, const struct index_query *query,
 
     if (query->after) {
         snprintf(text, sizeof(text), " AND %s %s ?", cursor, query->newest_first ? "<" : ">");
-        add_number(question, text, (int64_t)MIN(query->after, (uint64_t)INT64_MAX) - shift);
+        question_add_number(question, text,
+                            (int64_t)MIN(query->after, (uint64_t)INT64_MAX) - shift);
     }
     snprintf(text, sizeof(text), " ORDER BY %s%s LIMIT ?", cursor,
              query->newest_first ? " DESC" : "");
-    add_number(question, text, limit);
+    question_add_number(question, text, limit);
 }
 
 static void add_range(struct question *question, const char *column, uint64_t from, uint64_t to)
@@ -68,10 +69,10 @@ static void add_range(struct question *question, const char *column, uint64_t fr
 
     snprintf(text, sizeof(text), " AND %s >= ?", column);
     if (from)
-        add_number(question, text, (int64_t)MIN(from, INT64_MAX));
+        question_add_number(question, text, (int64_t)MIN(from, INT64_MAX));
     snprintf(text, sizeof(text), " AND %s <= ?", column);
     if (to)
-        add_number(question, text, (int64_t)MIN(to, INT64_MAX));
+        question_add_number(question, text, (int64_t)MIN(to, INT64_MAX));
 }
 
 typedef int row_call(void *arg, sqlite3_stmt *statement); /* not 0: enough */
@@ -131,13 +132,14 @@ int64_t index_runs(struct index *index, const struct index_query *query, index_r
     struct run_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    add(&question, "SELECT " ROW_RUN ", (SELECT count(*) FROM verdict WHERE verdict.run = run.id),"
-                   " (SELECT count(*) FROM verdict WHERE verdict.run = run.id AND open)"
-                   " FROM run WHERE log_bytes IS NOT NULL");
+    question_add(&question,
+                 "SELECT " ROW_RUN ", (SELECT count(*) FROM verdict WHERE verdict.run = run.id),"
+                 " (SELECT count(*) FROM verdict WHERE verdict.run = run.id AND open)"
+                 " FROM run WHERE log_bytes IS NOT NULL");
     if (query->run && query->run[0])
-        add_text(&question, " AND name = ?", query->run);
+        question_add_text(&question, " AND name = ?", query->run);
     if (query->open_only)
-        add(&question, " AND NOT ended AND NOT closed");
+        question_add(&question, " AND NOT ended AND NOT closed");
     add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
               (uint64_t)MAX(0, query->real_to_ns));
     add_page(&question, query, "id", 0);
@@ -168,11 +170,11 @@ int64_t index_ranks(struct index *index, const struct index_query *query, index_
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    add_text(&question, "SELECT " ROW_RANK " FROM rank" OF_RUN, query->run);
+    question_add_text(&question, "SELECT " ROW_RANK " FROM rank" OF_RUN, query->run);
     if (query->node && query->node[0])
-        add_text(&question, " AND node = ?", query->node);
+        question_add_text(&question, " AND node = ?", query->node);
     if (query->rank > 0)
-        add_number(&question, " AND rank = ?", query->rank - 1);
+        question_add_number(&question, " AND rank = ?", query->rank - 1);
     add_page(&question, query, "rank", 1);
     return ask(index, &question, give_rank, &asker, err);
 }
@@ -206,14 +208,15 @@ int64_t index_nodes(struct index *index, const struct index_query *query, index_
     struct node_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    add(&question, "SELECT node.id, run.name, node.node, version, hello_real,"
-                   " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
-                   " heard_real, rate, traffic"
-                   " FROM node JOIN run ON run.id = node.run WHERE 1");
+    question_add(&question,
+                 "SELECT node.id, run.name, node.node, version, hello_real,"
+                 " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
+                 " heard_real, rate, traffic"
+                 " FROM node JOIN run ON run.id = node.run WHERE 1");
     if (query->run && query->run[0])
-        add_text(&question, " AND run.name = ?", query->run);
+        question_add_text(&question, " AND run.name = ?", query->run);
     if (query->node && query->node[0])
-        add_text(&question, " AND node.node = ?", query->node);
+        question_add_text(&question, " AND node.node = ?", query->node);
     add_page(&question, query, "node.id", 0);
     return ask(index, &question, give_node, &asker, err);
 }
@@ -253,10 +256,11 @@ int64_t index_steps(struct index *index, const struct index_query *query, index_
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    add_text(&question,
-             "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape"
-             " FROM step" OF_RUN,
-             query->run);
+    question_add_text(
+        &question,
+        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape"
+        " FROM step" OF_RUN,
+        query->run);
     add_range(&question, "step", query->step_from, query->step_to);
     add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
               (uint64_t)MAX(0, query->real_to_ns));
@@ -304,7 +308,8 @@ int64_t index_shapes(struct index *index, const struct index_query *query, index
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    add_text(&question, "SELECT id, hash, class, items, payload FROM shape" OF_RUN, query->run);
+    question_add_text(&question, "SELECT id, hash, class, items, payload FROM shape" OF_RUN,
+                      query->run);
     add_page(&question, query, "id", 0);
     return ask(index, &question, give_shape, &asker, err);
 }
@@ -330,25 +335,26 @@ static int give_verdict(void *arg, sqlite3_stmt *statement)
 static void add_verdicts(struct question *question, const struct index_query *query)
 {
     if (query->run && query->run[0])
-        add_text(question, " AND verdict.run = (SELECT id FROM run WHERE name = ?)", query->run);
+        question_add_text(question, " AND verdict.run = (SELECT id FROM run WHERE name = ?)",
+                          query->run);
     if (query->id && query->id[0])
-        add_text(question, " AND verdict.id = ?", query->id);
+        question_add_text(question, " AND verdict.id = ?", query->id);
     if (query->kind)
-        add_number(question, " AND kind = ?", query->kind);
+        question_add_number(question, " AND kind = ?", query->kind);
     if (query->layer)
-        add_number(question, " AND layer = ?", query->layer - 1);
+        question_add_number(question, " AND layer = ?", query->layer - 1);
     if (query->open_only)
-        add(question, " AND open");
+        question_add(question, " AND open");
     if (query->rank > 0)
-        add_number(question,
-                   " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
-                   " AND v.id = verdict.id AND v.rank = ?)",
-                   query->rank - 1);
+        question_add_number(question,
+                            " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
+                            " AND v.id = verdict.id AND v.rank = ?)",
+                            query->rank - 1);
     if (query->node && query->node[0])
-        add_text(question,
-                 " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
-                 " AND v.id = verdict.id AND v.node = ?)",
-                 query->node);
+        question_add_text(question,
+                          " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
+                          " AND v.id = verdict.id AND v.node = ?)",
+                          query->node);
     add_range(question, "since_step", query->step_from, query->step_to);
     add_range(question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
               (uint64_t)MAX(0, query->real_to_ns));
@@ -360,7 +366,7 @@ int64_t index_verdicts(struct index *index, const struct index_query *query,
     struct verdict_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    add(&question, "SELECT seq, payload FROM verdict WHERE 1");
+    question_add(&question, "SELECT seq, payload FROM verdict WHERE 1");
     add_verdicts(&question, query);
     add_page(&question, query, "seq", 0);
     return ask(index, &question, give_verdict, &asker, err);
@@ -398,10 +404,10 @@ int64_t index_findings(struct index *index, const struct index_query *query,
     struct finding_asker asker = { call, arg };
     struct question question = { .size = 0 };
 
-    add(&question, "SELECT cursor, role, line, payload FROM finding JOIN verdict"
-                   " ON verdict.run = finding.run AND verdict.id = finding.id WHERE 1");
+    question_add(&question, "SELECT cursor, role, line, payload FROM finding JOIN verdict"
+                            " ON verdict.run = finding.run AND verdict.id = finding.id WHERE 1");
     if (query->source && query->source[0])
-        add_text(&question, " AND source = ?", query->source);
+        question_add_text(&question, " AND source = ?", query->source);
     add_verdicts(&question, query);
     add_page(&question, query, "cursor", 0);
     return ask(index, &question, give_finding, &asker, err);
@@ -433,7 +439,7 @@ int64_t index_ledgers(struct index *index, const struct index_query *query, inde
 
     if (need_run(query, err) < 0)
         return -EINVAL;
-    add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
+    question_add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
     add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
               (uint64_t)MAX(0, query->real_to_ns));
     add_page(&question, query, "id", 0);

@@ -40,7 +40,7 @@ static int64_t real_of(const struct index_follower *follower, const struct frame
     return offset_ns ? mono_ns + offset_ns : 0;
 }
 
-static int take_hello(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_hello(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     struct fact_hello fact;
     uint64_t *clock;
@@ -62,7 +62,7 @@ static int take_hello(struct index_follower *follower, const struct frame *frame
                          (int64_t)frame->sender, (int64_t)*clock);
 }
 
-static int take_ring(struct index_follower *follower, struct cut in)
+static int row_take_ring(struct index_follower *follower, struct cut in)
 {
     struct fact_ring fact;
     struct rank_state *state;
@@ -111,7 +111,7 @@ int follower_shape(struct index_follower *follower, struct fact_shape *shape)
     return 0;
 }
 
-static int take_shape(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_shape(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t hash;
@@ -130,7 +130,7 @@ static int take_shape(struct index_follower *follower, const struct frame *frame
     return result < 0 ? result : follower_shape(follower, &shape);
 }
 
-static int take_step(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_step(struct index_follower *follower, const struct frame *frame, struct cut in)
 {
     const uint64_t *at = map_get(&follower->shape, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
@@ -289,8 +289,8 @@ static int take_verdict(struct index_follower *follower, const struct frame *fra
     return result < 0 ? result : verdict_names(follower, &verdict);
 }
 
-static int take_ledger(struct index_follower *follower, const struct frame *frame, struct cut in,
-                       int64_t real_ns)
+static int row_take_ledger(struct index_follower *follower, const struct frame *frame,
+                           struct cut in, int64_t real_ns)
 {
     if (ledger_get(in, &follower->row.ledger) < 0)
         return 0;
@@ -387,7 +387,7 @@ static int own_frame(struct index_follower *follower, const struct frame *frame,
     case FRAME_VERDICT:
         return take_verdict(follower, frame, in);
     case FRAME_LEDGER:
-        return take_ledger(follower, frame, in, follower->tick_real_ns);
+        return row_take_ledger(follower, frame, in, follower->tick_real_ns);
     default:
         return 0;
     }
@@ -404,13 +404,13 @@ static int any_frame(struct index_follower *follower, const struct frame *frame,
         follower->row.end_real_ns = 0;
     switch (frame->type) {
     case FRAME_HELLO:
-        return take_hello(follower, frame, in);
+        return row_take_hello(follower, frame, in);
     case FRAME_RING:
-        return take_ring(follower, in);
+        return row_take_ring(follower, in);
     case FRAME_SHAPE:
-        return take_shape(follower, frame, in);
+        return row_take_shape(follower, frame, in);
     case FRAME_STEP:
-        return take_step(follower, frame, in);
+        return row_take_step(follower, frame, in);
     case FRAME_MERGED:
         return take_spared(follower, in);
     case FRAME_BEAT:

@@ -29,7 +29,7 @@ void ingest_fini(struct ingest *ingest)
     *ingest = (struct ingest){ 0 };
 }
 
-static int refuse(struct ingest *ingest, unsigned status)
+static int ingest_refuse(struct ingest *ingest, unsigned status)
 {
     ingest->status = status;
     return -EPROTO;
@@ -46,23 +46,23 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
                 "frame %llu of type %u has version %u, this controller (%s) reads version %u: "
                 "install the same lockstep on both sides",
                 number, frame->type, frame->version, LOCKSTEP_VERSION, FRAME_VERSION);
-        return refuse(ingest, 426);
+        return ingest_refuse(ingest, 426);
     }
     if (frame->sender == control_sender()) {
         err_set(err, 0, "frame %llu of type %u speaks in the controller's name", number,
                 frame->type);
-        return refuse(ingest, 403);
+        return ingest_refuse(ingest, 403);
     }
     if (frame->type != FRAME_HELLO)
         return 0;
     if (fact_hello_get(cut_of(frame->payload, frame->payload_bytes), &hello) < 0) {
         err_set(err, 0, "frame %llu: a malformed hello", number);
-        return refuse(ingest, 400);
+        return ingest_refuse(ingest, 400);
     }
     if (hello.kind == SENDER_CONTROL || (hello.run[0] && strcmp(hello.run, run) != 0)) {
         err_set(err, 0, "frame %llu: a hello of run '%s', but the token is for run '%s'", number,
                 hello.run, run);
-        return refuse(ingest, 403);
+        return ingest_refuse(ingest, 403);
     }
     return 0;
 }
@@ -89,7 +89,7 @@ int ingest_read(const struct seen *seen, const char *run, const void *data, size
         if (length <= 0) {
             err_set(err, 0, "frame at byte %zu: %s", at,
                     length == 0 ? "the body ends in the middle of it" : why.text);
-            return refuse(ret, 400);
+            return ingest_refuse(ret, 400);
         }
         result = frame_check(run, &frame, ret, err);
         if (result < 0)

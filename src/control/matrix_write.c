@@ -145,7 +145,7 @@ int matrix_flush(struct matrix_writer *writer, struct err *err)
 }
 
 /* Codes of the next level's column from this one's, in place. */
-static void fold(unsigned char *codes, uint32_t rows)
+static void codes_fold(unsigned char *codes, uint32_t rows)
 {
     for (uint32_t row = 0; row < rows; row += 2) {
         unsigned char low = codes[row], high = row + 1 < rows ? codes[row + 1] : 0;
@@ -166,7 +166,7 @@ static void put_column(struct matrix_writer *writer)
         for (uint32_t row = 0; row < rows; row++, cell += MATRIX_TILE)
             *cell = MAX(*cell, codes[row]);
         if (level + 1 < MATRIX_LEVELS && writer->layout.rows[level + 1] < rows)
-            fold(codes, rows);
+            codes_fold(codes, rows);
     }
 }
 

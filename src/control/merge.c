@@ -93,7 +93,7 @@ static int columns_result(const struct merge *merge, int result)
     return result == -ENOMEM ? err_nomem(merge->err) : result;
 }
 
-static int take_shape(struct merge *merge, struct cut in)
+static int merge_take_shape(struct merge *merge, struct cut in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t *at;
@@ -112,7 +112,7 @@ static int take_shape(struct merge *merge, struct cut in)
     return 0;
 }
 
-static int take_step(struct merge *merge, const struct frame *frame, struct cut in)
+static int merge_take_step(struct merge *merge, const struct frame *frame, struct cut in)
 {
     const uint64_t *at = map_get(&merge->shape, fact_step_shape(in));
     const uint64_t *clock = map_get(&merge->clock, frame->sender);
@@ -126,7 +126,7 @@ static int take_step(struct merge *merge, const struct frame *frame, struct cut 
                             clock ? step.begin_ns + (int64_t)*clock : 0, &(struct log_mark){ 0 }));
 }
 
-static int put(struct merge *merge, const struct frame *frame)
+static int merge_put(struct merge *merge, const struct frame *frame)
 {
     int result = spool_put_frame(merge->writer, frame, merge->err);
 
@@ -135,7 +135,7 @@ static int put(struct merge *merge, const struct frame *frame)
     return result == -EPROTO ? 0 : result; /* it was so in the old log, too */
 }
 
-static int keep(struct merge *merge, const struct frame *frame)
+static int merge_keep(struct merge *merge, const struct frame *frame)
 {
     int result = 0;
 
@@ -143,9 +143,9 @@ static int keep(struct merge *merge, const struct frame *frame)
     if (merge->has_tick) {
         merge->has_tick = false;
         merge->tick_frame.payload = merge->tick.data;
-        result = put(merge, &merge->tick_frame);
+        result = merge_put(merge, &merge->tick_frame);
     }
-    return result < 0 ? result : put(merge, frame);
+    return result < 0 ? result : merge_put(merge, frame);
 }
 
 /* A tick at which nothing was said tells nobody anything; the last one closes the books. */
@@ -164,7 +164,7 @@ static int take_tick(struct merge *merge, const struct frame *frame, struct cut 
 }
 
 /* The newest ledger says what all before it said, and more. */
-static int take_ledger(struct merge *merge, const struct frame *frame)
+static int merge_take_ledger(struct merge *merge, const struct frame *frame)
 {
     merge->ledger.size = 0;
     buf_put(&merge->ledger, frame->payload, frame->payload_bytes);
@@ -244,12 +244,12 @@ static int take_own(struct merge *merge, const struct frame *frame, struct cut i
         break;
     case FRAME_LEDGER:
         if (merge->recall)
-            return take_ledger(merge, frame);
+            return merge_take_ledger(merge, frame);
         break;
     default:
         break;
     }
-    return keep(merge, frame);
+    return merge_keep(merge, frame);
 }
 
 /* Of a fact that is not the controller's: whether it says anything beside the steps that are merged.  Frames of types that
@@ -290,7 +290,7 @@ uint64_t merge_stays(const struct frame *frame)
     return FRAME_HEADER_BYTES + frame->payload_bytes;
 }
 
-static int take_ring(struct merge *merge, struct cut in)
+static int merge_take_ring(struct merge *merge, struct cut in)
 {
     struct fact_ring ring;
     int result;
@@ -304,7 +304,7 @@ static int take_ring(struct merge *merge, struct cut in)
     return columns_result(merge, result);
 }
 
-static int take_hello(struct merge *merge, const struct frame *frame, struct cut in)
+static int merge_take_hello(struct merge *merge, const struct frame *frame, struct cut in)
 {
     struct fact_hello hello;
     uint64_t *clock;
@@ -328,18 +328,18 @@ int merge_frame(struct merge *merge, const struct frame *frame)
         return take_own(merge, frame, in);
     merge->closed = merge->has_tick = false;
     if (frame->type == FRAME_STEP)
-        return take_step(merge, frame, in);
+        return merge_take_step(merge, frame, in);
     if (!is_kept(frame)) {
         merge->dropped++;
         return 0;
     }
     if (frame->type == FRAME_SHAPE)
-        result = take_shape(merge, in);
+        result = merge_take_shape(merge, in);
     else if (frame->type == FRAME_HELLO)
-        result = take_hello(merge, frame, in);
+        result = merge_take_hello(merge, frame, in);
     else if (frame->type == FRAME_RING)
-        result = take_ring(merge, in);
-    return result < 0 ? result : keep(merge, frame);
+        result = merge_take_ring(merge, in);
+    return result < 0 ? result : merge_keep(merge, frame);
 }
 
 int merge_init(struct merge *merge)
@@ -359,12 +359,12 @@ int merge_flush(struct merge *merge)
     if (result == 0 && merge->has_ledger) {
         merge->has_ledger = false;
         merge->ledger_frame.payload = merge->ledger.data;
-        result = keep(merge, &merge->ledger_frame);
+        result = merge_keep(merge, &merge->ledger_frame);
     }
     if (result == 0 && merge->recall &&
         merge->tick.size) { /* whoever goes on must know when it is */
         merge->tick_frame.payload = merge->tick.data;
-        result = put(merge, &merge->tick_frame);
+        result = merge_put(merge, &merge->tick_frame);
     }
     return result;
 }

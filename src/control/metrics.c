@@ -14,9 +14,10 @@
 #include "wire/facts.h"
 #include "wire/verdict.h"
 
-static void put(struct buf *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void metrics_format(struct buf *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void put(struct buf *out, const char *format, ...)
+static void metrics_format(struct buf *out, const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -28,34 +29,34 @@ static void put(struct buf *out, const char *format, ...)
     buf_put(out, line, MIN((size_t)size, sizeof(line) - 1));
 }
 
-static void head(struct buf *out, const char *name, const char *type, const char *help)
+static void metrics_head(struct buf *out, const char *name, const char *type, const char *help)
 {
-    put(out, "# HELP lockstep_%s %s\n# TYPE lockstep_%s %s\n", name, help, name, type);
+    metrics_format(out, "# HELP lockstep_%s %s\n# TYPE lockstep_%s %s\n", name, help, name, type);
 }
 
 static void count(struct buf *out, const char *name, const char *help, uint64_t value)
 {
-    head(out, name, "counter", help);
-    put(out, "lockstep_%s %" PRIu64 "\n", name, value);
+    metrics_head(out, name, "counter", help);
+    metrics_format(out, "lockstep_%s %" PRIu64 "\n", name, value);
 }
 
-static void gauge(struct buf *out, const char *name, const char *help, double value)
+static void metrics_gauge(struct buf *out, const char *name, const char *help, double value)
 {
-    head(out, name, "gauge", help);
-    put(out, "lockstep_%s %.17g\n", name, value);
+    metrics_head(out, name, "gauge", help);
+    metrics_format(out, "lockstep_%s %.17g\n", name, value);
 }
 
-static void summary(struct buf *out, const char *name, const char *help, const struct sketch *us,
-                    uint64_t sum_us)
+static void metrics_summary(struct buf *out, const char *name, const char *help,
+                            const struct sketch *us, uint64_t sum_us)
 {
     static const double quantile[] = { 0.5, 0.9, 0.99 };
 
-    head(out, name, "summary", help);
+    metrics_head(out, name, "summary", help);
     for (size_t i = 0; i < COUNT(quantile); i++)
-        put(out, "lockstep_%s{quantile=\"%g\"} %.9g\n", name, quantile[i],
-            (double)sketch_quantile(us, quantile[i]) / 1e6);
-    put(out, "lockstep_%s_sum %.9g\nlockstep_%s_count %" PRIu64 "\n", name, (double)sum_us / 1e6,
-        name, sketch_count(us));
+        metrics_format(out, "lockstep_%s{quantile=\"%g\"} %.9g\n", name, quantile[i],
+                       (double)sketch_quantile(us, quantile[i]) / 1e6);
+    metrics_format(out, "lockstep_%s_sum %.9g\nlockstep_%s_count %" PRIu64 "\n", name,
+                   (double)sum_us / 1e6, name, sketch_count(us));
 }
 
 static double resident_bytes(void)
@@ -83,22 +84,24 @@ static void put_site(const struct site *site, struct buf *out)
     struct http_counts http;
 
     http_counts(site->http, &http);
-    head(out, "build_info", "gauge", "Version of this controller.");
-    put(out, "lockstep_build_info{version=\"%s\"} 1\n", LOCKSTEP_VERSION);
-    gauge(out, "start_time_seconds", "When this controller began, in unix time.",
-          (double)site->began_real_ns / 1e9);
-    gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
-    gauge(out, "log_writable", "1 when facts can be written, else 0.", !site->trouble.text[0]);
+    metrics_head(out, "build_info", "gauge", "Version of this controller.");
+    metrics_format(out, "lockstep_build_info{version=\"%s\"} 1\n", LOCKSTEP_VERSION);
+    metrics_gauge(out, "start_time_seconds", "When this controller began, in unix time.",
+                  (double)site->began_real_ns / 1e9);
+    metrics_gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
+    metrics_gauge(out, "log_writable", "1 when facts can be written, else 0.",
+                  !site->trouble.text[0]);
     count(out, "http_requests_total", "Requests that came.", http.requests);
     count(out, "http_slow_total",
           "Connections closed because a request came, or an answer was taken, too slowly.",
           http.refused_slow);
     count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
-    gauge(out, "index_rebuilding_runs",
-          "Runs whose rows of the index were lost and are read again.",
-          (double)site_index_lacks(site));
-    gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
-    gauge(out, "http_connections_max", "Connections that there is room for.", http.connections_max);
+    metrics_gauge(out, "index_rebuilding_runs",
+                  "Runs whose rows of the index were lost and are read again.",
+                  (double)site_index_lacks(site));
+    metrics_gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
+    metrics_gauge(out, "http_connections_max", "Connections that there is room for.",
+                  http.connections_max);
     count(out, "tokens_refused_total", "Requests with a token that is not known.",
           site->gate.refused);
     count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);
@@ -112,16 +115,17 @@ static void put_site(const struct site *site, struct buf *out)
     count(out, "log_compactions_total", "Logs of runs that go on that were made shorter.",
           counts->compactions);
     count(out, "log_sync_failures_total", "Times that failed.", counts->sync_failures);
-    summary(out, "ingest_seconds", "From a whole body to its acknowledgement.", &counts->ingest_us,
-            counts->ingest_sum_us);
-    summary(out, "log_sync_seconds", "How long a log takes to be on disk.", &counts->sync_us,
-            counts->sync_sum_us);
-    gauge(out, "event_listeners", "Readers of the event stream.", (double)site->events.count);
+    metrics_summary(out, "ingest_seconds", "From a whole body to its acknowledgement.",
+                    &counts->ingest_us, counts->ingest_sum_us);
+    metrics_summary(out, "log_sync_seconds", "How long a log takes to be on disk.",
+                    &counts->sync_us, counts->sync_sum_us);
+    metrics_gauge(out, "event_listeners", "Readers of the event stream.",
+                  (double)site->events.count);
     count(out, "events_total", "Events told.", site->events.next - 1);
     count(out, "event_listeners_dropped_total", "Readers that were too slow.",
           site->events.dropped);
-    gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
-    gauge(out, "runs_loading", "Runs whose log is being read.", (double)loading_of(site));
+    metrics_gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
+    metrics_gauge(out, "runs_loading", "Runs whose log is being read.", (double)loading_of(site));
     count(out, "ingest_over_limit_total",
           "Bodies refused because their run has the memory or disk space that it may have.",
           counts->over_limit);
@@ -149,13 +153,13 @@ static void label_text(const char *text, char ret[static 2 * FACT_NAME])
 static void put_runs(const struct site *site, struct buf *out, const char *name, const char *type,
                      const char *help, double (*value)(const struct account *account))
 {
-    head(out, name, type, help);
+    metrics_head(out, name, type, help);
     for (size_t i = 0; i < site->runs; i++) {
         const struct site_run *run = site->run[i];
         double is = run->log ? value(&run->gather.account) : -1;
 
         if (is >= 0)
-            put(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
+            metrics_format(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
     }
 }
 
@@ -164,7 +168,7 @@ static double frames_of(const struct account *account)
     return (double)account->frames;
 }
 
-static double steps_of(const struct account *account)
+static double metrics_steps_of(const struct account *account)
 {
     return (double)account->steps;
 }
@@ -197,42 +201,47 @@ static double goodput_of(const struct account *account)
 /* What each run takes of what it may have. */
 static void put_limits(const struct site *site, struct buf *out)
 {
-    head(out, "run_refused", "gauge", "1 for a run that is refused until somebody lifts it.");
+    metrics_head(out, "run_refused", "gauge",
+                 "1 for a run that is refused until somebody lifts it.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->refused.text[0])
-            put(out, "lockstep_run_refused{run=\"%s\"} 1\n", site->run[i]->dir.run);
+            metrics_format(out, "lockstep_run_refused{run=\"%s\"} 1\n", site->run[i]->dir.run);
     }
-    head(out, "run_memory_bytes", "gauge", "Memory that the facts of a run take, about.");
+    metrics_head(out, "run_memory_bytes", "gauge", "Memory that the facts of a run take, about.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->log)
-            put(out, "lockstep_run_memory_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
-                (unsigned long long)runlog_memory(site->run[i]->log));
+            metrics_format(out, "lockstep_run_memory_bytes{run=\"%s\"} %llu\n",
+                           site->run[i]->dir.run,
+                           (unsigned long long)runlog_memory(site->run[i]->log));
     }
-    head(out, "run_log_bytes", "gauge", "Bytes of a run's log, and of a next one in the making.");
+    metrics_head(out, "run_log_bytes", "gauge",
+                 "Bytes of a run's log, and of a next one in the making.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->log)
-            put(out, "lockstep_run_log_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
-                (unsigned long long)runlog_disk(site->run[i]->log));
+            metrics_format(out, "lockstep_run_log_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
+                           (unsigned long long)runlog_disk(site->run[i]->log));
     }
 }
 
 static void put_ledgers(const struct site *site, struct buf *out)
 {
-    head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
+    metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
     for (size_t i = 0; i < site->runs; i++) {
         const struct account *account = &site->run[i]->gather.account;
 
         if (!site->run[i]->log || !account->has_ledger)
             continue;
         for (unsigned b = 0; b < LEDGER_BUCKETS; b++)
-            put(out, "lockstep_run_gpu_seconds{run=\"%s\",bucket=\"%s\"} %.17g\n",
-                site->run[i]->dir.run, ledger_bucket_name(b), account->ledger.gpu_seconds[b]);
+            metrics_format(out, "lockstep_run_gpu_seconds{run=\"%s\",bucket=\"%s\"} %.17g\n",
+                           site->run[i]->dir.run, ledger_bucket_name(b),
+                           account->ledger.gpu_seconds[b]);
     }
 }
 
 static void put_verdicts(const struct site *site, struct buf *out)
 {
-    head(out, "run_verdicts_open", "gauge", "Verdicts of a run that are not over, by kind.");
+    metrics_head(out, "run_verdicts_open", "gauge",
+                 "Verdicts of a run that are not over, by kind.");
     for (size_t i = 0; i < site->runs; i++) {
         const struct account *account = &site->run[i]->gather.account;
         unsigned open[VERDICT_KIND_COUNT] = { 0 };
@@ -242,8 +251,8 @@ static void put_verdicts(const struct site *site, struct buf *out)
                 account->verdict[v].until_real_ns == 0;
         for (unsigned kind = 1; kind < VERDICT_KIND_COUNT; kind++) {
             if (open[kind])
-                put(out, "lockstep_run_verdicts_open{run=\"%s\",kind=\"%s\"} %u\n",
-                    site->run[i]->dir.run, verdict_kind_name(kind), open[kind]);
+                metrics_format(out, "lockstep_run_verdicts_open{run=\"%s\",kind=\"%s\"} %u\n",
+                               site->run[i]->dir.run, verdict_kind_name(kind), open[kind]);
         }
     }
 }
@@ -295,7 +304,7 @@ static void put_agents(const struct site *site, struct buf *out, const struct ag
                        double (*value_of)(const struct traffic_agent *agent,
                                           const struct agent_family *family))
 {
-    head(out, family->name, family->type, family->help);
+    metrics_head(out, family->name, family->type, family->help);
     for (size_t i = 0; i < site->runs; i++) {
         const struct site_run *run = site->run[i];
 
@@ -307,8 +316,8 @@ static void put_agents(const struct site *site, struct buf *out, const struct ag
             if (!agent->node[0] || value < 0)
                 continue;
             label_text(agent->node, node);
-            put(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", family->name, run->dir.run,
-                node, value);
+            metrics_format(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", family->name,
+                           run->dir.run, node, value);
         }
     }
 }
@@ -328,7 +337,7 @@ void metrics_put(const struct site *site, struct buf *out)
     put_site(site, out);
     put_runs(site, out, "run_frames_total", "counter", "Frames in a run's log.", frames_of);
     put_runs(site, out, "run_rank_steps_total", "counter", "Steps of ranks in a run's log.",
-             steps_of);
+             metrics_steps_of);
     put_runs(site, out, "run_ranks", "gauge", "Ranks that a run should have.", ranks_of);
     put_runs(site, out, "run_ranks_seen", "gauge", "Ranks that were seen.", ranks_seen_of);
     put_runs(site, out, "run_gap_steps_total", "counter", "Steps of ranks that were lost.",

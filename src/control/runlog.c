@@ -207,7 +207,7 @@ static int recover_frame(struct runlog *log, const struct frame *frame, struct e
 }
 
 /* 1: all has been read; 0: not yet. */
-static int recover(struct runlog *log, int64_t budget_ns, struct err *err)
+static int runlog_recover(struct runlog *log, int64_t budget_ns, struct err *err)
 {
     int64_t until_ns = time_mono_ns() + budget_ns;
     struct frame frame;
@@ -229,7 +229,7 @@ static int recover(struct runlog *log, int64_t budget_ns, struct err *err)
 }
 
 /* What a killed controller left in the page cache counts only when it is on disk. */
-static int recovered(struct runlog *log, struct err *err)
+static int runlog_recover_end(struct runlog *log, struct err *err)
 {
     const struct recall *recall = &log->recall;
     int result = spool_writer_begin(log->writer, log->path, err);
@@ -339,11 +339,11 @@ int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, st
 
 int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err)
 {
-    int result = recover(log, budget_ns, err);
+    int result = runlog_recover(log, budget_ns, err);
 
     if (result <= 0)
         return result;
-    result = recovered(log, err);
+    result = runlog_recover_end(log, err);
     if (result == 0)
         result = runlog_write_said(log, err);
     if (result == 0)
@@ -375,7 +375,7 @@ int runlog_open(const struct runlog_settings *settings, struct runlog **ret, str
 }
 
 /* One line for the first fact that the core does not take; others are only counted. */
-static int feed(struct runlog *log, const struct frame *frame, struct err *err)
+static int runlog_feed(struct runlog *log, const struct frame *frame, struct err *err)
 {
     struct core_counts before, after;
     int result;
@@ -421,7 +421,7 @@ int runlog_take(struct runlog *log, const struct frame *frame, size_t count, str
             return err_set(err, -ENOMEM, "no memory for one more sender");
         observe(log, &frame[i], true);
         log->stays += merge_stays(&frame[i]);
-        result = feed(log, &frame[i], err);
+        result = runlog_feed(log, &frame[i], err);
         if (result == 0 && i % LOOK_FRAMES == LOOK_FRAMES - 1)
             result = memory_check(log, err);
     }

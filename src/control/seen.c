@@ -19,7 +19,7 @@ size_t seen_bytes(const struct seen *seen)
     return map_bytes(&seen->map) + seen->room * sizeof(*seen->origin);
 }
 
-static uint64_t *place_of(struct seen *seen, const struct frame *frame)
+static uint64_t *seen_place_of(struct seen *seen, const struct frame *frame)
 {
     return map_put(&seen->map, hash64_u64(frame->sender, frame->boot), UINT64_MAX);
 }
@@ -36,7 +36,7 @@ static int origin_add(struct seen *seen, const struct frame *frame, uint64_t *pl
 
 int seen_mark(struct seen *seen, const struct frame *frame)
 {
-    uint64_t *place = place_of(seen, frame);
+    uint64_t *place = seen_place_of(seen, frame);
 
     if (!place || (*place == UINT64_MAX && origin_add(seen, frame, place) < 0))
         return -ENOMEM;

@@ -318,7 +318,7 @@ int run_open(struct site_run *run, struct err *err)
                    (unsigned long long)bytes, (unsigned long long)of);
 }
 
-static void took(struct sketch *sketch, uint64_t *sum_us, int64_t ns)
+static void site_runs_took(struct sketch *sketch, uint64_t *sum_us, int64_t ns)
 {
     uint64_t us = (uint64_t)ns / (uint64_t)NS_PER_US;
 
@@ -341,8 +341,8 @@ static void waiters_answer(struct site_run *run, const struct err *failed)
             else
                 http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
         }
-        took(&run->site->counts.ingest_us, &run->site->counts.ingest_sum_us,
-             now_ns - waiter->since_ns);
+        site_runs_took(&run->site->counts.ingest_us, &run->site->counts.ingest_sum_us,
+                       now_ns - waiter->since_ns);
         buf_fini(&waiter->answer);
         free(waiter);
     }
@@ -453,7 +453,8 @@ void run_sync(struct site_run *run, int64_t now_ns)
     run->synced_ns = now_ns;
     result = runlog_sync(run->log, &err);
     run->site->counts.syncs++;
-    took(&run->site->counts.sync_us, &run->site->counts.sync_sum_us, time_mono_ns() - begin_ns);
+    site_runs_took(&run->site->counts.sync_us, &run->site->counts.sync_sum_us,
+                   time_mono_ns() - begin_ns);
     if (result < 0) {
         run->site->counts.sync_failures++;
         site_trouble(run->site, result, &err);
@@ -601,7 +602,7 @@ static bool run_is_over(const struct site_run *run, int64_t now_ns)
            (run->ended && (run->finish || now_ns - run->heard_ns > QUIET_NS));
 }
 
-static void tell_left(struct site_run *run)
+static void site_runs_tell_left(struct site_run *run)
 {
     struct json_object *root = json_object_new_object();
 
@@ -637,7 +638,7 @@ void run_turn(struct site_run *run, int64_t now_ns)
         return;
     }
     if (over && result == 0 && !run->ended)
-        tell_left(run);
+        site_runs_tell_left(run);
     tell_progress(run);
     run_sync(run, now_ns);
     if (run->log && run->site->settings.log_max)

@@ -43,7 +43,7 @@ static int open_below(int dir_fd, const char *name, int flags)
     return fd < 0 ? -errno : fd;
 }
 
-static int open_name(int dir_fd, const char *name, int flags, struct err *err)
+static int untrusted_open_name(int dir_fd, const char *name, int flags, struct err *err)
 {
     int fd;
 
@@ -70,7 +70,7 @@ static int check_owner(const struct stat *st, const char *name, uid_t owner, str
 
 int untrusted_open(int dir_fd, const char *name, int flags, uid_t owner, struct err *err)
 {
-    CLEAN(fd_clean) int fd = open_name(dir_fd, name, flags, err);
+    CLEAN(fd_clean) int fd = untrusted_open_name(dir_fd, name, flags, err);
     struct stat st;
     int result;
 
@@ -103,7 +103,7 @@ int untrusted_open_inside(int root_fd, const char *path, struct err *err)
 
 int untrusted_open_any_dir(int dir_fd, const char *name, struct err *err)
 {
-    return open_name(dir_fd, name, O_RDONLY | O_DIRECTORY, err);
+    return untrusted_open_name(dir_fd, name, O_RDONLY | O_DIRECTORY, err);
 }
 
 int untrusted_open_dir(int dir_fd, const char *name, uid_t owner, struct err *err)

@@ -50,7 +50,7 @@ static void each_member(struct clock *clock, member_visit *visit)
     }
 }
 
-static bool is_known(const struct clock *clock, uint32_t node)
+static bool clock_is_known(const struct clock *clock, uint32_t node)
 {
     return node == 0 ||
            (clock->model->node[node].level > 0 && clock->model->node[node].level < clock->level &&
@@ -63,7 +63,7 @@ static void visit_known(struct clock *clock, struct reference *reference, uint32
     const struct model_node *at = &clock->model->node[node];
     int64_t begin = begin_ns + at->offset_ns;
 
-    if (!is_known(clock, node))
+    if (!clock_is_known(clock, node))
         return;
     reference->last_start_ns = MAX(reference->last_start_ns, begin + time->start_ns - at->error_ns);
     reference->first_end_ns = MIN(reference->first_end_ns, begin + time->end_ns + at->error_ns);
@@ -155,7 +155,7 @@ static bool level_align(struct clock *clock, size_t meetings)
     return any;
 }
 
-static bool all_done(const struct clock *clock)
+static bool clock_all_done(const struct clock *clock)
 {
     for (uint32_t node = 0; node < clock->model->nodes; node++) {
         uint32_t level = clock->model->node[node].level;
@@ -200,7 +200,7 @@ void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns
     for (uint32_t node = 0; node < model->nodes; node++)
         bound_clear(&model->node[node].bound[clock.slot]);
     for (clock.level = 1; clock.level <= LEVELS_MAX; clock.level++) {
-        if (!level_align(&clock, meetings) || all_done(&clock))
+        if (!level_align(&clock, meetings) || clock_all_done(&clock))
             break;
     }
 }

@@ -29,7 +29,7 @@ static struct sight sight_of(const struct court *court, uint32_t more)
 }
 
 /* Among many nodes some are always busy for a moment: one more bad step for each doubling of their number. */
-static uint32_t patience(const struct court *court)
+static uint32_t cpu_patience_ns(const struct court *court)
 {
     uint32_t most = HISTORY_STEPS - (uint32_t)court->limits.cpu_steps, more = 0;
 
@@ -125,12 +125,12 @@ static double worst_pressure(const struct court *court, struct sight sight)
     return worst;
 }
 
-static int64_t throttled(const struct rank_split *split)
+static int64_t cpu_throttled(const struct rank_split *split)
 {
     return split->throttled_ns;
 }
 
-static int64_t delayed(const struct rank_split *split)
+static int64_t cpu_delayed(const struct rank_split *split)
 {
     return split->delay_ns;
 }
@@ -171,8 +171,8 @@ static void accuse_node(struct court *court, uint32_t node, struct sight sight)
     const struct node_typical *typical = &history->typical[node];
     struct node_typical now = node_now(court, node, sight);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
-    double throttled_ms = node_part_ms(court, node, sight.steps, throttled);
-    double delayed_ms = node_part_ms(court, node, sight.steps, delayed);
+    double throttled_ms = node_part_ms(court, node, sight.steps, cpu_throttled);
+    double delayed_ms = node_part_ms(court, node, sight.steps, cpu_delayed);
     bool fresh;
 
     for (uint32_t rank = 0; rank < court->model.world; rank++) {
@@ -235,7 +235,7 @@ static void node_judge(struct court *court, uint32_t node, struct sight near, st
 static void cpu_step(struct court *court)
 {
     const struct thresholds *limits = &court->limits;
-    struct sight near = sight_of(court, 0), far = sight_of(court, patience(court));
+    struct sight near = sight_of(court, 0), far = sight_of(court, cpu_patience_ns(court));
     double least = limits->cpu_pressure_least * limits->cpu_stay_share, worst;
 
     if (court->history.base_period_ms == 0)

@@ -21,7 +21,7 @@ static bool died_itself(int status)
                                    WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGFPE);
 }
 
-static bool is_bad(const struct fact_exit *fact)
+static bool crash_is_bad(const struct fact_exit *fact)
 {
     return fact->status != 0 && (!fact->told || died_itself(fact->status));
 }
@@ -64,7 +64,7 @@ void crash_exit(struct court *court, const struct fact_exit *fact)
         return;
     }
     look_for_hang(court, fact);
-    if (is_bad(fact)) {
+    if (crash_is_bad(fact)) {
         crash_add(court, fact);
         return;
     }
@@ -128,13 +128,13 @@ static const struct fact_exit *first_bad(const struct court *court)
     for (uint32_t i = 0; i < court->exits; i++) {
         const struct fact_exit *fact = &court->exit[i];
 
-        if (is_bad(fact) && (!first || culprit_order(court, fact, first) < 0))
+        if (crash_is_bad(fact) && (!first || culprit_order(court, fact, first) < 0))
             first = fact;
     }
     return first;
 }
 
-static unsigned layer_of(int status)
+static unsigned crash_layer_of(int status)
 {
     if (WIFEXITED(status))
         return LAYER_USER_CODE;
@@ -164,7 +164,7 @@ static void say_echoes(const struct court *court, struct verdict *draft,
         const struct fact_exit *fact = &court->exit[i];
         struct verdict_line *line = &draft->echo[draft->echo_count];
 
-        if (fact->rank == culprit->rank || !is_bad(fact))
+        if (fact->rank == culprit->rank || !crash_is_bad(fact))
             continue;
         snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
                  (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
@@ -279,8 +279,8 @@ static void echo_hang(struct court *court, struct entry *entry, const struct fac
     court->crash_told = true;
 }
 
-static void say_first(const struct court *court, struct verdict *draft,
-                      const struct fact_exit *culprit)
+static void crash_say_first(const struct court *court, struct verdict *draft,
+                            const struct fact_exit *culprit)
 {
     if (court->stepped)
         verdict_because(draft, source_of(culprit),
@@ -302,7 +302,7 @@ static bool draft_desync(const struct court *court, const struct fact_exit *firs
         return false;
     draft->since_step = court->history.count ? court->last_step + 1 : 0;
     draft->since_real_ns = first->mono_ns + court->mono_to_real_ns;
-    say_first(court, draft, first);
+    crash_say_first(court, draft, first);
     say_words(court, draft, first);
     say_echoes(court, draft, first);
     return true;
@@ -325,7 +325,7 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
                         const struct fact_exit *first, struct verdict *draft)
 {
     *draft = (struct verdict){ .kind = VERDICT_CRASH };
-    draft->layer = (uint8_t)layer_of(culprit->status);
+    draft->layer = (uint8_t)crash_layer_of(culprit->status);
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
     court_add_rank(court, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
@@ -342,7 +342,7 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
     draft->since_step = court->history.count ? court->last_step + 1 : 0;
     draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
     if (culprit->rank == first->rank)
-        say_first(court, draft, culprit);
+        crash_say_first(court, draft, culprit);
     else if (culprit->status == 0)
         verdict_because(draft, "ring",
                         crash_blames_others(first)

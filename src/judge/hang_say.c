@@ -9,7 +9,7 @@
 
 #define NAMED_LINES 3 /* culprits that get lines of their own; the rest are only listed */
 
-static double seconds(int64_t ns)
+static double hang_seconds(int64_t ns)
 {
     return (double)ns / 1e9;
 }
@@ -85,8 +85,8 @@ static bool waits_for_storage(const struct court *court, uint32_t rank)
            (name_is_storage_wait(stack.channel) || name_is_storage_wait(stack.kernel));
 }
 
-static unsigned layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,
-                         enum wait_how how)
+static unsigned hang_layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,
+                              enum wait_how how)
 {
     if (how == WAIT_GONE)
         return court_left_unseen(court, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
@@ -176,7 +176,7 @@ static void root_line(const struct court *court, struct verdict *draft, uint32_t
 
     if (at->phase)
         snprintf(phase, sizeof(phase), " in %s for %.0f s,", name_of_phase(at->phase),
-                 seconds(at->phase_age_ns));
+                 hang_seconds(at->phase_age_ns));
     if (missed->comm != MODEL_NONE)
         op_text(court, missed, text, sizeof(text));
     switch (how) {
@@ -188,18 +188,18 @@ static void root_line(const struct court *court, struct verdict *draft, uint32_t
         verdict_because(draft, "ring",
                         "rank %u has launched %s, and its device has not come to it; its host is "
                         "%s, and nothing has advanced for %.0f s",
-                        rank, text, state_text(at->state), seconds(at->stuck_ns));
+                        rank, text, state_text(at->state), hang_seconds(at->stuck_ns));
         break;
     case WAIT_HELD:
         verdict_because(draft, "kernel", "rank %u is %s;%s nothing has advanced for %.0f s", rank,
-                        state_text(at->state), phase, seconds(at->stuck_ns));
+                        state_text(at->state), phase, hang_seconds(at->stuck_ns));
         break;
     default:
         verdict_because(draft, "ring",
                         "rank %u has not entered %s: it is%s %s, and nothing has "
                         "advanced for %.0f s",
                         rank, text[0] ? text : "anything", phase[0] ? phase : " in no phase,",
-                        state_text(at->state), seconds(at->stuck_ns));
+                        state_text(at->state), hang_seconds(at->stuck_ns));
     }
 }
 
@@ -252,14 +252,14 @@ static void draft_roots(const struct court *court, const struct wait_rank *rank,
     char text[160];
 
     draft->kind = VERDICT_HANG;
-    draft->layer = (uint8_t)layer_of(court, first, finding->culprit[0], finding->how[0]);
+    draft->layer = (uint8_t)hang_layer_of(court, first, finding->culprit[0], finding->how[0]);
     root_cause(draft, first, finding->how[0], late);
     cause_python(court, draft, finding->culprit[0]);
     if (finding->op.comm != MODEL_NONE)
         verdict_because(draft, "ring", "%u rank%s wait for %s: in %s for %.0f s", finding->victims,
                         finding->victims == 1 ? "" : "s", finding->culprits == 1 ? "it" : "them",
                         op_text(court, &finding->op, text, sizeof(text)),
-                        seconds(finding->op.age_ns));
+                        hang_seconds(finding->op.age_ns));
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
         uint32_t who = finding->culprit[i];
 
@@ -326,7 +326,7 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
         side_line(court, draft, &finding->side[1]);
     if (finding->op.age_ns)
         verdict_because(draft, "ring", "nothing has moved in it for %.0f s",
-                        seconds(finding->op.age_ns));
+                        hang_seconds(finding->op.age_ns));
     verdict_because(draft, "ring", "%s",
                     finding->undecided ? "as many on one side as on the other: all are named"
                     : finding->side[0].count == finding->side[1].count
@@ -356,13 +356,13 @@ static void draft_link(const struct court *court, const struct wait_finding *fin
         verdict_because(draft, "ring",
                         "rank %u (node %s) and rank %u (node %s) are both in %s for %.0f s",
                         finding->op.from, node_name(court, finding->op.from), finding->op.to,
-                        node_name(court, finding->op.to), text, seconds(finding->op.age_ns));
+                        node_name(court, finding->op.to), text, hang_seconds(finding->op.age_ns));
     } else {
         verdict_because(draft, "ring",
                         "%u of %u members are in %s, %u have left it, nobody is missing, and "
                         "nothing has moved for %.0f s",
                         finding->op.members - finding->op.left, finding->op.members, text,
-                        finding->op.left, seconds(finding->op.age_ns));
+                        finding->op.left, hang_seconds(finding->op.age_ns));
     }
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
         court_add_rank(court, draft, finding->culprit[i]);
@@ -387,8 +387,8 @@ static void draft_unseen(const struct court *court, const struct wait_finding *f
     snprintf(draft->cause, sizeof(draft->cause), "waiting for ranks that cannot be seen");
     verdict_because(draft, "ring",
                     "all members that can be seen are in %s for %.0f s; of %u nothing is known",
-                    op_text(court, &finding->op, text, sizeof(text)), seconds(finding->op.age_ns),
-                    finding->op.unseen);
+                    op_text(court, &finding->op, text, sizeof(text)),
+                    hang_seconds(finding->op.age_ns), finding->op.unseen);
 }
 
 void hang_draft(const struct court *court, const struct wait_rank *rank,
@@ -411,9 +411,9 @@ void hang_draft(const struct court *court, const struct wait_rank *rank,
     }
     if (limit_ns && late)
         verdict_because(draft, "ring", "longer than the limit of %.0f s (before %.0f whole steps)",
-                        seconds(limit_ns), court->limits.hang_warm_steps);
+                        hang_seconds(limit_ns), court->limits.hang_warm_steps);
     else if (limit_ns)
         verdict_because(
             draft, "ring", "longer than the limit of %.0f s (%.0f s, or %.3g times the p99 step)",
-            seconds(limit_ns), court->limits.hang_least_limit, court->limits.hang_step_times);
+            hang_seconds(limit_ns), court->limits.hang_least_limit, court->limits.hang_step_times);
 }

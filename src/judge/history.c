@@ -331,7 +331,7 @@ int history_judge(struct history *history, const struct model *model,
 
 /* ---- views over the last steps ---- */
 
-static uint32_t window(const struct history *history, uint32_t steps)
+static uint32_t history_window(const struct history *history, uint32_t steps)
 {
     return MIN(MIN(steps, history->count), HISTORY_STEPS);
 }
@@ -340,7 +340,7 @@ static double field_median(const struct history *history, uint32_t rank, uint32_
                            size_t offset)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps);
+    uint32_t count = history_window(history, steps);
 
     for (uint32_t i = 0; i < count; i++) {
         const char *past = (const char *)history_back(history, i);
@@ -369,7 +369,7 @@ double history_least_ms(const struct history *history, enum series series, uint3
 {
     double least = 1e300;
 
-    for (uint32_t i = 0; i < window(history, steps); i++)
+    for (uint32_t i = 0; i < history_window(history, steps); i++)
         least = MIN(least, (double)series_of(history_back(history, i), series)[rank]);
     return least;
 }
@@ -377,7 +377,7 @@ double history_least_ms(const struct history *history, enum series series, uint3
 double history_period_ms(const struct history *history, uint32_t steps)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps);
+    uint32_t count = history_window(history, steps);
 
     for (uint32_t i = 0; i < count; i++)
         value[i] = (double)history_back(history, i)->measured_ns / 1e6;
@@ -402,7 +402,7 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
                                  uint32_t above)
 {
     double pressure[HISTORY_STEPS], host_ms[HISTORY_STEPS], starved_ms[HISTORY_STEPS];
-    uint32_t count = window(history, steps), used = 0;
+    uint32_t count = history_window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct past_step *past = history_back(history, i);
@@ -421,7 +421,7 @@ struct node_typical history_node(const struct history *history, uint32_t node, u
 double history_period_above_ms(const struct history *history, uint32_t steps, uint32_t above)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps);
+    uint32_t count = history_window(history, steps);
 
     for (uint32_t i = 0; i < count; i++)
         value[i] = (double)history_back(history, i)->measured_ns / 1e6;
@@ -432,7 +432,7 @@ double history_part_ms(const struct history *history, uint32_t rank, uint32_t st
                        split_part *part)
 {
     double value[HISTORY_STEPS];
-    uint32_t count = window(history, steps), used = 0;
+    uint32_t count = history_window(history, steps), used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         const struct rank_split *split = &history_back(history, i)->split[rank];

@@ -20,7 +20,7 @@ struct pass {
     bool span_seen;
 };
 
-static void forbid(struct model_class *class, uint8_t *flag)
+static void learn_forbid(struct model_class *class, uint8_t *flag)
 {
     if (*flag) {
         *flag = 0;
@@ -28,7 +28,7 @@ static void forbid(struct model_class *class, uint8_t *flag)
     }
 }
 
-static void allow(struct model_class *class, uint8_t *flag)
+static void learn_allow(struct model_class *class, uint8_t *flag)
 {
     if (!*flag) {
         *flag = 1;
@@ -80,10 +80,10 @@ static void learn_span(struct pass *pass, uint32_t item)
 static void learn_comm(struct pass *pass, uint32_t item)
 {
     if (!pass->span_seen || pass->span_end_ns > pass->time[item].start_ns + pass->tolerance_ns)
-        forbid(pass->class, &pass->class->after_span[item]);
+        learn_forbid(pass->class, &pass->class->after_span[item]);
 }
 
-static double variance(const struct model_pace *pace, int of)
+static double learn_variance(const struct model_pace *pace, int of)
 {
     return pace->squares[of] / pace->count;
 }
@@ -106,10 +106,10 @@ static void learn_pace(struct pass *pass, uint32_t point, int64_t gap_ns, int64_
         pace->squares[of] += off * (value[of] - pace->mean[of]);
     }
     if (pace->count < pass->limits->learn_pace_least ||
-        variance(pace, 1) * clear < variance(pace, 0))
-        allow(class, &class->waited[point]);
-    else if (variance(pace, 0) * clear < variance(pace, 1))
-        forbid(class, &class->waited[point]);
+        learn_variance(pace, 1) * clear < learn_variance(pace, 0))
+        learn_allow(class, &class->waited[point]);
+    else if (learn_variance(pace, 0) * clear < learn_variance(pace, 1))
+        learn_forbid(class, &class->waited[point]);
 }
 
 static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int64_t now_ns)
@@ -120,14 +120,14 @@ static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int
     if (awaited_ns > now_ns + pass->tolerance_ns) {
         if (class->sync[point] && class->pace)
             class->pace[point] = (struct model_pace){ 0 }; /* it was of another end */
-        forbid(class, &class->sync[point]);
+        learn_forbid(class, &class->sync[point]);
     }
     if (!class->sync[point]) {
         if (!class->newest || !class->newest[point])
             return;
         awaited_ns = pass->time[point - 1].end_ns;
         if (awaited_ns > now_ns + pass->tolerance_ns) {
-            forbid(class, &class->newest[point]);
+            learn_forbid(class, &class->newest[point]);
             return;
         }
     }
@@ -136,7 +136,7 @@ static void learn_host(struct pass *pass, uint32_t point, int64_t before_ns, int
     if (class->pace)
         learn_pace(pass, point, now_ns - before_ns, now_ns - awaited_ns);
     else
-        allow(class, &class->waited[point]);
+        learn_allow(class, &class->waited[point]);
 }
 
 void learn_step(struct model_class *class, const struct fact_step *step,
@@ -160,7 +160,7 @@ void learn_step(struct model_class *class, const struct fact_step *step,
         if (class->kind[i] == ITEM_PHASE)
             continue;
         if (time->start_ns - time->enqueue_ns < prompt_ns)
-            allow(class, &class->prompt[i]);
+            learn_allow(class, &class->prompt[i]);
         learn_after(&pass, i);
         if (class->kind[i] == ITEM_SPAN)
             learn_span(&pass, i);

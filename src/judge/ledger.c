@@ -144,8 +144,8 @@ void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono
 }
 
 /* Moves a rank's account to `to`, into one bucket. */
-static void account(struct ledger_book *book, uint32_t rank, int64_t to_ns,
-                    enum ledger_bucket bucket)
+static void ledger_account(struct ledger_book *book, uint32_t rank, int64_t to_ns,
+                           enum ledger_bucket bucket)
 {
     if (to_ns <= book->until_ns[rank])
         return;
@@ -180,17 +180,17 @@ bool ledger_was_hung(const struct ledger_book *book, const struct court *court,
 static void account_spare(struct ledger_book *book, int64_t to_ns)
 {
     for (uint32_t rank = book->anew_ns ? book->world : book->ranks; rank < book->ranks; rank++)
-        account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : LEDGER_SPARE);
+        ledger_account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : LEDGER_SPARE);
 }
 
 /* Up to the end of an attempt that did not end well: lost, and from some time on not even that. */
 static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_ns, int64_t hang_ns)
 {
     if (hang_ns) {
-        account(book, rank, MIN(hang_ns, end_ns), LEDGER_LOST);
-        account(book, rank, end_ns, LEDGER_HANG);
+        ledger_account(book, rank, MIN(hang_ns, end_ns), LEDGER_LOST);
+        ledger_account(book, rank, end_ns, LEDGER_HANG);
     }
-    account(book, rank, end_ns, LEDGER_LOST);
+    ledger_account(book, rank, end_ns, LEDGER_LOST);
 }
 
 static bool began_again(const struct ledger_book *book)
@@ -202,11 +202,11 @@ static bool began_again(const struct ledger_book *book)
 static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
 {
     if (book->attempt == 0 || book->anew_ns) {
-        account(book, rank, begin_ns, book->anew_ns ? LEDGER_RESTART : LEDGER_START_UP);
+        ledger_account(book, rank, begin_ns, book->anew_ns ? LEDGER_RESTART : LEDGER_START_UP);
         return;
     }
     account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
-    account(book, rank, begin_ns, LEDGER_RESTART);
+    ledger_account(book, rank, begin_ns, LEDGER_RESTART);
 }
 
 void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns)
@@ -357,11 +357,13 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
         if (!book->stepped[rank])
             account_start(book, rank, split->begin_ns);
         else
-            account(book, rank, split->begin_ns, LEDGER_UNATTRIBUTED); /* steps we did not see */
+            ledger_account(book, rank, split->begin_ns,
+                           LEDGER_UNATTRIBUTED); /* steps we did not see */
         book->stepped[rank] = true;
         if (book->hang_ns && split->begin_ns + split->total_ns > book->hang_ns) {
-            account(book, rank, book->hang_ns, LEDGER_LOST); /* the step that never got done */
-            account(book, rank, split->begin_ns + split->total_ns, LEDGER_HANG);
+            ledger_account(book, rank, book->hang_ns,
+                           LEDGER_LOST); /* the step that never got done */
+            ledger_account(book, rank, split->begin_ns + split->total_ns, LEDGER_HANG);
             continue;
         }
         rank_parts(split, against_peers(past, rank), &parts, &book->bubble[rank], seconds);
@@ -391,7 +393,8 @@ void ledger_bare(struct ledger_book *book, const struct court *court, const stru
         if (!book->stepped[rank])
             account_start(book, rank, begin_ns);
         book->stepped[rank] = true;
-        account(book, rank, begin_ns + whole->step_of[rank].duration_ns, LEDGER_UNATTRIBUTED);
+        ledger_account(book, rank, begin_ns + whole->step_of[rank].duration_ns,
+                       LEDGER_UNATTRIBUTED);
     }
 }
 
@@ -403,7 +406,7 @@ void ledger_end(struct ledger_book *book, int64_t mono_ns)
             account_start(book, rank, book->end_ns ? book->end_ns : mono_ns);
         else if (book->failed)
             account_failed(book, rank, book->end_ns, book->hang_ns);
-        account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
+        ledger_account(book, rank, mono_ns, LEDGER_UNATTRIBUTED);
     }
 }
 

@@ -48,7 +48,7 @@ static struct length_group *group_of(const struct window *window, uint32_t rank)
     return &window->group[window->model->rank[rank].peers];
 }
 
-static double means(const struct window *window)
+static double lengths_means(const struct window *window)
 {
     double count = 0;
 
@@ -112,7 +112,7 @@ static void sums_fill(const struct window *window, struct length_sums *sums)
 /* Solves for the two slopes; tokens and squares are nearly the same thing when all
  * sequences are equal, so the smaller pivot falls back to one of them.
  */
-static void solve(const struct length_sums *s, struct model_fit *fit)
+static void lengths_solve(const struct length_sums *s, struct model_fit *fit)
 {
     double det = s->aa * s->bb - s->ab * s->ab;
 
@@ -130,8 +130,8 @@ static void solve(const struct length_sums *s, struct model_fit *fit)
 }
 
 /* What the lengths of each rank explain, over the mean of the samples. */
-static void predict(const struct window *window, const struct model_fit *fit,
-                    struct past_step *past)
+static void lengths_predict(const struct window *window, const struct model_fit *fit,
+                            struct past_step *past)
 {
     for (uint32_t rank = 0; rank < window->history->world; rank++) {
         const struct rank_split *split = sample(past, rank);
@@ -161,15 +161,15 @@ int lengths_explain(struct history *history, const struct model *model,
     memset(past->length_ms, 0, history->world * sizeof(float));
     history->lengths_vary = false;
     history->explained = 0;
-    if (means(&window) < 2)
+    if (lengths_means(&window) < 2)
         return 0;
     sums_fill(&window, &sums);
     history->lengths_vary =
         sums.n > 0 && sqrt(MAX(sums.aa, sums.bb) / sums.n) > limits->imbalance_vary_share;
     if (!history->lengths_vary || sums.n < limits->imbalance_fit_least)
         return 0;
-    solve(&sums, &fit);
+    lengths_solve(&sums, &fit);
     history->explained = fit.explained;
-    predict(&window, &fit, past);
+    lengths_predict(&window, &fit, past);
     return 0;
 }

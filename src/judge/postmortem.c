@@ -78,8 +78,8 @@ static int inquest_groups(struct inquest *inquest)
 }
 
 /* Is this member in an op that does not end: somebody has not come, or all have and nothing moves? */
-static bool is_held(const struct scene *scene, uint32_t group, const struct seat *seat,
-                    bool certainly)
+static bool postmortem_is_held(const struct scene *scene, uint32_t group, const struct seat *seat,
+                               bool certainly)
 {
     const struct circle *circle = &scene->circle[group];
     bool over = circle->pairs || !seat->pending;
@@ -92,8 +92,8 @@ static bool is_held(const struct scene *scene, uint32_t group, const struct seat
 }
 
 /* Does anything that `rank` waits for explain why it lets `waiter` wait in `group`? */
-static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t waiter,
-                         uint32_t group, bool pair)
+static bool postmortem_is_explained(const struct inquest *inquest, uint32_t rank, uint32_t waiter,
+                                    uint32_t group, bool pair)
 {
     const struct scene *scene = inquest->scene;
 
@@ -101,7 +101,7 @@ static bool is_explained(const struct inquest *inquest, uint32_t rank, uint32_t 
         uint32_t other = inquest->group_of[i];
 
         if ((other != group || pair) && !scene_seat(scene, other, waiter) &&
-            is_held(scene, other, scene_seat(scene, other, rank), inquest->certainly))
+            postmortem_is_held(scene, other, scene_seat(scene, other, rank), inquest->certainly))
             return true;
     }
     for (size_t i = 0; i < scene->waits; i++) {
@@ -188,7 +188,7 @@ static int suspect_seat(struct inquest *inquest, uint32_t group, const struct se
         if (!waits_for(scene, &circle->seat[m], seat))
             continue;
         suspect.waiters++;
-        if (is_explained(inquest, seat->rank, circle->seat[m].rank, group, false))
+        if (postmortem_is_explained(inquest, seat->rank, circle->seat[m].rank, group, false))
             continue;
         guilty = true;
         suspect.perhaps &= unseen
@@ -215,7 +215,7 @@ static int find_suspects(struct inquest *inquest, const bool *odd, size_t *edges
         const struct wait *wait = &scene->wait[i];
 
         (*edges)++;
-        if (!is_explained(inquest, wait->to, wait->from, wait->group, true))
+        if (!postmortem_is_explained(inquest, wait->to, wait->from, wait->group, true))
             result = inquest_suspect(
                 inquest, (struct postmortem_suspect){
                              .rank = wait->to, .group = wait->group, .waiters = 1, .pair = true });
@@ -257,7 +257,7 @@ static bool may_wait_unseen(const struct inquest *inquest, uint32_t rank)
 }
 
 /* In a job that hangs everybody is in an op that cannot end, but for those who stopped by themselves. */
-static bool is_idle(const struct inquest *inquest, uint32_t rank)
+static bool postmortem_is_idle(const struct inquest *inquest, uint32_t rank)
 {
     const struct scene *scene = inquest->scene;
 
@@ -297,18 +297,18 @@ bool inquest_suspects(const struct inquest *inquest, uint32_t rank)
  * match.  Where most
  * are idle the dumps do not show who waits.
  */
-static int find_idle(struct inquest *inquest, bool mismatches)
+static int postmortem_find_idle(struct inquest *inquest, bool mismatches)
 {
     const struct scene *scene = inquest->scene;
     size_t ranks = scene->dumps->ranks, idle = 0;
     int result = 0;
 
     for (uint32_t r = 0; r < ranks; r++)
-        idle += is_idle(inquest, r);
+        idle += postmortem_is_idle(inquest, r);
     if (!(inquest->suspects || mismatches) || 2 * idle > ranks)
         return 0;
     for (uint32_t r = 0; r < ranks && result == 0; r++) {
-        if (!inquest_suspects(inquest, r) && is_idle(inquest, r))
+        if (!inquest_suspects(inquest, r) && postmortem_is_idle(inquest, r))
             result = inquest_suspect(
                 inquest, (struct postmortem_suspect){
                              .rank = r, .group = newest_group(inquest, r), .idle = true });
@@ -411,7 +411,7 @@ static int inquest_run(struct inquest *inquest, const char *run, struct findings
         return result;
     dropped = drop_unseen(inquest, odd);
     drop_perhaps(inquest);
-    if ((!mismatches || scene->states) && find_idle(inquest, mismatches) < 0)
+    if ((!mismatches || scene->states) && postmortem_find_idle(inquest, mismatches) < 0)
         return -ENOMEM;
     if (!mismatches && inquest_outrun(inquest) < 0)
         return -ENOMEM;

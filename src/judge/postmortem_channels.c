@@ -140,7 +140,7 @@ static int64_t usual_channels(const struct setups *setups, uint32_t attempt, uin
     return count >= RANKS_LEAST && 2 * same > count ? room[count / 2] : 0;
 }
 
-static void name(struct verdict *verdict, const struct setup *setup)
+static void channels_name_ranks(struct verdict *verdict, const struct setup *setup)
 {
     for (uint32_t i = 0; i < MIN(verdict->rank_count, VERDICT_RANKS); i++) {
         if (verdict->rank[i] == setup->rank)
@@ -173,7 +173,7 @@ static int tell_fewer_than_others(const struct setups *setups, const char *run,
                 verdict = findings_add(findings, run, VERDICT_SYNC_STALL, LAYER_FABRIC);
             if (!verdict)
                 return -ENOMEM;
-            name(verdict, at);
+            channels_name_ranks(verdict, at);
             verdict_because(verdict, "log",
                             "rank %u: its communicator %u has %lld channels, those of most ranks "
                             "%lld (%s line %u)",

@@ -211,8 +211,8 @@ static bool names_node(const struct verdict *verdict, const char *node)
     return !verdict->node_count && !verdict->rank_count; /* nobody: it may be any */
 }
 
-static bool in_time(const struct thresholds *limits, const struct verdict *verdict,
-                    const struct witness *witness)
+static bool kernel_in_time(const struct thresholds *limits, const struct verdict *verdict,
+                           const struct witness *witness)
 {
     int64_t since_ns = verdict->since_real_ns;
     int64_t until_ns = since_ns + seconds_ns(limits->kernel_after_crash);
@@ -227,10 +227,10 @@ static bool in_time(const struct thresholds *limits, const struct verdict *verdi
            witness->real_ns <= until_ns;
 }
 
-static bool suffices(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
-                     const struct witness *witness)
+static bool kernel_suffices(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
+                            const struct witness *witness)
 {
-    if (!in_time(&inquiry->limits, verdict, witness))
+    if (!kernel_in_time(&inquiry->limits, verdict, witness))
         return false;
     if (witness->process)
         return names_rank(verdict, witness->process->rank) &&
@@ -271,14 +271,14 @@ static void take_cause(struct verdict *verdict, const struct witness *witness)
 }
 
 /* Lines about the process itself before those about its node; then the earliest. */
-static bool explain(const struct kernel_inquiry *inquiry, struct verdict *verdict)
+static bool kernel_explain(const struct kernel_inquiry *inquiry, struct verdict *verdict)
 {
     const struct witness *first = NULL;
 
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
 
-        if (suffices(inquiry, verdict, witness) &&
+        if (kernel_suffices(inquiry, verdict, witness) &&
             (!first || (witness->process && !first->process)))
             first = witness;
     }
@@ -289,7 +289,7 @@ static bool explain(const struct kernel_inquiry *inquiry, struct verdict *verdic
         const struct witness *witness = &inquiry->witness[i];
 
         if (witness != first && witness->real_ns >= first->real_ns &&
-            suffices(inquiry, verdict, witness) &&
+            kernel_suffices(inquiry, verdict, witness) &&
             strcmp(witness->note->cause, first->note->cause) != 0)
             echo(verdict, "kernel log", witness->note->text);
     }
@@ -336,8 +336,8 @@ static bool is_named(const struct verdict *verdict, size_t count, uint32_t rank)
     return false;
 }
 
-static void move(const struct kernel_inquiry *inquiry, struct verdict *verdict, size_t count,
-                 size_t which)
+static void kernel_move(const struct kernel_inquiry *inquiry, struct verdict *verdict, size_t count,
+                        size_t which)
 {
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
@@ -391,8 +391,8 @@ int postmortem_kernel(const struct postmortem_watched *watched, const struct log
     postmortem_limits(findings, &inquiry.limits);
     result = inquiry_hear(&inquiry, logs);
     for (size_t i = 0; result == 0 && i < watched->verdicts; i++) {
-        if (!explain(&inquiry, &watched->verdict[i]))
-            move(&inquiry, watched->verdict, watched->verdicts, i);
+        if (!kernel_explain(&inquiry, &watched->verdict[i]))
+            kernel_move(&inquiry, watched->verdict, watched->verdicts, i);
     }
     if (result == 0 && !watched->verdicts)
         result = tell_alone(&inquiry, watched->run, findings);

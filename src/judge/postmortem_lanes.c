@@ -10,8 +10,8 @@
 #include "judge/postmortem_parts.h"
 #include "judge/whatif.h"
 
-static int tell(const struct whatif_plan *plan, const struct whatif *whatif, double straggles,
-                const char *run, struct findings *findings)
+static int lanes_tell(const struct whatif_plan *plan, const struct whatif *whatif, double straggles,
+                      const char *run, struct findings *findings)
 {
     struct verdict *verdict = findings_add(findings, run, VERDICT_STRAGGLER, LAYER_UNKNOWN);
     double lost = whatif->mean.no_delay - whatif->mean.ideal;
@@ -62,7 +62,7 @@ int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings
     if (ranks < 2 || whatif.steps < 2 || whatif.launch > limits.traces_fit)
         return 0;
     if (whatif.S >= straggles && slow && 2 * slow < ranks)
-        return tell(&plan, &whatif, straggles, run, findings);
+        return lanes_tell(&plan, &whatif, straggles, run, findings);
     if (!findings->count && whatif.S < straggles)
         findings->well = true;
     return 0;

@@ -185,7 +185,7 @@ static int by_rank(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static void name(struct verdict *verdict, uint32_t rank)
+static void logs_name_rank(struct verdict *verdict, uint32_t rank)
 {
     if (verdict->rank_count < VERDICT_RANKS)
         verdict->rank[verdict->rank_count] = rank;
@@ -294,7 +294,7 @@ static void clear_waiting(const struct logs *logs, struct findings *findings)
 
 static void crash_name(struct verdict *verdict, const struct culprit *culprit)
 {
-    name(verdict, culprit->rank);
+    logs_name_rank(verdict, culprit->rank);
     verdict->confidence = MIN(verdict->confidence, culprit->confidence);
     if (!culprit->note) {
         verdict_because(verdict, "log",
@@ -306,7 +306,7 @@ static void crash_name(struct verdict *verdict, const struct culprit *culprit)
     postmortem_name_node(verdict, culprit->note->node);
 }
 
-static unsigned layer_of(const struct culprit *culprit)
+static unsigned logs_layer_of(const struct culprit *culprit)
 {
     return culprit->note ? culprit->note->layer : LAYER_UNKNOWN;
 }
@@ -323,7 +323,7 @@ static int tell_crash_in(struct hearing *hearing, unsigned layer, const char *ru
     for (size_t i = 0; i < hearing->culprits; i++) {
         const struct culprit *culprit = &hearing->culprit[i];
 
-        if (layer_of(culprit) != layer)
+        if (logs_layer_of(culprit) != layer)
             continue;
         if (!verdict->rank_count)
             snprintf(verdict->cause, sizeof(verdict->cause), "%s",
@@ -345,10 +345,10 @@ static int tell_crash(struct hearing *hearing, const char *run, struct findings 
     for (size_t i = 0; i < hearing->culprits && result == 0; i++) {
         size_t first = 0;
 
-        while (layer_of(&hearing->culprit[first]) != layer_of(&hearing->culprit[i]))
+        while (logs_layer_of(&hearing->culprit[first]) != logs_layer_of(&hearing->culprit[i]))
             first++;
         if (first == i)
-            result = tell_crash_in(hearing, layer_of(&hearing->culprit[i]), run, findings);
+            result = tell_crash_in(hearing, logs_layer_of(&hearing->culprit[i]), run, findings);
     }
     return result;
 }
@@ -382,7 +382,7 @@ static int tell_timeouts(struct hearing *hearing, const char *run, struct findin
                     hearing->timeouts);
     verdict->confidence = hearing->culprits ? 0.7 : 0.3;
     for (size_t i = 0; i < hearing->culprits; i++) {
-        name(verdict, hearing->culprit[i].rank);
+        logs_name_rank(verdict, hearing->culprit[i].rank);
         verdict_because(verdict, "log", "rank %u was not waiting: its log says of no timeout",
                         hearing->culprit[i].rank);
     }
@@ -446,7 +446,7 @@ static struct verdict *set_apart(struct verdict *among, uint32_t rank, const cha
     snprintf(alone->cause, sizeof(alone->cause), "%s", among->cause);
     alone->confidence = among->confidence;
     alone->since_real_ns = among->since_real_ns;
-    name(alone, rank);
+    logs_name_rank(alone, rank);
     for (uint32_t i = 0; i < among->because_count; i++) {
         if (line_names(among->because[i].what, rank))
             verdict_because(alone, among->because[i].source, "%s", among->because[i].what);
@@ -475,7 +475,7 @@ static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
     snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
     snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
     if (rank != LOGNOTE_NO_RANK)
-        name(verdict, rank);
+        logs_name_rank(verdict, rank);
     postmortem_name_node(verdict, note->node);
     postmortem_because(verdict, note);
     verdict->confidence = note->kind == LOGNOTE_XID || note->kind == LOGNOTE_OOM_KILL ? 0.8 : 0.5;

@@ -26,7 +26,7 @@ static bool sizes_may_differ(const char *name)
            strcmp(name, "scatter") == 0 || strstr(name, "coalesced") || strstr(name, "barrier");
 }
 
-static enum mismatch compare(const struct dump_what *a, const struct dump_what *b)
+static enum mismatch match_compare(const struct dump_what *a, const struct dump_what *b)
 {
     if (strcmp(a->name, b->name) != 0)
         return OTHER_TYPE;
@@ -69,7 +69,7 @@ static int find_odd(const struct scene *scene, int64_t *odd_seq)
             if (!what)
                 return -ENOMEM;
             if (*what != op->what &&
-                compare(&dumps->what[*what], &dumps->what[op->what]) != MATCHES &&
+                match_compare(&dumps->what[*what], &dumps->what[op->what]) != MATCHES &&
                 (odd_seq[op->group] == DUMP_UNKNOWN || op->seq < odd_seq[op->group]))
                 odd_seq[op->group] = op->seq;
         }
@@ -107,7 +107,7 @@ static uint32_t side_of(const struct scene *scene, const struct sides *sides, ui
     const struct dump_what *list = scene->dumps->what;
     uint32_t i = 0;
 
-    while (i < sides->count && compare(&list[sides->side[i].what], &list[what]) != MATCHES)
+    while (i < sides->count && match_compare(&list[sides->side[i].what], &list[what]) != MATCHES)
         i++;
     return i;
 }
@@ -199,7 +199,7 @@ static int tell_mismatch(const struct scene *scene, uint32_t group, int64_t seq,
     snprintf(verdict->cause, sizeof(verdict->cause), "%s",
              is_swapped(scene, group, seq, &sides)
                  ? "collectives in another order"
-                 : causes[compare(&what[sides.side[0].what], &what[sides.side[1].what])]);
+                 : causes[match_compare(&what[sides.side[0].what], &what[sides.side[1].what])]);
     snprintf(verdict->group, sizeof(verdict->group), "%s %s", scene->dumps->group[group].name,
              scene->dumps->group[group].about);
     for (uint32_t i = 0; i < sides.count; i++)

@@ -18,7 +18,7 @@
 #define HELD_MOST 16 /* open ops of a rank that are compared; with more it is left alone */
 
 /* The place of an op in the program of its rank, whichever group of its kind the rank is in. */
-static uint64_t place_of(const struct scene *scene, const struct dump_op *op)
+static uint64_t peers_place_of(const struct scene *scene, const struct dump_op *op)
 {
     const struct dump_group *group = &scene->dumps->group[op->group];
     uint64_t place = hash64(1, group->about, sizeof(group->about));
@@ -72,7 +72,7 @@ static void held_fill(const struct scene *scene, uint32_t rank, struct held_rank
             return;
         }
         held->op[held->ops++] = (struct held_op){
-            .place = place_of(scene, op),
+            .place = peers_place_of(scene, op),
             .seq = op->seq,
             .group = op->group,
             .open = pending == OP_OPEN,
@@ -97,7 +97,7 @@ static int neighbours_init(struct held_ranks *neighbours, const struct inquest *
         held_fill(scene, r, held);
         if (!held->ops)
             continue;
-        held->newest = place_of(scene, &dumps->rank[r].op[dumps->rank[r].ops - 1]);
+        held->newest = peers_place_of(scene, &dumps->rank[r].op[dumps->rank[r].ops - 1]);
         first = map_put(&neighbours->first, held->newest, DUMP_NONE);
         if (!first)
             return -ENOMEM;
@@ -185,7 +185,7 @@ static void outrun_by(struct inquest *inquest, const struct held_ranks *neighbou
 {
     const struct scene *scene = inquest->scene;
     const struct dump_rank *of = &scene->dumps->rank[by];
-    const uint64_t *first = map_get(&neighbours->first, place_of(scene, &of->op[op]));
+    const uint64_t *first = map_get(&neighbours->first, peers_place_of(scene, &of->op[op]));
 
     for (uint32_t r = first ? (uint32_t)*first : DUMP_NONE; r != DUMP_NONE;
          r = neighbours->held[r].next_alike) {

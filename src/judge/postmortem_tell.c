@@ -220,7 +220,7 @@ int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, siz
 }
 
 /* Two that have entered different groups of which both are members, each waiting there for the other. */
-static bool opposite(const struct inquest *inquest, uint32_t a, uint32_t b, uint32_t groups[2])
+static bool tell_opposite(const struct inquest *inquest, uint32_t a, uint32_t b, uint32_t groups[2])
 {
     const struct scene *scene = inquest->scene;
 
@@ -250,7 +250,7 @@ int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findi
             char one[112], two[112];
             struct verdict *verdict;
 
-            if (!opposite(inquest, a, b, groups))
+            if (!tell_opposite(inquest, a, b, groups))
                 continue;
             verdict = findings_add(findings, run, VERDICT_DESYNC, LAYER_USER_CODE);
             if (!verdict)
@@ -356,7 +356,8 @@ static bool is_first_in(const struct scene *scene, uint32_t first, uint32_t seco
            there->state == DUMP_SCHEDULED;
 }
 
-static uint32_t first_in(const struct scene *scene, uint32_t first, uint32_t second, uint32_t *one)
+static uint32_t tell_first_in(const struct scene *scene, uint32_t first, uint32_t second,
+                              uint32_t *one)
 {
     const struct circle *circle = &scene->circle[first];
     uint32_t count = 0;
@@ -401,8 +402,8 @@ static void crossed_name(const struct scene *scene, struct verdict *verdict, uin
 static int tell_crossed(const struct scene *scene, uint32_t a, uint32_t b, const char *run,
                         struct findings *findings)
 {
-    uint32_t one = 0, other = 0, first = first_in(scene, a, b, &one),
-             second = first_in(scene, b, a, &other);
+    uint32_t one = 0, other = 0, first = tell_first_in(scene, a, b, &one),
+             second = tell_first_in(scene, b, a, &other);
     struct verdict *verdict;
 
     if (!first || !second)

@@ -126,8 +126,8 @@ static void part_add(struct profile *profile, struct profile_body *body, uint32_
 }
 
 /* How much of a rank's stay in a meeting was not waiting for the others. */
-static int64_t transfer_ns(const struct court *court, const struct whole *whole, uint32_t rank,
-                           uint32_t item)
+static int64_t op_transfer_ns(const struct court *court, const struct whole *whole, uint32_t rank,
+                              uint32_t item)
 {
     const struct item_time *time = &whole->step_of[rank].time[item];
     const struct shape_item *shape = &whole->shape_of[rank]->fact.item[item];
@@ -163,7 +163,7 @@ static void rank_add(struct profile *profile, struct profile_body *body, const s
                      time->end_ns - time->start_ns);
         else if (item->kind == ITEM_COLL || item->kind == ITEM_P2P)
             part_add(profile, body, rank, PROFILE_TRANSFER, item->what, group,
-                     transfer_ns(court, whole, rank, i));
+                     op_transfer_ns(court, whole, rank, i));
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
         part_add(profile, body, rank, PROFILE_HOST, phase, "", split->host_ns[phase]);

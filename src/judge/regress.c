@@ -129,7 +129,7 @@ static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
     return regress->kind[oldest];
 }
 
-static bool is_explained(const struct court *court)
+static bool regress_is_explained(const struct court *court)
 {
     for (uint32_t i = 0; i < court->docket.count; i++) {
         const struct entry *entry = court->docket.entry[i];
@@ -144,7 +144,7 @@ static bool is_explained(const struct court *court)
 /* Half of what the judge of scarce cpus needs to speak, on more than a few nodes: of thousands some always
  * have less than they want, and one that goes on is that judge's.
  */
-static bool is_starved(const struct court *court)
+static bool regress_is_starved(const struct court *court)
 {
     const struct past_step *past = history_back(&court->history, 0);
     uint32_t nodes = MIN(past->nodes, court->history.nodes), starved = 0;
@@ -217,7 +217,8 @@ static void blocks_add(struct step_kind *kind, const struct regress_sample *samp
 }
 
 /* Medians of the newest steps, from `skip` before the newest on. */
-static struct regress_sample recent(const struct step_kind *kind, uint32_t skip, uint32_t steps)
+static struct regress_sample regress_recent(const struct step_kind *kind, uint32_t skip,
+                                            uint32_t steps)
 {
     struct regress_sample median = { 0 };
     double value[STEPS_MAX];
@@ -258,7 +259,7 @@ static void base_lower(struct step_kind *kind, uint32_t steps)
 
     if (kind->count < steps)
         return;
-    now = recent(kind, 0, steps);
+    now = regress_recent(kind, 0, steps);
     if (kind->base.period_ms > 0 && now.period_ms >= kind->base.period_ms)
         return;
     kind->base = now;
@@ -305,8 +306,8 @@ static uint64_t growth_began(const struct court *court, const struct step_kind *
     return kind->block[most_at].step;
 }
 
-static void accuse(struct court *court, const struct step_kind *kind,
-                   const struct regress_sample *now, uint32_t steps)
+static void regress_accuse(struct court *court, const struct step_kind *kind,
+                           const struct regress_sample *now, uint32_t steps)
 {
     static const char *const names[PARTS] = { "device compute", "transfer",
                                               "host work that devices wait for",
@@ -359,8 +360,8 @@ static void kind_judge(struct court *court, struct step_kind *kind)
 
     if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
         return;
-    now = recent(kind, 0, steps);
-    half = recent(kind, 0, steps / 2);
+    now = regress_recent(kind, 0, steps);
+    half = regress_recent(kind, 0, steps / 2);
     noises = open ? 0 : court->limits.regress_noises;
     if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
         return;
@@ -368,7 +369,7 @@ static void kind_judge(struct court *court, struct step_kind *kind)
         open->seen_step = court->whole->step;
         open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
     } else {
-        accuse(court, kind, &now, steps);
+        regress_accuse(court, kind, &now, steps);
     }
 }
 
@@ -378,8 +379,8 @@ static void regress_step(struct court *court)
     struct step_kind *kind;
 
     if (!court->whole || past->measured_ns <= 0 ||
-        court->history.count <= court->limits.verdict_warm_up || is_explained(court) ||
-        is_starved(court))
+        court->history.count <= court->limits.verdict_warm_up || regress_is_explained(court) ||
+        regress_is_starved(court))
         return;
     kind = kind_of(court->regress, step_signature(court));
     if (!kind)

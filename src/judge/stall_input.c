@@ -165,7 +165,7 @@ static double job_cost_ms(struct court *court)
 }
 
 /* Hosts without a cpu are late with everything, also with batches. */
-static bool is_starved(const struct court *court, uint32_t steps, double level_ms)
+static bool input_is_starved(const struct court *court, uint32_t steps, double level_ms)
 {
     double starved = 0, period = history_period_ms(&court->history, steps);
 
@@ -201,7 +201,7 @@ static const struct stall_rule *job_rule(const struct court *court, bool *always
             least = MIN(least, level_back(input, back)->ms);
         *always = !risen;
         if (level > limit && least > limit / 2 &&
-            !is_starved(court, stall_input_rules[i].steps, level))
+            !input_is_starved(court, stall_input_rules[i].steps, level))
             return &stall_input_rules[i];
     }
     return NULL;

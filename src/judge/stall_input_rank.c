@@ -142,7 +142,7 @@ static void ranks_accuse(struct court *court, const struct input_suspects *suspe
     court_find(court, &draft, &fresh);
 }
 
-static bool is_ours(const struct entry *entry)
+static bool input_rank_is_ours(const struct entry *entry)
 {
     return entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
            (entry->verdict.layer == LAYER_DATA || entry->verdict.layer == LAYER_STORAGE);
@@ -159,7 +159,7 @@ static void ranks_stay(struct court *court)
         CLEAN(free_clean) uint8_t *flag = NULL;
         double cost, most = 0;
 
-        if (!is_ours(entry) || !(flag = calloc(court->model.world, 1)))
+        if (!input_rank_is_ours(entry) || !(flag = calloc(court->model.world, 1)))
             continue;
         for (uint32_t at = 0; at < MIN(entry->verdict.rank_count, VERDICT_RANKS); at++) {
             uint32_t rank = entry->verdict.rank[at];

@@ -147,8 +147,8 @@ static double pause_share(const struct court *court, const struct stall_pause *p
 }
 
 /* Hosts without a cpu are late with everything. */
-static bool is_starved(const struct court *court, const struct pause_kind *kind,
-                       const struct pause_event *event)
+static bool pause_is_starved(const struct court *court, const struct pause_kind *kind,
+                             const struct pause_event *event)
 {
     const struct past_step *past = history_back(&court->history, 0);
 
@@ -171,7 +171,7 @@ static enum reason reason_of(const struct court *court, const struct pause_kind 
         kind->planned && is_longer(event, limits->checkpoint_times, limits->checkpoint_least_steps);
 
     pause->slow = longer ? pause->slow + 1 : 0;
-    if (is_starved(court, kind, event))
+    if (pause_is_starved(court, kind, event))
         return REASON_NONE;
     if (longer &&
         (pause->slow >= 2 || pause->hot || is_longer(event, limits->checkpoint_clear_times, 1)))
@@ -230,9 +230,9 @@ static void say_storage(struct verdict *verdict, const struct stall_files *seen)
                         (double)seen->waits, (double)seen->looks);
 }
 
-static void say_why(const struct court *court, struct verdict *draft, const struct pause_kind *kind,
-                    const struct stall_pause *pause, const struct pause_event *event,
-                    enum reason reason)
+static void pause_say_why(const struct court *court, struct verdict *draft,
+                          const struct pause_kind *kind, const struct stall_pause *pause,
+                          const struct pause_event *event, enum reason reason)
 {
     const struct past_step *past = history_back(&court->history, 0);
     struct stall_files seen = seen_of(court, pause, draft);
@@ -295,8 +295,9 @@ static void draft_who(const struct court *court, struct verdict *draft,
         draft->kind = VERDICT_STRAGGLER; /* not the job's input, but these ranks' */
 }
 
-static void accuse(struct court *court, const struct pause_kind *kind, struct stall_pause *pause,
-                   const struct pause_event *event, enum reason reason, double cost_ms)
+static void pause_accuse(struct court *court, const struct pause_kind *kind,
+                         struct stall_pause *pause, const struct pause_event *event,
+                         enum reason reason, double cost_ms)
 {
     static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
     struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
@@ -322,7 +323,7 @@ static void accuse(struct court *court, const struct pause_kind *kind, struct st
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
     if (court->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
-    say_why(court, &draft, kind, pause, event, reason);
+    pause_say_why(court, &draft, kind, pause, event, reason);
     entry = court_find(court, &draft, &fresh);
     if (!entry)
         return;
@@ -332,7 +333,7 @@ static void accuse(struct court *court, const struct pause_kind *kind, struct st
 
 /* ---- step by step ---- */
 
-static struct entry *open_entry(const struct court *court, const struct stall_pause *pause)
+static struct entry *pause_open_entry(const struct court *court, const struct stall_pause *pause)
 {
     for (uint32_t i = 0; pause->hot && i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
@@ -361,7 +362,7 @@ static void pause_step(struct court *court, const struct pause_kind *kind,
                        struct stall_pause *pause)
 {
     uint64_t now = history_back(&court->history, 0)->step;
-    struct entry *open = open_entry(court, pause);
+    struct entry *open = pause_open_entry(court, pause);
     struct pause_event event;
     enum reason reason;
 
@@ -387,7 +388,7 @@ static void pause_step(struct court *court, const struct pause_kind *kind,
             open->seen_step = now;
             open->step_seconds = cost / 1e3;
         } else {
-            accuse(court, kind, pause, &event, reason, cost);
+            pause_accuse(court, kind, pause, &event, reason, cost);
         }
     }
     pause->hot = reason != REASON_NONE;

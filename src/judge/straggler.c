@@ -102,8 +102,8 @@ static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t step
 /* ---- suspicion ---- */
 
 /* Whether the rank breaks a rule in one of the series. */
-static bool breaks(const struct court *court, enum series series, uint32_t rank,
-                   const struct straggler_rule *rule)
+static bool straggler_breaks(const struct court *court, enum series series, uint32_t rank,
+                             const struct straggler_rule *rule)
 {
     const struct history *history = &court->history;
     const struct past_step *past = history_back(history, 0);
@@ -138,8 +138,8 @@ static const struct straggler_rule *broken_rule(const struct court *court, uint3
         if (history->count < rules[i].steps + limits->verdict_warm_up ||
             history->count < limits->straggler_least_history)
             return NULL;
-        if (breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
-            breaks(court, SERIES_COMPUTE, rank, &rules[i]))
+        if (straggler_breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
+            straggler_breaks(court, SERIES_COMPUTE, rank, &rules[i]))
             return &rules[i];
     }
     return NULL;
@@ -168,7 +168,8 @@ static bool still_excess(const struct court *court, uint32_t rank,
 
 /* ---- the verdict ---- */
 
-static unsigned layer_of(const struct court *court, uint32_t rank, uint32_t steps, double excess)
+static unsigned straggler_layer_of(const struct court *court, uint32_t rank, uint32_t steps,
+                                   double excess)
 {
     const struct history *history = &court->history;
     uint32_t peers;
@@ -206,8 +207,8 @@ static double confidence(const struct court *court, uint32_t rank,
     return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
 }
 
-static void say_why(struct court *court, struct verdict *draft, uint32_t rank, uint32_t steps,
-                    double excess, double cost_ms)
+static void straggler_say_why(struct court *court, struct verdict *draft, uint32_t rank,
+                              uint32_t steps, double excess, double cost_ms)
 {
     const struct history *history = &court->history;
     const struct model *model = &court->model;
@@ -286,7 +287,7 @@ static void draft_verdict(struct court *court, uint32_t rank, const struct strag
     double excess = excess_ms(court, rank, rule->steps);
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
-    draft->layer = (uint8_t)layer_of(court, rank, rule->steps, excess);
+    draft->layer = (uint8_t)straggler_layer_of(court, rank, rule->steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
              cause_of(draft->layer, court->history.host_view));
     court_add_rank(court, draft, rank);
@@ -296,14 +297,14 @@ static void draft_verdict(struct court *court, uint32_t rank, const struct strag
     draft->since_step = first_slow_step(court, rank, excess / 3);
     draft->since_real_ns = court_step_real_ns(court, draft->since_step);
     draft->seconds_per_step = cost_ms / 1e3;
-    say_why(court, draft, rank, rule->steps, excess, cost_ms);
+    straggler_say_why(court, draft, rank, rule->steps, excess, cost_ms);
 }
 
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
  * steps gets a chance to correct the layer and the evidence.
  */
-static void reconsider(struct court *court, struct entry *open, uint32_t rank, double cost_ms,
-                       const struct straggler_rule *broken)
+static void straggler_reconsider(struct court *court, struct entry *open, uint32_t rank,
+                                 double cost_ms, const struct straggler_rule *broken)
 {
     struct verdict *verdict = &open->verdict, draft;
 
@@ -422,8 +423,8 @@ static void suspect_judge(struct court *court, const struct straggler_suspect *s
             suspect->open->step_seconds = cost_ms / 1e3;
         suspect->open->seen_step = history_back(&court->history, 0)->step;
         /* One that came and went, and now stays. */
-        reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
-                   suspect->open->recurs ? suspect->rule : NULL);
+        straggler_reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
+                             suspect->open->recurs ? suspect->rule : NULL);
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
     } else if (cost_ms > least_ms && straggler_is_waited_for(court, suspect->rank) &&

@@ -316,7 +316,7 @@ static bool is_news(const struct court *court, const struct migration *found, ui
 }
 
 /* Whether over so many steps it moves from rank to rank. */
-static bool migrates(const struct court *court, const struct migration *found, uint32_t steps)
+static bool kind_migrates(const struct court *court, const struct migration *found, uint32_t steps)
 {
     const struct thresholds *limits = &court->limits;
 
@@ -332,7 +332,7 @@ static bool may_migrate(const struct court *court, const struct migration *found
 {
     uint64_t newest = history_back(&court->history, 0)->step;
 
-    return found->steps > 0 && migrates(court, found, (uint32_t)(newest - found->first + 1));
+    return found->steps > 0 && kind_migrates(court, found, (uint32_t)(newest - found->first + 1));
 }
 
 /* What the run had before the window: the step that has just left it counts. */
@@ -398,7 +398,7 @@ static bool migration_judge(struct court *court, const struct hits *hits)
     struct migration found = migration_of(court, hits);
     double cost;
 
-    if (!migrates(court, &found, hits->window))
+    if (!kind_migrates(court, &found, hits->window))
         return may_migrate(court, &found);
     cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : -1;
     if (open) {

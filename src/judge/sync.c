@@ -44,7 +44,7 @@ void sync_destroy(struct sync *sync)
     free(sync);
 }
 
-static uint64_t past_key(const struct court *court, const struct sync_link *link)
+static uint64_t sync_past_key(const struct court *court, const struct sync_link *link)
 {
     const struct model_comm *comm = &court->model.comm[link->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
@@ -62,7 +62,7 @@ void sync_attempt(struct court *court)
     for (uint32_t i = 0; i < sync->links; i++) {
         const struct sync_link *link = &sync->link[i];
         bool room = link->base_ms >= 0 && sync->past.used < SYNC_PAST_MAX;
-        uint64_t *at = room ? map_put(&sync->past, past_key(court, link), 0) : NULL;
+        uint64_t *at = room ? map_put(&sync->past, sync_past_key(court, link), 0) : NULL;
 
         if (at)
             *at = (uint64_t)(link->base_ms * 1e6);
@@ -192,7 +192,7 @@ static void link_put(const struct court *court, struct sync_link *link)
     if (change > alike || -change > alike) {
         link->bytes = link->sum_bytes;
         link->count = 0;
-        past = map_get(&court->sync->past, past_key(court, link));
+        past = map_get(&court->sync->past, sync_past_key(court, link));
         link->base_ms = past ? (double)*past / 1e6 : -1;
     }
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
@@ -206,7 +206,7 @@ static void link_put(const struct court *court, struct sync_link *link)
 
 /* ---- is it slow? ---- */
 
-static bool breaks(const struct sync_link *link, const struct sync_rule *rule, double excess)
+static bool sync_breaks(const struct sync_link *link, const struct sync_rule *rule, double excess)
 {
     double limit = link->base_ms * (1 + excess * rule->times), least = 1e300;
 
@@ -247,7 +247,7 @@ static void link_judge(const struct court *court, struct sync_link *link, bool o
         return;
     /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
     for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
-        link->slow |= breaks(link, &rules[i], excess);
+        link->slow |= sync_breaks(link, &rules[i], excess);
     if (!link->slow)
         link->slow = link->wavers = wavers(link, excess);
     if (link->slow && sync_link_ms(link, SYNC_STEPS) < limits->sync_least)
@@ -307,7 +307,7 @@ static double usual_cost_ms(const struct sync *sync, uint32_t steps, double cost
 /* Where the network is a program on the host, a host without a cpu moves nothing.  Where hosts do all of it,
  * as gloo's threads do, any wait for a cpu may be the transfer's, and not only what is new of it.
  */
-static bool is_starved(const struct court *court, double cost)
+static bool sync_is_starved(const struct court *court, double cost)
 {
     double starved = 0, period = history_period_ms(&court->history, 5);
     bool all = court->history.host_view;
@@ -322,7 +322,7 @@ static bool is_starved(const struct court *court, double cost)
     return starved > court->limits.sync_cpu_share * cost;
 }
 
-static struct entry *open_entry(const struct court *court)
+static struct entry *sync_open_entry(const struct court *court)
 {
     for (uint32_t i = 0; i < court->docket.count; i++) {
         struct entry *entry = court->docket.entry[i];
@@ -346,7 +346,7 @@ static uint64_t slow_key(const struct sync *sync)
     return key;
 }
 
-static void accuse(struct court *court, double cost)
+static void sync_accuse(struct court *court, double cost)
 {
     struct sync_place place;
     struct verdict draft;
@@ -364,7 +364,7 @@ static void accuse(struct court *court, double cost)
 /* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
  * nobody gets its node when that has been plain for some steps; it stays the same verdict.
  */
-static void settle(struct court *court, struct entry *open, double cost)
+static void sync_settle(struct court *court, struct entry *open, double cost)
 {
     struct sync *sync = court->sync;
     struct verdict *verdict = &open->verdict, draft;
@@ -401,7 +401,7 @@ static double least_cost_ms(const struct court *court)
 static void sync_step(struct court *court)
 {
     struct sync *sync = court->sync;
-    struct entry *open = open_entry(court);
+    struct entry *open = sync_open_entry(court);
     uint64_t key, before = sync->slow_key;
     double cost;
 
@@ -421,14 +421,14 @@ static void sync_step(struct court *court)
         open->seen_step = court->whole->step;
         if (cost >= 0)
             open->step_seconds = cost / 1e3;
-        settle(court, open, cost);
+        sync_settle(court, open, cost);
         return;
     }
     cost = usual_cost_ms(sync, (uint32_t)court->limits.sync_usual_steps, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
-    if (key != before || cost < least_cost_ms(court) || is_starved(court, cost))
+    if (key != before || cost < least_cost_ms(court) || sync_is_starved(court, cost))
         return;
-    accuse(court, cost);
+    sync_accuse(court, cost);
 }
 
 const struct judge judge_sync = { .name = "sync", .step = sync_step, .needs = NEEDS_TIMES };

@@ -84,7 +84,7 @@ int sync_how(struct court *court, const struct fact_how *fact)
 
 /* ---- the past ---- */
 
-static uint64_t past_key(const struct court *court, const struct sync_move *move)
+static uint64_t sync_how_past_key(const struct court *court, const struct sync_move *move)
 {
     const struct model_comm *comm = &court->model.comm[move->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
@@ -102,7 +102,7 @@ static void past_keep(struct court *court, const struct sync_move *move)
         return;
     if (!ARRAY_FIT(sync->past_way, sync->past_room, sync->pasts + 1))
         return; /* before its key is there */
-    at = map_put(&sync->past_ways, past_key(court, move), sync->pasts);
+    at = map_put(&sync->past_ways, sync_how_past_key(court, move), sync->pasts);
     if (!at)
         return;
     sync->past_way[*at] = move->sound;
@@ -112,7 +112,7 @@ static void past_keep(struct court *court, const struct sync_move *move)
 static void past_recall(const struct court *court, struct sync_move *move)
 {
     const struct sync *sync = court->sync;
-    const uint64_t *at = map_get(&sync->past_ways, past_key(court, move));
+    const uint64_t *at = map_get(&sync->past_ways, sync_how_past_key(court, move));
 
     move->recalled = true;
     if (!at)
@@ -245,8 +245,8 @@ static const struct sync_way *way_before(const struct court *court, const struct
     return before;
 }
 
-static bool is_known(const struct court *court, const struct sync_move *move,
-                     const struct sync_link *link)
+static bool sync_how_is_known(const struct court *court, const struct sync_move *move,
+                              const struct sync_link *link)
 {
     for (uint32_t i = 0; i < move->sound.count; i++) {
         if (way_is_sound(court, &move->sound.way[i], link))
@@ -334,7 +334,7 @@ static bool link_unlike_peers(const struct court *court, const struct sync_link 
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        if (is_known(court, found.move, link))
+        if (sync_how_is_known(court, found.move, link))
             continue;
         found.way = way_of_peers(court, found.move, &found.peers);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))

@@ -178,8 +178,9 @@ static double told_ms(const struct sync_link *link)
     return sum / SYNC_STEPS;
 }
 
-static void say_why(const struct court *court, const struct sync_place *place,
-                    const struct sync_otherwise *otherwise, double cost_ms, struct verdict *draft)
+static void sync_where_say_why(const struct court *court, const struct sync_place *place,
+                               const struct sync_otherwise *otherwise, double cost_ms,
+                               struct verdict *draft)
 {
     const struct sync_link *worst = place->worst;
     const struct model_comm *comm = &court->model.comm[worst->comm];
@@ -281,5 +282,5 @@ void sync_draft(struct court *court, const struct sync_place *place, double cost
     draft->since_step = slow_since(court, place->worst);
     draft->since_real_ns = court_step_real_ns(court, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
-    say_why(court, place, found ? &otherwise : NULL, cost_ms, draft);
+    sync_where_say_why(court, place, found ? &otherwise : NULL, cost_ms, draft);
 }

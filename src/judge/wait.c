@@ -19,7 +19,7 @@ bool wait_is_named_phase(const struct wait_rank *rank)
     return ((rank->phases | 1u << (rank->phase & 31)) & NAMED_PHASES) != 0;
 }
 
-static bool is_held(const struct wait_rank *rank)
+static bool wait_is_held(const struct wait_rank *rank)
 {
     return rank->state == 'T' || rank->state == 't';
 }
@@ -54,7 +54,7 @@ static const struct beat_channel *channel_find(const struct wait_rank *rank, uin
     return NULL;
 }
 
-static enum wait_place place_of(const struct beat_channel *channel, uint64_t ordinal)
+static enum wait_place wait_place_of(const struct beat_channel *channel, uint64_t ordinal)
 {
     if (!channel)
         return PLACE_ABSENT;
@@ -86,7 +86,7 @@ enum wait_place wait_place_coll(const struct wait_rank *rank, uint64_t comm, uin
         return PLACE_UNSEEN;
     if (rank->channels == 0)
         return rank->gone ? PLACE_ABSENT : place_guess(rank, comm, key);
-    return place_of(channel_find(rank, comm, 0, 0), key);
+    return wait_place_of(channel_find(rank, comm, 0, 0), key);
 }
 
 /* The other side of a message: `peer` is our index in the communicator. */
@@ -110,7 +110,7 @@ static enum wait_place place_p2p(const struct wait_rank *rank, const struct beat
         return rank->gone ? PLACE_ABSENT : PLACE_MOVES;
     if (op->ordinal == BEAT_UNKNOWN)
         return PLACE_ABSENT;
-    return place_of(channel_find(rank, op->comm, what, peer), op->ordinal);
+    return wait_place_of(channel_find(rank, op->comm, what, peer), op->ordinal);
 }
 
 /* ---- the operations that are waited in ---- */
@@ -260,7 +260,7 @@ static void follow_missing(struct look *look, struct instance *at, uint32_t rank
         at->missing = rank;
     if (missing->gone)
         root_add(look, at, rank, WAIT_GONE);
-    else if (is_held(missing))
+    else if (wait_is_held(missing))
         root_add(look, at, rank, WAIT_HELD);
     else if (look->waits[rank] && !holds_up_itself(look, at, rank, place))
         look->follow[rank] = true;
@@ -283,7 +283,7 @@ static void follow_member(struct look *look, struct instance *at, uint32_t rank,
         at->moves = true;
         break;
     case PLACE_INSIDE: /* who is stopped in it holds the others as one who never came does */
-        if (is_held(&look->rank[rank]))
+        if (wait_is_held(&look->rank[rank]))
             root_add(look, at, rank, WAIT_HELD);
         break;
     case PLACE_LEFT:
@@ -322,7 +322,7 @@ static void follow_p2p(struct look *look, struct instance *at)
         at->op.unseen++;
     else
         follow_member(look, at, rank, place_p2p(&look->rank[rank], &at->message, own));
-    if (is_held(&look->rank[at->op.first]))
+    if (wait_is_held(&look->rank[at->op.first]))
         root_add(look, at, at->op.first, WAIT_HELD);
 }
 
@@ -428,7 +428,7 @@ static bool find_local(const struct look *look, struct wait_finding *ret)
     *ret = (struct wait_finding){ .kind = WAIT_ROOTS, .op = { .comm = MODEL_NONE } };
     for (uint32_t rank = 0; rank < look->model->world; rank++) {
         const struct wait_rank *at = &look->rank[rank];
-        bool busy = at->burns >= look->rule->burns || (at->phase == 0 && !is_held(at));
+        bool busy = at->burns >= look->rule->burns || (at->phase == 0 && !wait_is_held(at));
         int64_t limit =
             wait_is_named_phase(at) || busy ? look->rule->late_ns : look->rule->limit_ns;
 
@@ -438,7 +438,7 @@ static bool find_local(const struct look *look, struct wait_finding *ret)
             return false;
         if (ret->culprits < WAIT_CULPRITS) {
             ret->culprit[ret->culprits] = rank;
-            ret->how[ret->culprits] = is_held(at) ? WAIT_HELD : WAIT_LOCAL;
+            ret->how[ret->culprits] = wait_is_held(at) ? WAIT_HELD : WAIT_LOCAL;
             ret->missed[ret->culprits].comm = MODEL_NONE;
         }
         ret->culprits++;

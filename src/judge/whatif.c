@@ -141,7 +141,7 @@ static double runner_run(struct runner *runner, enum whatif_by by, const uint8_t
 }
 
 /* A step in which nothing takes time is not slowed by anything. */
-static double ratio(double time, double ideal)
+static double whatif_ratio(double time, double ideal)
 {
     return ideal > 0 ? time / ideal : 1;
 }
@@ -161,9 +161,9 @@ static int split_by(struct runner *runner, enum whatif_by by, struct whatif *wha
         keep[i] = 1;
         if (by != WHATIF_WORKER)
             times = whatif->S_of_step[by] + i * whatif->steps;
-        whatif->S_of[by][i] = ratio(runner_run(runner, by, keep, times), whatif->mean.ideal);
+        whatif->S_of[by][i] = whatif_ratio(runner_run(runner, by, keep, times), whatif->mean.ideal);
         for (size_t k = 0; times && k < whatif->steps; k++)
-            times[k] = ratio(times[k], whatif->step[k].ideal);
+            times[k] = whatif_ratio(times[k], whatif->step[k].ideal);
         keep[i] = 0;
     }
     return 0;
@@ -258,9 +258,9 @@ static int run_whole(struct runner *runner, struct whatif *whatif)
     whatif->mean.traced = traced / (double)plan->steps;
     for (size_t i = 0; i < plan->steps; i++)
         whatif->step[i].no_delay = times[i];
-    whatif->S = ratio(whatif->mean.no_delay, whatif->mean.ideal);
+    whatif->S = whatif_ratio(whatif->mean.no_delay, whatif->mean.ideal);
     whatif->waste = whatif->S > 0 ? 1 - 1 / whatif->S : 0;
-    whatif->launch = ratio(whatif->mean.traced, whatif->mean.no_delay);
+    whatif->launch = whatif_ratio(whatif->mean.traced, whatif->mean.no_delay);
     return 0;
 }
 

@@ -144,7 +144,7 @@ static int by_value(const void *left, const void *right)
 }
 
 /* Every clock against that of the first rank; a rank that shares no collective with it keeps its own. */
-static int align(struct cutter *cutter)
+static int cutter_align(struct cutter *cutter)
 {
     CLEAN(map_fini) struct map end = { 0 };
     CLEAN(free_clean) int64_t *apart = malloc((cutter->pieces + 1) * sizeof(*apart));
@@ -182,7 +182,7 @@ static int align(struct cutter *cutter)
 }
 
 /* Of a collective the transfer alone counts. */
-static int transfers(struct cutter *cutter)
+static int cutter_transfers(struct cutter *cutter)
 {
     CLEAN(map_fini) struct map last = { 0 };
 
@@ -299,9 +299,9 @@ static int plan_all(struct cutter *cutter, struct err *err)
     int result = cut_all(cutter);
 
     if (result == 0)
-        result = align(cutter);
+        result = cutter_align(cutter);
     if (result == 0)
-        result = transfers(cutter);
+        result = cutter_transfers(cutter);
     if (result == 0)
         result = whatif_plan_room(cutter->plan, cutter->pieces);
     if (result == 0)

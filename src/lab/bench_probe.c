@@ -47,7 +47,7 @@ static int double_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double quantile(const double *sorted, uint32_t count, double q)
+static double bench_probe_quantile(const double *sorted, uint32_t count, double q)
 {
     return sorted[(uint32_t)(q * (count - 1) + 0.5)];
 }
@@ -72,9 +72,9 @@ static struct bench_probe_cost lap_cost(struct bench_lap *lap)
 
     qsort(lap->mark, lap->count, sizeof(double), double_order);
     qsort(lap->clock, lap->count, sizeof(double), double_order);
-    cost.clock_p50_ns = quantile(lap->clock, lap->count, 0.50);
-    cost.p50_ns = quantile(lap->mark, lap->count, 0.50) - cost.clock_p50_ns;
-    cost.p99_ns = quantile(lap->mark, lap->count, 0.99) - cost.clock_p50_ns;
+    cost.clock_p50_ns = bench_probe_quantile(lap->clock, lap->count, 0.50);
+    cost.p50_ns = bench_probe_quantile(lap->mark, lap->count, 0.50) - cost.clock_p50_ns;
+    cost.p99_ns = bench_probe_quantile(lap->mark, lap->count, 0.99) - cost.clock_p50_ns;
     return cost;
 }
 
@@ -301,9 +301,10 @@ static int bench_nccl(uint32_t batches, struct bench_probe_nccl *ret)
     ncclProfiler_v5.finalize(context);
     qsort(lap.mark, batches, sizeof(double), double_order);
     qsort(lap.clock, batches, sizeof(double), double_order);
-    *ret = (struct bench_probe_nccl){ .p50_ns = quantile(lap.mark, batches, 0.50),
-                                      .p99_ns = quantile(lap.mark, batches, 0.99),
-                                      .floor_p50_ns = quantile(lap.clock, batches, 0.50) };
+    *ret =
+        (struct bench_probe_nccl){ .p50_ns = bench_probe_quantile(lap.mark, batches, 0.50),
+                                   .p99_ns = bench_probe_quantile(lap.mark, batches, 0.99),
+                                   .floor_p50_ns = bench_probe_quantile(lap.clock, batches, 0.50) };
     return 0;
 }
 

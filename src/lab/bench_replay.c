@@ -142,7 +142,7 @@ static int compare_double(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *value, uint32_t count)
+static double bench_replay_median(double *value, uint32_t count)
 {
     qsort(value, count, sizeof(*value), compare_double);
     return value[count / 2];
@@ -182,11 +182,11 @@ static void steps_report(struct replay_bench_job *job, uint32_t repeats,
     for (size_t i = 0; i < COUNT(sizes); i++) {
         struct bench_figure figure = sizes[i].figure;
 
-        figure.value = median(job[i].ms[RUN], repeats);
+        figure.value = bench_replay_median(job[i].ms[RUN], repeats);
         bench_report_add(report, &figure);
     }
     for (int i = 0; i < TIMINGS; i++)
-        ms[i] = median(large->ms[i], repeats);
+        ms[i] = bench_replay_median(large->ms[i], repeats);
     const struct bench_figure figures[] = {
         { .name = "ops_per_second",
           .text = "ops replayed per second, 131072 GPUs",

@@ -194,7 +194,7 @@ static int64_t compute_ns(const struct fleet *fleet, uint32_t rank, uint64_t ste
 }
 
 /* Nobody goes on before the last replica has come, so a block begins for all at once. */
-static void meet(const struct fleet *fleet, uint64_t step, struct fleet_meeting *ret)
+static void fleet_meet(const struct fleet *fleet, uint64_t step, struct fleet_meeting *ret)
 {
     ret->step = step + 1;
     ret->length_ns = 0;
@@ -223,7 +223,7 @@ static const struct fleet_meeting *meeting(struct fleet *fleet, uint64_t step)
 
     if (at->step == step + 1)
         return at;
-    meet(fleet, step, at);
+    fleet_meet(fleet, step, at);
     at->begin_ns = step && before->step == step ? before->begin_ns + before->length_ns + GAP_NS : 0;
     return at;
 }

@@ -18,7 +18,7 @@ struct flight_pen {
     uint32_t texts;
 };
 
-static void put_text(struct flight_pen *pen, const char *text)
+static void flight_make_put_text(struct flight_pen *pen, const char *text)
 {
     buf_put_u8(&pen->out, 'X');
     buf_put_u32(&pen->out, (uint32_t)strlen(text));
@@ -34,7 +34,7 @@ static void put_word(struct flight_pen *pen, const char *word)
             return;
         }
     }
-    put_text(pen, word);
+    flight_make_put_text(pen, word);
     if (pen->texts < TEXTS) {
         buf_put_u8(&pen->out, 'q');
         buf_put_u8(&pen->out, (uint8_t)pen->texts);
@@ -126,17 +126,17 @@ static void put_config(struct flight_pen *pen, const struct who *who)
         }
         buf_put(&list, "]", 2);
         snprintf(text, sizeof(text), "%u", g);
-        put_text(pen, text);
+        flight_make_put_text(pen, text);
         put_op(pen, "}(");
         put_word(pen, "name");
-        put_text(pen, text);
+        flight_make_put_text(pen, text);
         put_words(pen, "desc",
                   g == 0     ? "default_pg"
                   : g <= tps ? "TENSOR_MODEL_PARALLEL_GROUP"
                              : "DATA_PARALLEL_GROUP");
         put_word(pen, "ranks");
         if (!list.failed)
-            put_text(pen, (const char *)list.data);
+            flight_make_put_text(pen, (const char *)list.data);
         put_op(pen, "u");
     }
     put_op(pen, "u");
@@ -155,7 +155,7 @@ static void put_entry(struct flight_pen *pen, const struct who *who, uint32_t op
     put_pair(pen, "record_id", op);
     put_pair(pen, "pg_id", is_dp ? 2 : 1);
     put_word(pen, "process_group");
-    put_text(pen, name);
+    flight_make_put_text(pen, name);
     put_word(pen, is_dp ? "DATA_PARALLEL_GROUP" : "TENSOR_MODEL_PARALLEL_GROUP");
     put_op(pen, "\x86");
     put_pair(pen, "collective_seq_id", seq);
@@ -207,10 +207,10 @@ static void put_dump(struct flight_pen *pen, const struct who *who, uint32_t ops
     put_op(pen, "e");
     put_word(pen, "pg_status");
     put_op(pen, "}(");
-    put_text(pen, "1");
+    flight_make_put_text(pen, "1");
     put_status(pen, (int64_t)(rounds + 1) * TP_IN_A_ROW - (who->rank == culprit),
                (int64_t)(rounds + 1) * TP_IN_A_ROW - near);
-    put_text(pen, "2");
+    flight_make_put_text(pen, "2");
     put_status(pen, rounds + !near, rounds);
     put_op(pen, "uu.");
 }

@@ -46,7 +46,7 @@ static int file_put_number(const char *dir, const char *name, long long number, 
 }
 
 /* Is `word` one of the comma-separated words of `list`? */
-static bool list_has(const char *list, const char *word)
+static bool inject_quota_list_has(const char *list, const char *word)
 {
     size_t size = strlen(word);
 
@@ -68,7 +68,7 @@ static int quota_mount(char out[static QUOTA_PATH], int *version, struct err *er
 
         if (sscanf(line, "%*s %1023s %31s %511s", where, type, options) != 3)
             continue;
-        if (strcmp(type, "cgroup") == 0 && list_has(options, "cpu")) {
+        if (strcmp(type, "cgroup") == 0 && inject_quota_list_has(options, "cpu")) {
             strcpy(out, where); /* same size */
             *version = 1;
             return 0;
@@ -98,7 +98,8 @@ static int quota_home(pid_t tid, int version, char out[static QUOTA_PATH], struc
         *group++ = '\0';
         group[strcspn(group, "\n")] = '\0';
         controllers++;
-        if ((version == 1 && list_has(controllers, "cpu")) || (version == 2 && !*controllers)) {
+        if ((version == 1 && inject_quota_list_has(controllers, "cpu")) ||
+            (version == 2 && !*controllers)) {
             snprintf(out, QUOTA_PATH, "%s", group);
             return 0;
         }

@@ -283,7 +283,7 @@ struct reader {
     struct buf in;
 };
 
-static double number_after(const char *text, const char *name)
+static double load_number_after(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
 
@@ -292,7 +292,8 @@ static double number_after(const char *text, const char *name)
 
 static void reader_line(struct reader *reader, const char *line)
 {
-    double told = number_after(line, "\"told\":"), judged = number_after(line, "\"judged\":");
+    double told = load_number_after(line, "\"told\":"),
+           judged = load_number_after(line, "\"judged\":");
     int64_t now_ns = time_real_ns();
 
     if (strncmp(line, "data: ", 6) != 0 || told <= 0)

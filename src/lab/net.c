@@ -20,7 +20,7 @@
 
 /* ---- commands inside of a namespace ---- */
 
-static void child_run(int space, int text_fd, int err_fd, const char *program)
+static void net_child_run(int space, int text_fd, int err_fd, const char *program)
 {
     if (setns(space, CLONE_NEWNET) < 0) {
         dprintf(err_fd, "setns: %s\n", strerror(errno));
@@ -34,7 +34,7 @@ static void child_run(int space, int text_fd, int err_fd, const char *program)
     _exit(127);
 }
 
-static int run(int space, const char *program, const char *text, struct err *err)
+static int net_program_run(int space, const char *program, const char *text, struct err *err)
 {
     char said[160] = "";
     int in[2], out[2], status = 0;
@@ -50,7 +50,7 @@ static int run(int space, const char *program, const char *text, struct err *err
     }
     pid = fork();
     if (pid == 0)
-        child_run(space, in[0], out[1], program);
+        net_child_run(space, in[0], out[1], program);
     close(in[0]);
     close(out[1]);
     if (pid > 0 && write(in[1], text, strlen(text)) < 0) /* fits a pipe */
@@ -78,7 +78,7 @@ __attribute__((format(printf, 4, 5))) static int run_text(int space, const char 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return run(space, program, text, err);
+    return net_program_run(space, program, text, err);
 }
 
 /* ---- making it ---- */
@@ -99,7 +99,7 @@ static int space_make(int *ret, struct err *err)
     return 0;
 }
 
-static int forward(int space, struct err *err)
+static int net_forward(int space, struct err *err)
 {
     int status;
     pid_t pid = fork();
@@ -160,7 +160,7 @@ int net_begin(uint32_t nodes, const char *dir, struct net *ret, struct err *err)
         return err_set(err, -errno, "%s: %m", dir);
     result = space_make(&net.router, err);
     if (result == 0)
-        result = forward(net.router, err);
+        result = net_forward(net.router, err);
     for (uint32_t node = 0; node < nodes && result == 0; node++)
         result = node_make(&net, dir, node, err);
     if (result < 0) {

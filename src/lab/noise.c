@@ -27,7 +27,7 @@ enum noise_series {
     SERIES_OF_TRANSFER
 };
 
-static int falling(const void *a, const void *b)
+static int noise_by_value_falling(const void *a, const void *b)
 {
     const double *left = a, *right = b;
 
@@ -58,7 +58,7 @@ static struct noise_tail tail_fit(const struct noise_tape *tape, enum noise_seri
         for (uint32_t rank = 0; rank < ranks; rank++)
             value[count++] = tape_value(tape, series, step, rank);
     }
-    qsort(value, count, sizeof(*value), falling);
+    qsort(value, count, sizeof(*value), noise_by_value_falling);
     above = MAX(4, (uint32_t)(TAIL_SHARE * count));
     if (above >= count || value[above] < TAIL_LEAST)
         return (struct noise_tail){ TAIL_LEAST, 4 };

@@ -165,7 +165,7 @@ static int job_init(struct noise_job *job)
 
 /* ---- a step ---- */
 
-static int64_t share(int64_t ns, double more)
+static int64_t noise_job_share(int64_t ns, double more)
 {
     return (int64_t)((double)ns * (1 + MAX(-0.5, more)));
 }
@@ -185,16 +185,19 @@ static void host_forward(struct noise_job *job, uint32_t host,
         time[ITEM_OF_HOST] = (struct item_time){ DATA_NS, DATA_NS, launched, -1 };
         time[ITEM_OF_FORWARD] = (struct item_time){
             launched, launched,
-            launched + (int64_t)((double)share(FORWARD_NS, draw[i].compute) * job->slow[rank]), -1
+            launched +
+                (int64_t)((double)noise_job_share(FORWARD_NS, draw[i].compute) * job->slow[rank]),
+            -1
         };
         last = MAX(last, time[ITEM_OF_FORWARD].end_ns);
     }
-    end = last + share(TENSOR_NS, noise_transfer(&job->noise));
+    end = last + noise_job_share(TENSOR_NS, noise_transfer(&job->noise));
     for (uint32_t i = 0; i < NOISE_RANKS; i++) {
         uint32_t rank = host * NOISE_RANKS + i;
         struct item_time *time = job->time[rank];
         int64_t launched = time[ITEM_OF_HOST].end_ns;
-        int64_t ns = (int64_t)((double)share(BACKWARD_NS, draw[i].compute) * job->slow[rank]);
+        int64_t ns =
+            (int64_t)((double)noise_job_share(BACKWARD_NS, draw[i].compute) * job->slow[rank]);
 
         time[ITEM_OF_TENSOR] =
             (struct item_time){ launched, time[ITEM_OF_FORWARD].end_ns, end, -1 };
@@ -204,14 +207,14 @@ static void host_forward(struct noise_job *job, uint32_t host,
 }
 
 /* Members are `stride` apart; all go on when the last has come. */
-static void meet(struct noise_job *job, enum item item, enum item after, uint32_t first,
-                 uint32_t stride, int64_t ns)
+static void noise_job_meet(struct noise_job *job, enum item item, enum item after, uint32_t first,
+                           uint32_t stride, int64_t ns)
 {
     int64_t last = 0;
 
     for (uint32_t rank = first; rank < job->ranks; rank += stride)
         last = MAX(last, job->time[rank][after].end_ns);
-    last += share(ns, noise_transfer(&job->noise));
+    last += noise_job_share(ns, noise_transfer(&job->noise));
     for (uint32_t rank = first; rank < job->ranks; rank += stride)
         job->time[rank][item] = (struct item_time){ job->time[rank][ITEM_OF_HOST].end_ns,
                                                     job->time[rank][after].end_ns, last, -1 };
@@ -254,8 +257,8 @@ static int job_step(struct noise_job *job)
         host_forward(job, host, draw);
     }
     for (uint32_t index = 0; index < NOISE_RANKS; index++)
-        meet(job, ITEM_OF_BUCKET, ITEM_OF_BACKWARD, index, NOISE_RANKS, BUCKET_NS);
-    meet(job, ITEM_OF_WORLD, ITEM_OF_BUCKET, 0, 1, WORLD_NS);
+        noise_job_meet(job, ITEM_OF_BUCKET, ITEM_OF_BACKWARD, index, NOISE_RANKS, BUCKET_NS);
+    noise_job_meet(job, ITEM_OF_WORLD, ITEM_OF_BUCKET, 0, 1, WORLD_NS);
     longest = job_optimize(job);
     job->whole.step = job->step;
     job->whole.have = job->ranks;

@@ -52,7 +52,7 @@ int others_parse_stolen(const char *text, uint64_t *ticks)
     return sscanf(text, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, ticks) == 1 ? 0 : -EPROTO;
 }
 
-static int text_read(const char *path, char *text, size_t room)
+static int others_text_read(const char *path, char *text, size_t room)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
@@ -81,7 +81,7 @@ static int sum_read(struct others *others, struct sum *ret)
 {
     struct sum sum = { .at_ns = time_mono_ns() };
     char text[1024];
-    int result = text_read("/proc/stat", text, sizeof(text));
+    int result = others_text_read("/proc/stat", text, sizeof(text));
 
     if (result == 0)
         result = others_parse_stolen(text, &sum.stolen);

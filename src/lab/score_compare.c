@@ -56,7 +56,7 @@ static const char *text_of(struct json_object *object, const char *key)
     return json_object_object_get_ex(object, key, &value) ? json_object_get_string(value) : NULL;
 }
 
-static double number_of(struct json_object *object, const char *key)
+static double score_compare_number_of(struct json_object *object, const char *key)
 {
     struct json_object *value;
 
@@ -106,14 +106,15 @@ static uint32_t mark_named(struct wanted *want, size_t wants, const char *kind,
     return wrong;
 }
 
-static void say(struct score_result *result, const char *kind, struct json_object *verdict)
+static void score_compare_say(struct score_result *result, const char *kind,
+                              struct json_object *verdict)
 {
     const char *layer = text_of(verdict, "layer"), *ranks = text_of(verdict, "ranks");
     size_t at = strlen(result->said);
 
     snprintf(result->said + at, sizeof(result->said) - at, "%s%s/%s ranks %s (%.2f)",
              at ? "; " : "", kind ? kind : "?", layer ? layer : "?", ranks ? ranks : "?",
-             number_of(verdict, "confidence"));
+             score_compare_number_of(verdict, "confidence"));
 }
 
 /* Notes what was said first and rightly; everything else is extra. */
@@ -121,13 +122,13 @@ static void compare_verdict(struct score_result *result, struct wanted *want, si
                             struct json_object *verdict)
 {
     const char *kind = text_of(verdict, "kind"), *layer = text_of(verdict, "layer");
-    double confidence = number_of(verdict, "confidence");
+    double confidence = score_compare_number_of(verdict, "confidence");
     bool expected = false, exact = false, spoken[FAULTS] = { false };
     struct json_object *ranks = NULL;
     uint32_t wrong = 0;
 
     json_object_object_get_ex(verdict, "ranks", &ranks);
-    say(result, kind, verdict);
+    score_compare_say(result, kind, verdict);
     for (size_t i = 0; i < wants; i++) {
         spoken[i] = speaks_of(&want[i], kind, ranks);
         expected |= spoken[i];
@@ -140,7 +141,7 @@ static void compare_verdict(struct score_result *result, struct wanted *want, si
             continue;
         want[i].found = true;
         want[i].layer_exact = exact;
-        want[i].steps = (uint64_t)MAX(1, (int64_t)number_of(verdict, "decided_step") -
+        want[i].steps = (uint64_t)MAX(1, (int64_t)score_compare_number_of(verdict, "decided_step") -
                                              (int64_t)want[i].truth.step + 1);
         want[i].seconds = score_seconds_since(&want[i].truth, text_of(verdict, "decided_time"));
     }

@@ -218,7 +218,7 @@ struct json_object *score_why(const char *directory, const char *state)
     return text.failed || !whole ? NULL : json_tokener_parse((const char *)text.data);
 }
 
-static int64_t field(struct json_object *deed, const char *key)
+static int64_t score_demo_field(struct json_object *deed, const char *key)
 {
     struct json_object *value;
 
@@ -256,13 +256,14 @@ void score_truth_read(struct json_object *answer, const struct fault *fault,
             snprintf(ret->how, sizeof(ret->how), "%s", json_object_get_string(value));
         if (json_object_object_get_ex(deed, "seconds", &value))
             ret->seconds += json_object_get_double(value);
-        if (field(deed, "mono_ns") == 0 || field(deed, "mono_ns") >= ret->mono_ns)
+        if (score_demo_field(deed, "mono_ns") == 0 ||
+            score_demo_field(deed, "mono_ns") >= ret->mono_ns)
             continue;
         ret->done = true;
-        ret->mono_ns = field(deed, "mono_ns");
-        ret->step = (uint64_t)field(deed, "step");
-        ret->rank = (uint32_t)field(deed, "rank");
-        ret->pid = (uint32_t)field(deed, "pid");
+        ret->mono_ns = score_demo_field(deed, "mono_ns");
+        ret->step = (uint64_t)score_demo_field(deed, "step");
+        ret->rank = (uint32_t)score_demo_field(deed, "rank");
+        ret->pid = (uint32_t)score_demo_field(deed, "pid");
     }
 }
 

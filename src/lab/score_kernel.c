@@ -100,7 +100,8 @@ struct kernel_pen {
     char host[64];
 };
 
-static void put(const struct kernel_pen *pen, int64_t mono_ns, const char *line, uint32_t pid)
+static void score_kernel_put(const struct kernel_pen *pen, int64_t mono_ns, const char *line,
+                             uint32_t pid)
 {
     int64_t real_ns = mono_ns + time_real_ns() - time_mono_ns();
     time_t seconds = (time_t)(real_ns / NS_PER_S);
@@ -129,18 +130,20 @@ static void put_node(const struct kernel_pen *pen, const struct script *script,
     const char *xid = scripts[SCORE_KERNEL_BUS].line;
     int64_t then_ns = truth->mono_ns;
 
-    put(pen, then_ns - LONG_AGO_NS, scripts[SCORE_KERNEL_OOM].line, truth->pid);
-    put(pen, then_ns - LONG_AGO_NS,
-        "Memory failure: 0x9: recovery action for dirty LRU page: Recovered", 0);
-    put(pen, then_ns - LONG_AGO_NS, xid, truth->pid);
-    put(pen, then_ns - 2 * NS_PER_S, "perf: interrupt took too long (2503 > 2500), lowering rate",
-        0);
-    put(pen, then_ns - NS_PER_S, script->decoy, 0);
-    put(pen, then_ns - NS_PER_S, xid, (uint32_t)getpid()); /* alive, and none of the ranks */
+    score_kernel_put(pen, then_ns - LONG_AGO_NS, scripts[SCORE_KERNEL_OOM].line, truth->pid);
+    score_kernel_put(pen, then_ns - LONG_AGO_NS,
+                     "Memory failure: 0x9: recovery action for dirty LRU page: Recovered", 0);
+    score_kernel_put(pen, then_ns - LONG_AGO_NS, xid, truth->pid);
+    score_kernel_put(pen, then_ns - 2 * NS_PER_S,
+                     "perf: interrupt took too long (2503 > 2500), lowering rate", 0);
+    score_kernel_put(pen, then_ns - NS_PER_S, script->decoy, 0);
+    score_kernel_put(pen, then_ns - NS_PER_S, xid,
+                     (uint32_t)getpid()); /* alive, and none of the ranks */
     if (script->line)
-        put(pen, then_ns, script->line, truth->pid);
-    put(pen, then_ns,
-        "TCP: request_sock_TCP: Possible SYN flooding on port 29500. Sending cookies.", 0);
+        score_kernel_put(pen, then_ns, script->line, truth->pid);
+    score_kernel_put(pen, then_ns,
+                     "TCP: request_sock_TCP: Possible SYN flooding on port 29500. Sending cookies.",
+                     0);
 }
 
 /* A log of the rank's node, whose name its lines or its file have, and one of a host that the run never saw. */
@@ -170,7 +173,7 @@ static int write_logs(const struct score_case *at, const char *directory,
         return err_set(err, -errno, "%s: %m", path);
     for (size_t i = 0; i < COUNT(scripts); i++) {
         if (scripts[i].line)
-            put(&pen, truth->mono_ns, scripts[i].line, truth->pid);
+            score_kernel_put(&pen, truth->mono_ns, scripts[i].line, truth->pid);
     }
     return fclose(pen.file) == 0 ? 0 : err_set(err, -errno, "%s: %m", path);
 }

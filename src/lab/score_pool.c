@@ -53,7 +53,7 @@ static void run_remove(const struct score_pool *pool, const struct score_result 
         tree_remove(path.text);
 }
 
-static void work(const struct score_pool *pool, uint32_t number, int out)
+static void score_pool_work(const struct score_pool *pool, uint32_t number, int out)
 {
     struct message message = { .err = { "" } };
     const struct score_case *at = &pool->cases[number];
@@ -81,7 +81,7 @@ static int worker_start(struct crew *crew, uint32_t number, struct err *err)
         if (getppid() != parent)
             _exit(1);
         close(pipe_fd[0]);
-        work(crew->pool, number, pipe_fd[1]);
+        score_pool_work(crew->pool, number, pipe_fd[1]);
     }
     close(pipe_fd[1]);
     if (worker->pid < 0) {

@@ -83,14 +83,14 @@ void score_board_add(struct score_board *board, const struct score_case *at,
     }
 }
 
-static double share(uint32_t part, uint32_t whole)
+static double score_tally_share(uint32_t part, uint32_t whole)
 {
     return whole ? (double)part / whole : 1;
 }
 
 double score_precision(const struct score_tally *tally)
 {
-    return share(tally->right, tally->right + tally->wrong);
+    return score_tally_share(tally->right, tally->right + tally->wrong);
 }
 
 double score_precision_low95(const struct score_tally *tally)
@@ -100,7 +100,7 @@ double score_precision_low95(const struct score_tally *tally)
 
 double score_recall(const struct score_tally *tally)
 {
-    return share(tally->right, tally->expected);
+    return score_tally_share(tally->right, tally->expected);
 }
 
 double score_recall_low95(const struct score_tally *tally)
@@ -110,7 +110,7 @@ double score_recall_low95(const struct score_tally *tally)
 
 double score_layer_exact(const struct score_tally *tally)
 {
-    return share(tally->layers, tally->cases);
+    return score_tally_share(tally->layers, tally->cases);
 }
 
 double score_brier(const struct score_tally *tally)

@@ -70,7 +70,7 @@ int shard_get(const void *data, size_t bytes, struct shard *ret, const void **va
     return 0;
 }
 
-static int write_all(int fd, const void *data, size_t bytes)
+static int shard_write_all(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
 
@@ -94,11 +94,11 @@ static int dir_sync(const char *dir)
     return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-static int file_write(const char *path, const struct buf *bytes)
+static int shard_file_write(const char *path, const struct buf *bytes)
 {
     CLEAN(fd_clean)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int result = fd < 0 ? -errno : write_all(fd, bytes->data, bytes->size);
+    int result = fd < 0 ? -errno : shard_write_all(fd, bytes->data, bytes->size);
 
     if (result == 0 && fsync(fd) < 0)
         result = -errno;
@@ -117,7 +117,7 @@ int shard_write(const char *dir, const struct shard *shard, struct err *err)
     snprintf(path, sizeof(path), "%s/" SHARD_NAME, dir, shard->rank,
              (unsigned long long)shard->step);
     snprintf(temporary, sizeof(temporary), "%s/rank-%05u.tmp", dir, shard->rank);
-    result = file_write(temporary, &image);
+    result = shard_file_write(temporary, &image);
     if (result == 0 && rename(temporary, path) < 0)
         result = -errno;
     if (result == 0)
@@ -128,7 +128,7 @@ int shard_write(const char *dir, const struct shard *shard, struct err *err)
     return 0;
 }
 
-static int file_read(const char *path, struct buf *ret)
+static int shard_file_read(const char *path, struct buf *ret)
 {
     CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     char part[65536];
@@ -165,7 +165,7 @@ int shard_read(const char *dir, const struct shard *want, float *value, struct e
     int result;
 
     snprintf(path, sizeof(path), "%s/" SHARD_NAME, dir, want->rank, (unsigned long long)want->step);
-    result = file_read(path, &image);
+    result = shard_file_read(path, &image);
     errno = -result;
     if (result < 0)
         return err_set(err, result, "%s: %m", path);

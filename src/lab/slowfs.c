@@ -158,8 +158,8 @@ static int wait_ms(const struct late *list, int64_t now_ns)
 }
 
 /* Reads one request.  False: unmounted, or the mount is broken. */
-static bool take(struct slowfs_server *server, struct slowfs_order *orders, char *buffer,
-                 struct late **list)
+static bool slowfs_take_order(struct slowfs_server *server, struct slowfs_order *orders,
+                              char *buffer, struct late **list)
 {
     ssize_t size = read(server->fuse_fd, buffer, SLOWFS_BUFFER);
     struct slowfs_request request;
@@ -198,7 +198,8 @@ static void serve_forever(struct slowfs_server *server, struct slowfs_order *ord
             looked_ns = now;
             let_go(server, &list);
         }
-        if (poll_fd.revents & (POLLIN | POLLERR | POLLHUP) && !take(server, orders, buffer, &list))
+        if (poll_fd.revents & (POLLIN | POLLERR | POLLHUP) &&
+            !slowfs_take_order(server, orders, buffer, &list))
             break;
     }
 }

@@ -17,7 +17,7 @@ static struct rand student_rand(uint64_t seed, uint64_t a, uint64_t b, uint64_t 
     return (struct rand){ hash64_u64(hash64_u64(hash64_u64(seed, a), b), c) };
 }
 
-static float *floats(size_t count)
+static float *student_floats(size_t count)
 {
     return calloc(count, sizeof(float));
 }
@@ -69,14 +69,14 @@ int student_init(struct student *student, const struct student_config *config)
     *student = (struct student){ .config = *config };
     student->hidden = (STUDENT_HIDDEN + config->tp - 1) / config->tp;
     student->params = config->blocks * block_params(student);
-    student->param = floats(student->params);
-    student->grad = floats(student->params);
-    student->momentum = floats(student->params);
-    student->x = floats(micros * (config->blocks + 1) * STUDENT_CELLS);
-    student->h = floats(micros * config->blocks * STUDENT_ROWS * student->hidden);
-    student->dy = floats(micros * STUDENT_CELLS);
-    student->target = floats(micros * STUDENT_CELLS);
-    student->part = floats(STUDENT_CELLS);
+    student->param = student_floats(student->params);
+    student->grad = student_floats(student->params);
+    student->momentum = student_floats(student->params);
+    student->x = student_floats(micros * (config->blocks + 1) * STUDENT_CELLS);
+    student->h = student_floats(micros * config->blocks * STUDENT_ROWS * student->hidden);
+    student->dy = student_floats(micros * STUDENT_CELLS);
+    student->target = student_floats(micros * STUDENT_CELLS);
+    student->part = student_floats(STUDENT_CELLS);
     if (!student->param || !student->grad || !student->momentum || !student->x || !student->h ||
         !student->dy || !student->target || !student->part) {
         student_free(student);
@@ -126,7 +126,7 @@ float *student_gradient(const struct student *student, uint32_t micro)
 }
 
 /* out[rows][to] += in[rows][from] * w[from][to] */
-static void multiply(const float *in, const float *w, float *out, size_t from, size_t to)
+static void student_multiply(const float *in, const float *w, float *out, size_t from, size_t to)
 {
     for (size_t row = 0; row < STUDENT_ROWS; row++)
         for (size_t i = 0; i < from; i++) {
@@ -179,11 +179,11 @@ void student_sample(uint64_t seed, uint64_t step, uint32_t replica, uint32_t mic
         a[i] = (float)(2 * rand_unit(&teacher) - 1) / sqrtf(STUDENT_WIDTH / 3.0f);
         b[i] = (float)(2 * rand_unit(&teacher) - 1) / sqrtf(STUDENT_WIDTH / 3.0f);
     }
-    multiply(input, a, h, STUDENT_WIDTH, STUDENT_WIDTH);
+    student_multiply(input, a, h, STUDENT_WIDTH, STUDENT_WIDTH);
     for (size_t i = 0; i < STUDENT_CELLS; i++)
         h[i] = tanhf(h[i]);
     memcpy(target, input, STUDENT_CELLS * sizeof(*target));
-    multiply(h, b, target, STUDENT_WIDTH, STUDENT_WIDTH);
+    student_multiply(h, b, target, STUDENT_WIDTH, STUDENT_WIDTH);
 }
 
 void student_step_begin(struct student *student)
@@ -198,13 +198,13 @@ void student_forward(struct student *student, uint32_t micro, uint32_t block)
     size_t cells = (size_t)STUDENT_ROWS * student->hidden;
 
     memset(h, 0, cells * sizeof(*h));
-    multiply(student_x(student, micro, block), block_w1(student, student->param, block), h,
-             STUDENT_WIDTH, student->hidden);
+    student_multiply(student_x(student, micro, block), block_w1(student, student->param, block), h,
+                     STUDENT_WIDTH, student->hidden);
     for (size_t i = 0; i < cells; i++)
         h[i] = tanhf(h[i]);
     memset(student->part, 0, STUDENT_CELLS * sizeof(*student->part));
-    multiply(h, block_w2(student, student->param, block), student->part, student->hidden,
-             STUDENT_WIDTH);
+    student_multiply(h, block_w2(student, student->param, block), student->part, student->hidden,
+                     STUDENT_WIDTH);
 }
 
 void student_forward_absorb(struct student *student, uint32_t micro, uint32_t block)

@@ -25,7 +25,7 @@
 static volatile sig_atomic_t told_to_end;
 static volatile sig_atomic_t worker; /* its process; 0: none */
 
-static void on_told(int number)
+static void elastic_on_told(int number)
 {
     (void)number;
     told_to_end = 1;
@@ -80,9 +80,9 @@ bool trainer_elastic_stops(struct trainer *trainer)
     return told_to_end;
 }
 
-static void work(const struct trainer_config *config)
+static void elastic_work(const struct trainer_config *config)
 {
-    struct sigaction told = { .sa_handler = on_told, .sa_flags = SA_RESTART };
+    struct sigaction told = { .sa_handler = elastic_on_told, .sa_flags = SA_RESTART };
     struct err err = { "" };
     int result;
 
@@ -111,7 +111,7 @@ static int work_once(const struct trainer_config *config, struct err *err)
     pid = fork();
     if (pid == 0) {
         sigprocmask(SIG_UNBLOCK, &change, NULL);
-        work(config);
+        elastic_work(config);
     }
     worker = pid;
     sigprocmask(SIG_UNBLOCK, &change, NULL);
@@ -129,8 +129,8 @@ static void word_path(const struct trainer_config *config, uint32_t generation, 
              generation);
 }
 
-static int word_put(const struct trainer_config *config, uint32_t generation, int status,
-                    struct err *err)
+static int elastic_word_put(const struct trainer_config *config, uint32_t generation, int status,
+                            struct err *err)
 {
     char path[PATH_MAX], whole[PATH_MAX];
     FILE *file;
@@ -162,8 +162,8 @@ static int word_await(const struct trainer_config *config, uint32_t generation)
     }
 }
 
-static int generations(const struct trainer_config *config, const struct fault *fault,
-                       struct err *err)
+static int elastic_generations(const struct trainer_config *config, const struct fault *fault,
+                               struct err *err)
 {
     const struct timespec pause = time_spec((int64_t)(fault->ms * 1e6));
     struct trainer_config now = *config;
@@ -181,7 +181,7 @@ static int generations(const struct trainer_config *config, const struct fault *
             return status;
         if (status != 0 && status != TO_BE_CONTINUED)
             return err_set(err, -ECHILD, "the worker ended with status %d", status);
-        if (config->rank == 0 && word_put(config, now.generation, status, err) < 0)
+        if (config->rank == 0 && elastic_word_put(config, now.generation, status, err) < 0)
             return -EIO;
         word = word_await(config, now.generation);
         if (word != TO_BE_CONTINUED)
@@ -206,5 +206,5 @@ int trainer_elastic_run(const struct trainer_config *config, struct err *err)
     signal(SIGUSR1, on_change);
     signal(SIGTERM, on_end);
     signal(SIGINT, on_end);
-    return generations(config, fault, err);
+    return elastic_generations(config, fault, err);
 }

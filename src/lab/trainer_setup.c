@@ -32,7 +32,8 @@ static void setup_meet_clean(struct meet **meet)
     meet_close(*meet);
 }
 
-static uint32_t rank_of(const struct trainer_layout *layout, uint32_t tp, uint32_t pp, uint32_t dp)
+static uint32_t layout_rank_of(const struct trainer_layout *layout, uint32_t tp, uint32_t pp,
+                               uint32_t dp)
 {
     return (pp * layout->dp + dp) * layout->tp + tp;
 }
@@ -119,8 +120,8 @@ static int setup_members(const struct trainer *trainer, enum trainer_comm comm,
         return -ENOMEM;
     for (uint32_t i = 0; i < size; i++) {
         ret->rank[i] = comm == COMM_WORLD ? i
-                       : comm == COMM_DP  ? rank_of(layout, place->tp, place->pp, i)
-                                          : rank_of(layout, i, place->pp, place->dp);
+                       : comm == COMM_DP  ? layout_rank_of(layout, place->tp, place->pp, i)
+                                          : layout_rank_of(layout, i, place->pp, place->dp);
         if (ret->rank[i] == trainer->config->rank)
             ret->index = i;
     }
@@ -186,7 +187,7 @@ static int setup_link(struct trainer *trainer, struct meet *meet, struct trainer
 
     snprintf(link->name, sizeof(link->name), "%s", name);
     link->stage = stage;
-    link->rank = rank_of(&trainer->config->layout, place->tp, stage, place->dp);
+    link->rank = layout_rank_of(&trainer->config->layout, place->tp, stage, place->dp);
     return meet_connect(meet, link->rank, hash64_u64(setup_comm_id(trainer, name), way), &link->fd,
                         err);
 }

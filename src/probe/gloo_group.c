@@ -204,8 +204,8 @@ static uint64_t tensors_measure(const struct tensors *tensors, enum lockstep_dty
     return bytes;
 }
 
-static void launched(struct object *group, const struct tensors *tensors, struct object *work,
-                     uint64_t begin_ns)
+static void group_launched(struct object *group, const struct tensors *tensors, struct object *work,
+                           uint64_t begin_ns)
 {
     struct lockstep_probe *probe = probe_current();
     struct watched *watched = group_find(group);
@@ -237,7 +237,7 @@ static struct object **group_allreduce(struct object **ret, struct object *group
     begin_ns = (uint64_t)time_mono_ns();
     theirs(ret, group, tensors, options);
     if (*ret)
-        launched(group, tensors, *ret, begin_ns);
+        group_launched(group, tensors, *ret, begin_ns);
     return ret;
 }
 

@@ -20,7 +20,7 @@ static _Atomic(const void *) threads[ROOM]; /* which launched what is there */
 static struct gloo_op ops[ROOM];            /* belongs to who has made its place BUSY */
 static _Atomic uint32_t count;              /* places that are not free */
 
-static uint32_t place_of(uintptr_t work, uint32_t number)
+static uint32_t gloo_open_place_of(uintptr_t work, uint32_t number)
 {
     uint64_t mixed = (uint64_t)work * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -41,7 +41,7 @@ static void place_give(uint32_t at, uintptr_t as)
 bool gloo_open_add(void *work, struct gloo_op op, const void *thread)
 {
     for (uint32_t i = 0; i < WINDOW; i++) {
-        uint32_t at = place_of((uintptr_t)work, i);
+        uint32_t at = gloo_open_place_of((uintptr_t)work, i);
 
         if (!place_take(at, FREE))
             continue;
@@ -58,7 +58,7 @@ bool gloo_open_add(void *work, struct gloo_op op, const void *thread)
 static uint32_t place_find(const void *work)
 {
     for (uint32_t i = 0; i < WINDOW; i++) {
-        uint32_t at = place_of((uintptr_t)work, i);
+        uint32_t at = gloo_open_place_of((uintptr_t)work, i);
 
         if (atomic_load_explicit(&places[at], memory_order_relaxed) == (uintptr_t)work &&
             place_take(at, (uintptr_t)work))

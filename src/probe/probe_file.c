@@ -81,7 +81,7 @@ static int file_size_get(struct file_size *size, struct err *err)
 /* Others must not be able to put files or links under our names: the directory is ours or
  * root's, and where more may write, it is sticky.
  */
-static int dir_open(const char *path, int *ret, struct err *err)
+static int probe_dir_open(const char *path, int *ret, struct err *err)
 {
     CLEAN(fd_clean) int fd = -1;
     struct stat st;
@@ -121,12 +121,12 @@ static int dir_open_default(const char *base, char *path, size_t room, int *ret,
     used = snprintf(path, room, "%s/lockstep-%u", base, (unsigned)geteuid());
     if (used < 0 || (size_t)used + sizeof(run) + 1 > room)
         return err_set(err, -ENAMETOOLONG, "%.60s…: too long", base);
-    result = dir_open(path, &parent, err);
+    result = probe_dir_open(path, &parent, err);
     if (result < 0)
         return result;
     dir_run_name(run, sizeof(run));
     snprintf(path + used, room - (size_t)used, "/%s", run);
-    return dir_open(path, ret, err);
+    return probe_dir_open(path, ret, err);
 }
 
 /* ---- the file ---- */
@@ -254,6 +254,6 @@ int probe_file_create(uint32_t rank, uint32_t world, struct probe_file *ret, str
     }
     if (strlen(given) > sizeof(ret->path) - 64)
         return err_set(err, -ENAMETOOLONG, "LOCKSTEP_DIR: too long");
-    result = dir_open(given, &dir, err);
+    result = probe_dir_open(given, &dir, err);
     return result < 0 ? result : file_create_in(dir, given, rank, world, &size, ret, err);
 }

@@ -37,7 +37,7 @@ static struct python_object *answer_none(void)
 
 /* ---- marks ---- */
 
-static bool number_of(struct python_object *object, long *ret)
+static bool python_number_of(struct python_object *object, long *ret)
 {
     *ret = python.number(object);
     if (*ret >= 0)
@@ -54,7 +54,7 @@ static struct python_object *phase_mark(struct python_object *self, struct pytho
 
     if (!probe)
         return NULL;
-    if (number_of(phase, &number))
+    if (python_number_of(phase, &number))
         mark(probe, (enum lockstep_phase)MIN(number, (long)LOCKSTEP_PHASE_COUNT));
     return answer_none();
 }
@@ -77,7 +77,7 @@ static struct python_object *step_mark(struct python_object *self, struct python
 
     if (!probe)
         return NULL;
-    if (number_of(step, &number))
+    if (python_number_of(step, &number))
         mark(probe, (uint64_t)number);
     return answer_none();
 }
@@ -87,13 +87,13 @@ static struct python_object *step_begin(struct python_object *self, struct pytho
     return step_mark(self, step, lockstep_step_begin);
 }
 
-static struct python_object *step_end(struct python_object *self, struct python_object *step)
+static struct python_object *python_step_end(struct python_object *self, struct python_object *step)
 {
     return step_mark(self, step, lockstep_step_end);
 }
 
-static struct python_object *metric(struct python_object *self, struct python_object *const *args,
-                                    intptr_t count)
+static struct python_object *python_metric(struct python_object *self,
+                                           struct python_object *const *args, intptr_t count)
 {
     struct lockstep_probe *probe = python.capsule_pointer(self, NULL);
     double value;
@@ -101,7 +101,7 @@ static struct python_object *metric(struct python_object *self, struct python_ob
 
     if (!probe)
         return NULL;
-    if (count == 2 && number_of(args[0], &number)) {
+    if (count == 2 && python_number_of(args[0], &number)) {
         value = python.real(args[1]);
         if (python.error())
             python.error_clear(); /* not a number */
@@ -114,7 +114,7 @@ static struct python_object *metric(struct python_object *self, struct python_ob
 
 /* ---- all-reduces of gloo ---- */
 
-static struct python_object *over(struct python_object *self, struct python_object *unused)
+static struct python_object *python_over(struct python_object *self, struct python_object *unused)
 {
     (void)self;
     (void)unused;
@@ -147,12 +147,12 @@ static struct python_object *call_aside(struct python_object *self,
 /* The interpreter keeps their addresses until it is gone: so they are here and not in memory of the package. */
 static const struct python_method methods[] = {
     { "aside", (void *)call_aside, METH_FASTCALL, NULL },
-    { "metric", (void *)metric, METH_FASTCALL, NULL },
-    { "over", (void *)over, METH_NOARGS, NULL },
+    { "metric", (void *)python_metric, METH_FASTCALL, NULL },
+    { "over", (void *)python_over, METH_NOARGS, NULL },
     { "phase_begin", (void *)phase_begin, METH_O, NULL },
     { "phase_end", (void *)phase_end, METH_O, NULL },
     { "step_begin", (void *)step_begin, METH_O, NULL },
-    { "step_end", (void *)step_end, METH_O, NULL },
+    { "step_end", (void *)python_step_end, METH_O, NULL },
 };
 
 const struct python_method *lockstep_python_method(const char *name)

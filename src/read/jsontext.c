@@ -51,7 +51,7 @@ static bool json_word(struct jsontext *json, const char *word)
     return true;
 }
 
-static int hex4(const char *at, const char *end, uint32_t *ret)
+static int json_hex4(const char *at, const char *end, uint32_t *ret)
 {
     *ret = 0;
     if (end - at < 4)
@@ -90,11 +90,11 @@ static int unescape_code(struct jsontext *json, char **out)
 {
     uint32_t code, low;
 
-    if (hex4(json->at + 1, json->end, &code) < 0)
+    if (json_hex4(json->at + 1, json->end, &code) < 0)
         return json_bad(json, "\\u without four hexadecimal digits");
     json->at += 5;
     if (code >= 0xd800 && code < 0xdc00 && json->end - json->at >= 6 && json->at[0] == '\\' &&
-        json->at[1] == 'u' && hex4(json->at + 2, json->end, &low) == 0 && low >= 0xdc00 &&
+        json->at[1] == 'u' && json_hex4(json->at + 2, json->end, &low) == 0 && low >= 0xdc00 &&
         low < 0xe000) {
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         json->at += 6;
@@ -103,7 +103,7 @@ static int unescape_code(struct jsontext *json, char **out)
     return 0;
 }
 
-static int unescape(struct jsontext *json, char **out)
+static int json_unescape(struct jsontext *json, char **out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     const char *found;
@@ -127,7 +127,7 @@ static int json_text(struct jsontext *json, struct plain_node *ret)
 
     while (json->at < json->end && *json->at != '"') {
         if (*json->at == '\\') {
-            int result = unescape(json, &out);
+            int result = json_unescape(json, &out);
 
             if (result < 0)
                 return result;

@@ -12,7 +12,7 @@
 #define DEPTH_MAX 3
 
 /* What cannot be read is no reason to tell nothing of a run. */
-static int take_file(struct logtext *logtext, const char *path, const char *name)
+static int kernellogs_take_file(struct logtext *logtext, const char *path, const char *name)
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
     int result = slurp_file(path, logtext->budget, &file, NULL);
@@ -42,7 +42,7 @@ int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, s
         if (*name && (entry->fts_level > DEPTH_MAX || wish->skip(name)))
             fts_set(fts, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_F)
-            result = take_file(&logtext, entry->fts_path, name);
+            result = kernellogs_take_file(&logtext, entry->fts_path, name);
     }
     if (result == 0)
         result = logtext_take(&logtext, ret);

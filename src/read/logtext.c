@@ -167,8 +167,8 @@ static int keep_end(struct keep *keep, struct log_file *file, int result)
 }
 
 /* Is it of the time that is asked for?  Times since boot are somebody else's to compare. */
-static bool in_time(const struct logtext *logtext, const struct log_line *line,
-                    struct lognote *note)
+static bool logtext_in_time(const struct logtext *logtext, const struct log_line *line,
+                            struct lognote *note)
 {
     if (!logtext->until_real_ns)
         return true;
@@ -194,7 +194,7 @@ static int apply_rule(struct log_file *file, const struct log_rule *rule)
             snprintf(note.cause, sizeof(note.cause), "%s", rule->cause);
         if (rule->more && !rule->more(&line, &note))
             continue;
-        if (in_time(file->logtext, &line, &note))
+        if (logtext_in_time(file->logtext, &line, &note))
             result = keep_note(&keep, file, &line, &note);
     }
     return keep_end(&keep, file, result);
@@ -256,7 +256,7 @@ static int add_tracebacks(struct log_file *file)
     return keep_end(&keep, file, result);
 }
 
-static struct logrank *rank_of(struct logtext *logtext, uint32_t rank)
+static struct logrank *logtext_rank_of(struct logtext *logtext, uint32_t rank)
 {
     struct logs *logs = &logtext->logs;
 
@@ -295,7 +295,7 @@ int logtext_add(struct logtext *logtext, uint32_t rank, const char *name, const 
         result = apply_rule(&file, rule);
     for (const struct log_rule *rule = log_rules_kernel; rule->words && result == 0; rule++)
         result = apply_rule(&file, rule);
-    if (result == 0 && rank != LOGNOTE_NO_RANK && !rank_of(logtext, rank))
+    if (result == 0 && rank != LOGNOTE_NO_RANK && !logtext_rank_of(logtext, rank))
         result = -ENOMEM;
     return result;
 }
@@ -328,7 +328,7 @@ static int find_ends(struct logtext *logtext)
 
         if (note->rank == LOGNOTE_NO_RANK || note->kind > LOGNOTE_TIMEOUT)
             continue;
-        rank = rank_of(logtext, note->rank);
+        rank = logtext_rank_of(logtext, note->rank);
         if (!rank)
             return -ENOMEM;
         if (!rank->ended || note->kind < rank->ended ||

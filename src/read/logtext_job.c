@@ -64,7 +64,7 @@ void log_classify(const char *text, struct lognote *note)
     snprintf(note->cause, sizeof(note->cause), "%.*s", (int)strcspn(text, "\n"), text);
 }
 
-static int64_t number_after(const struct log_line *line, const char *words, int64_t otherwise)
+static int64_t job_number_after(const struct log_line *line, const char *words, int64_t otherwise)
 {
     const char *at = log_find(line, words);
     int64_t value;
@@ -72,7 +72,7 @@ static int64_t number_after(const struct log_line *line, const char *words, int6
     return at && log_number(at + strlen(words), line->end, &value) ? value : otherwise;
 }
 
-static void end_text(struct lognote *note)
+static void job_end_text(struct lognote *note)
 {
     if (note->value < 0)
         snprintf(note->cause, sizeof(note->cause), "ended by signal %d", (int)-note->value);
@@ -85,15 +85,15 @@ static void end_text(struct lognote *note)
  */
 static bool read_torchrun(const struct log_line *line, struct lognote *note)
 {
-    int64_t rank = number_after(line, "local_rank:", -1);
+    int64_t rank = job_number_after(line, "local_rank:", -1);
 
     if (rank < 0 || rank > 1 << 20)
         return false;
-    note->value = number_after(line, "exitcode:", 1);
-    note->pid = (uint32_t)MAX(number_after(line, "(pid:", 0), 0);
+    note->value = job_number_after(line, "exitcode:", 1);
+    note->pid = (uint32_t)MAX(job_number_after(line, "(pid:", 0), 0);
     note->kind = LOGNOTE_EXIT;
     note->rank = (uint32_t)rank;
-    end_text(note);
+    job_end_text(note);
     return true;
 }
 
@@ -108,13 +108,13 @@ static bool read_root(const struct log_line *line, struct lognote *note)
 
         table.end = next ? next : table.end + strlen(table.end);
     }
-    rank = number_after(&table, "rank      :", -1);
+    rank = job_number_after(&table, "rank      :", -1);
     if (rank < 0 || rank > 1 << 20)
         return false;
     note->rank = (uint32_t)rank;
-    note->value = number_after(&table, "exitcode  :", 1);
-    note->pid = (uint32_t)MAX(number_after(&table, "(pid:", 0), 0);
-    end_text(note);
+    note->value = job_number_after(&table, "exitcode  :", 1);
+    note->pid = (uint32_t)MAX(job_number_after(&table, "(pid:", 0), 0);
+    job_end_text(note);
     return true;
 }
 
@@ -134,24 +134,24 @@ static bool read_srun(const struct log_line *line, struct lognote *note)
     note->rank = (uint32_t)rank;
     if (task > node + 2)
         snprintf(note->node, sizeof(note->node), "%.*s", (int)(task - node - 2), node);
-    note->value = number_after(line, "exit code", 1);
+    note->value = job_number_after(line, "exit code", 1);
     for (size_t i = 0; i < COUNT(ends); i++) {
         if (log_find(line, ends[i].words))
             note->value = ends[i].value;
     }
-    end_text(note);
+    job_end_text(note);
     return !log_find(line, "Terminated"); /* that is srun itself, after the first */
 }
 
 /* "n7:1234:1300 [0] NCCL INFO comm 0x55 rank 3 nranks 8 cudaDev 3 ... busId 1b000 ...": who is who. */
 static bool read_identity(const struct log_line *line, struct lognote *note)
 {
-    int64_t rank = number_after(line, " rank ", -1);
+    int64_t rank = job_number_after(line, " rank ", -1);
     const char *colon = memchr(line->text, ':', (size_t)(line->end - line->text));
     const char *bus = log_find(line, "busId ");
     int64_t pid;
 
-    if (rank < 0 || rank > 1 << 20 || number_after(line, "nranks ", 0) <= 0 || !colon ||
+    if (rank < 0 || rank > 1 << 20 || job_number_after(line, "nranks ", 0) <= 0 || !colon ||
         !log_number(colon + 1, line->end, &pid) || pid <= 0)
         return false;
     note->rank = (uint32_t)rank;

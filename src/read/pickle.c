@@ -43,7 +43,7 @@ static int ids_push(struct pickle *pickle, struct ids *ids, uint32_t id)
     return result;
 }
 
-static int push(struct pickle *pickle, struct plain_node node)
+static int pickle_push(struct pickle *pickle, struct plain_node node)
 {
     uint32_t id = plain_add(pickle->plain, node);
 
@@ -56,14 +56,14 @@ static size_t floor_of(const struct pickle *pickle)
     return pickle->mark.count ? pickle->mark.id[pickle->mark.count - 1] : 0;
 }
 
-static int need(struct pickle *pickle, size_t count)
+static int pickle_need(struct pickle *pickle, size_t count)
 {
     return pickle->stack.count - floor_of(pickle) >= count
                ? 0
                : pickle_bad(pickle, "the stack is empty");
 }
 
-static uint32_t top(const struct pickle *pickle, size_t below)
+static uint32_t pickle_top(const struct pickle *pickle, size_t below)
 {
     return pickle->stack.id[pickle->stack.count - 1 - below];
 }
@@ -83,12 +83,12 @@ static int push_text(struct pickle *pickle, enum plain_type type, uint64_t bytes
     if (bytes > cut_left(&pickle->in) || bytes > UINT32_MAX)
         return pickle_bad(pickle, "a text that is longer than the file");
     node.text = cut_get(&pickle->in, bytes);
-    return push(pickle, node);
+    return pickle_push(pickle, node);
 }
 
 static int push_integer(struct pickle *pickle, int64_t value)
 {
-    return push(pickle, (struct plain_node){ .type = PLAIN_INT, .integer = value });
+    return pickle_push(pickle, (struct plain_node){ .type = PLAIN_INT, .integer = value });
 }
 
 static int push_long(struct pickle *pickle, uint32_t bytes)
@@ -99,7 +99,7 @@ static int push_long(struct pickle *pickle, uint32_t bytes)
     if (!at)
         return 0; /* the end is noticed by the loop */
     if (bytes > 8)
-        return push(pickle, (struct plain_node){ .type = PLAIN_BIG });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_BIG });
     for (uint32_t i = 0; i < bytes; i++)
         value |= (uint64_t)at[i] << 8 * i;
     if (bytes && bytes < 8 && at[bytes - 1] & 0x80)
@@ -116,11 +116,11 @@ static int push_real(struct pickle *pickle)
     for (int i = 0; at && i < 8; i++)
         bits = bits << 8 | at[i];
     memcpy(&node.real, &bits, sizeof(bits));
-    return push(pickle, node);
+    return pickle_push(pickle, node);
 }
 
 /* The stack from `first` on becomes members of a container, and leaves the stack. */
-static int gather(struct pickle *pickle, uint32_t container, size_t first)
+static int pickle_gather(struct pickle *pickle, uint32_t container, size_t first)
 {
     const struct plain_node *into = &pickle->plain->node[container];
     size_t count = pickle->stack.count - first;
@@ -137,7 +137,7 @@ static int gather(struct pickle *pickle, uint32_t container, size_t first)
 static int push_gathered(struct pickle *pickle, enum plain_type type, size_t first)
 {
     uint32_t id = plain_add(pickle->plain, (struct plain_node){ .type = (uint8_t)type });
-    int result = id == PLAIN_NIL ? -ENOMEM : gather(pickle, id, first);
+    int result = id == PLAIN_NIL ? -ENOMEM : pickle_gather(pickle, id, first);
 
     return result < 0 ? result : ids_push(pickle, &pickle->stack, id);
 }
@@ -152,13 +152,13 @@ static int push_marked(struct pickle *pickle, enum plain_type type)
 
 static int push_tuple(struct pickle *pickle, size_t count)
 {
-    int result = need(pickle, count);
+    int result = pickle_need(pickle, count);
 
     return result < 0 ? result : push_gathered(pickle, PLAIN_TUPLE, pickle->stack.count - count);
 }
 
 /* Members into the container below them; `first` is where they begin. */
-static int extend(struct pickle *pickle, enum plain_type type, size_t first)
+static int pickle_extend(struct pickle *pickle, enum plain_type type, size_t first)
 {
     uint32_t container;
 
@@ -167,7 +167,7 @@ static int extend(struct pickle *pickle, enum plain_type type, size_t first)
     container = pickle->stack.id[first - 1];
     if (pickle->plain->node[container].type != type)
         return pickle_bad(pickle, "members for something that takes none of the kind");
-    return gather(pickle, container, first);
+    return pickle_gather(pickle, container, first);
 }
 
 static int extend_marked(struct pickle *pickle, enum plain_type type)
@@ -175,19 +175,19 @@ static int extend_marked(struct pickle *pickle, enum plain_type type)
     size_t first = 0;
     int result = pop_mark(pickle, &first);
 
-    return result < 0 ? result : extend(pickle, type, first);
+    return result < 0 ? result : pickle_extend(pickle, type, first);
 }
 
 static int extend_by(struct pickle *pickle, enum plain_type type, size_t count)
 {
-    int result = need(pickle, count + 1);
+    int result = pickle_need(pickle, count + 1);
 
-    return result < 0 ? result : extend(pickle, type, pickle->stack.count - count);
+    return result < 0 ? result : pickle_extend(pickle, type, pickle->stack.count - count);
 }
 
 static int memo_put(struct pickle *pickle, uint32_t at)
 {
-    int result = need(pickle, 1);
+    int result = pickle_need(pickle, 1);
 
     /* Writers count up from 0 (or 1), so a number beyond the file's size is none. */
     if (result == 0 && at > (size_t)(pickle->in.end - pickle->data))
@@ -195,7 +195,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
     while (result == 0 && pickle->memo.count <= at)
         result = ids_push(pickle, &pickle->memo, PLAIN_NIL);
     if (result == 0)
-        pickle->memo.id[at] = top(pickle, 0);
+        pickle->memo.id[at] = pickle_top(pickle, 0);
     return result;
 }
 
@@ -220,28 +220,28 @@ static int push_name(struct pickle *pickle)
     }
     node.count = (uint32_t)(end - at - 1);
     pickle->in.at = end;
-    return push(pickle, node);
+    return pickle_push(pickle, node);
 }
 
 static int push_stack_name(struct pickle *pickle)
 {
     const struct plain_node *name, *node = pickle->plain->node;
     struct plain_node whole = { .type = PLAIN_NAME };
-    int result = need(pickle, 2);
+    int result = pickle_need(pickle, 2);
 
     if (result < 0)
         return result;
-    name = &node[top(pickle, 0)];
-    if (name->type != PLAIN_TEXT || node[top(pickle, 1)].type != PLAIN_TEXT)
+    name = &node[pickle_top(pickle, 0)];
+    if (name->type != PLAIN_TEXT || node[pickle_top(pickle, 1)].type != PLAIN_TEXT)
         return pickle_bad(pickle, "a name that is no text");
     whole.text = name->text; /* the function's alone: enough to say, and to know ours */
     whole.count = name->count;
     pickle->stack.count -= 2;
-    return push(pickle, whole);
+    return pickle_push(pickle, whole);
 }
 
 /* The last part of a name, after its module. */
-static bool name_is(const struct plain_node *name, const char *text)
+static bool pickle_name_is(const struct plain_node *name, const char *text)
 {
     const char *line = memrchr(name->text, '\n', name->count);
     const char *last = line ? line + 1 : name->text;
@@ -261,7 +261,7 @@ static bool name_gives_first(const struct plain_node *name)
     };
 
     for (size_t i = 0; i < COUNT(names); i++) {
-        if (name_is(name, names[i]))
+        if (pickle_name_is(name, names[i]))
             return true;
     }
     return false;
@@ -282,29 +282,29 @@ static int refuse_name(struct pickle *pickle, const struct plain_node *name)
 }
 
 /* A call.  Its function and arguments leave the stack, what it would make comes onto it. */
-static int call(struct pickle *pickle)
+static int pickle_reduce(struct pickle *pickle)
 {
     const struct plain *plain = pickle->plain;
     uint32_t function, arguments;
-    int result = need(pickle, 2);
+    int result = pickle_need(pickle, 2);
 
     if (result < 0)
         return result;
-    function = top(pickle, 1);
-    arguments = top(pickle, 0);
+    function = pickle_top(pickle, 1);
+    arguments = pickle_top(pickle, 0);
     if (plain->node[function].type != PLAIN_NAME || plain->node[arguments].type != PLAIN_TUPLE)
         return pickle_bad(pickle, "calls what is no function");
     pickle->stack.count -= 2;
-    if (name_is(&plain->node[function], "OrderedDict") && plain->node[arguments].count == 0)
-        return push(pickle, (struct plain_node){ .type = PLAIN_DICT });
+    if (pickle_name_is(&plain->node[function], "OrderedDict") && plain->node[arguments].count == 0)
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_DICT });
     if (name_gives_first(&plain->node[function]) && plain->node[arguments].count)
         return ids_push(pickle, &pickle->stack, plain_item(plain, arguments, 0));
     return refuse_name(pickle, &plain->node[function]);
 }
 
-static int pop(struct pickle *pickle)
+static int pickle_pop(struct pickle *pickle)
 {
-    int result = need(pickle, 1);
+    int result = pickle_need(pickle, 1);
 
     if (result == 0)
         pickle->stack.count--;
@@ -321,14 +321,14 @@ static int pop_to_mark(struct pickle *pickle)
     return result;
 }
 
-static int duplicate(struct pickle *pickle)
+static int pickle_duplicate(struct pickle *pickle)
 {
-    int result = need(pickle, 1);
+    int result = pickle_need(pickle, 1);
 
-    return result < 0 ? result : ids_push(pickle, &pickle->stack, top(pickle, 0));
+    return result < 0 ? result : ids_push(pickle, &pickle->stack, pickle_top(pickle, 0));
 }
 
-static int protocol(struct pickle *pickle)
+static int pickle_protocol(struct pickle *pickle)
 {
     uint8_t version = cut_get_u8(&pickle->in);
 
@@ -337,7 +337,7 @@ static int protocol(struct pickle *pickle)
     return 0;
 }
 
-static int frame(struct pickle *pickle)
+static int pickle_frame(struct pickle *pickle)
 {
     uint64_t bytes = cut_get_u64(&pickle->in);
 
@@ -346,12 +346,12 @@ static int frame(struct pickle *pickle)
                : 0;
 }
 
-static int stop(struct pickle *pickle)
+static int pickle_stop(struct pickle *pickle)
 {
     if (pickle->stack.count != 1 || pickle->mark.count)
         return pickle_bad(pickle, "ends with other than one value");
     pickle->stopped = true;
-    pickle->plain->root = top(pickle, 0);
+    pickle->plain->root = pickle_top(pickle, 0);
     return 0;
 }
 
@@ -360,13 +360,13 @@ static int step_build(struct pickle *pickle, uint8_t op)
 {
     switch (op) {
     case ']':
-        return push(pickle, (struct plain_node){ .type = PLAIN_LIST });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_LIST });
     case '}':
-        return push(pickle, (struct plain_node){ .type = PLAIN_DICT });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_DICT });
     case ')':
-        return push(pickle, (struct plain_node){ .type = PLAIN_TUPLE });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_TUPLE });
     case 0x8f:
-        return push(pickle, (struct plain_node){ .type = PLAIN_SET });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_SET });
     case 'a':
         return extend_by(pickle, PLAIN_LIST, 1);
     case 'e':
@@ -395,7 +395,7 @@ static int step_build(struct pickle *pickle, uint8_t op)
         return push_stack_name(pickle);
     case 'R':
     case 0x81:
-        return call(pickle);
+        return pickle_reduce(pickle);
     default:
         return err_set(pickle->err, -EPROTO, "byte %zu: opcode 0x%02x is not of plain data",
                        (size_t)(pickle->in.at - pickle->data) - 1, op);
@@ -408,10 +408,11 @@ static int step_value(struct pickle *pickle, uint8_t op)
 
     switch (op) {
     case 'N':
-        return push(pickle, (struct plain_node){ .type = PLAIN_NONE });
+        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_NONE });
     case 0x88:
     case 0x89:
-        return push(pickle, (struct plain_node){ .type = PLAIN_BOOL, .integer = op == 0x88 });
+        return pickle_push(pickle,
+                           (struct plain_node){ .type = PLAIN_BOOL, .integer = op == 0x88 });
     case 'K':
         return push_integer(pickle, cut_get_u8(in));
     case 'M':
@@ -444,13 +445,13 @@ static int step_value(struct pickle *pickle, uint8_t op)
     }
 }
 
-static int step(struct pickle *pickle, uint8_t op)
+static int pickle_step(struct pickle *pickle, uint8_t op)
 {
     switch (op) {
     case 0x80:
-        return protocol(pickle);
+        return pickle_protocol(pickle);
     case 0x95:
-        return frame(pickle);
+        return pickle_frame(pickle);
     case '(':
         return ids_push(pickle, &pickle->mark, (uint32_t)pickle->stack.count);
     case 'q':
@@ -464,13 +465,13 @@ static int step(struct pickle *pickle, uint8_t op)
     case 'j':
         return memo_get(pickle, cut_get_u32(&pickle->in));
     case '0':
-        return pop(pickle);
+        return pickle_pop(pickle);
     case '1':
         return pop_to_mark(pickle);
     case '2':
-        return duplicate(pickle);
+        return pickle_duplicate(pickle);
     case '.':
-        return stop(pickle);
+        return pickle_stop(pickle);
     default:
         return step_value(pickle, op);
     }
@@ -505,7 +506,7 @@ int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err 
 
         if (pickle.in.bad)
             return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
-        result = step(&pickle, op);
+        result = pickle_step(&pickle, op);
         if (pickle.in.bad && result == 0)
             return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
     }

@@ -338,7 +338,7 @@ static int take_bounded(struct gatherer *gatherer, const char *name, struct slur
     return take_refused(gatherer, name, err.text);
 }
 
-static int take_file(struct gatherer *gatherer, const char *path, const char *name)
+static int remains_take_file(struct gatherer *gatherer, const char *path, const char *name)
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
     struct err err = { "" };
@@ -351,7 +351,7 @@ static int take_file(struct gatherer *gatherer, const char *path, const char *na
     return result < 0 ? result : take_bounded(gatherer, name, &file);
 }
 
-static int walk(struct gatherer *gatherer, const char *directory, struct err *err)
+static int remains_walk(struct gatherer *gatherer, const char *directory, struct err *err)
 {
     CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
     FTSENT *entry;
@@ -370,7 +370,7 @@ static int walk(struct gatherer *gatherer, const char *directory, struct err *er
         else if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL) {
             gatherer->changed_ns = (int64_t)entry->fts_statp->st_mtim.tv_sec * NS_PER_S +
                                    entry->fts_statp->st_mtim.tv_nsec;
-            result = take_file(gatherer, entry->fts_path, name);
+            result = remains_take_file(gatherer, entry->fts_path, name);
         } else if (entry->fts_info == FTS_DEFAULT)
             result = file_add(gatherer, name, REMAINS_SKIPPED, "not a plain file");
         if (gatherer->remains->files >= FILES_MAX)
@@ -396,7 +396,7 @@ static int read_without(const char *directory, struct other_jobs *others, struct
                                  .logtext.budget = budget,
                                  .plain = { .root = PLAIN_NIL, .budget = budget },
                                  .budget = budget };
-    int result = walk(&gatherer, directory, err);
+    int result = remains_walk(&gatherer, directory, err);
 
     if (result == -EAGAIN && others->count == JOBS_MAX)
         return err_set(err, -E2BIG, "%s: dumps of more than %d jobs in it", directory, JOBS_MAX);

@@ -100,7 +100,7 @@ static uint64_t lane_offset(const struct ring_reader *reader, uint32_t lane)
     return RING_LANES_OFFSET + lane * ring_lane_bytes(reader->header.lane_records);
 }
 
-static uint64_t middle(uint64_t a, uint64_t b, uint64_t c)
+static uint64_t ring_median3(uint64_t a, uint64_t b, uint64_t c)
 {
     return MAX(MIN(a, b), MIN(MAX(a, b), c));
 }
@@ -116,7 +116,7 @@ static int lane_head(const struct ring_reader *reader, uint32_t lane, uint64_t *
         if (result < 0)
             return result;
     }
-    *ret = middle(head[0], head[1], head[2]);
+    *ret = ring_median3(head[0], head[1], head[2]);
     return 0;
 }
 

@@ -15,7 +15,7 @@ static int64_t time_at(struct cut in, size_t offset)
     return (int64_t)cut_get_u64(&in); /* 0 when the payload is short */
 }
 
-static int64_t step_end(struct cut in)
+static int64_t when_step_end(struct cut in)
 {
     uint64_t begin_ns = (uint64_t)time_at(in, STEP_BEGIN_AT);
     uint64_t duration_ns = (uint64_t)time_at(in, STEP_BEGIN_AT + 8);
@@ -34,7 +34,7 @@ int64_t fact_when(uint16_t type, struct cut in)
     case FRAME_RING:
         return fact_ring_get(in, &ring) < 0 ? 0 : ring.open_ns;
     case FRAME_STEP:
-        return step_end(in);
+        return when_step_end(in);
     case FRAME_BEAT:
         return time_at(in, BEAT_TIME_AT);
     case FRAME_EXIT:

@@ -115,7 +115,7 @@ static int run_start(struct node_run *run, enum child_kind kind, struct err *err
     return result < 0 ? err_set(err, result, "%s", strerror(-result)) : 0;
 }
 
-static void start(struct node_run *run, enum child_kind kind, int64_t now_ns)
+static void run_serve(struct node_run *run, enum child_kind kind, int64_t now_ns)
 {
     struct node_user *user = node_user(run->node, run->uid);
     struct err err = { "" };
@@ -144,7 +144,7 @@ static bool goes_before(const struct node_user *user, const struct node_user *ot
            (user->children == other->children && user->started < other->started);
 }
 
-static bool start_one(struct node *node, int64_t now_ns)
+static bool node_serve_next(struct node *node, int64_t now_ns)
 {
     const struct node_settings *settings = node->settings;
     struct node_user *first = NULL;
@@ -161,7 +161,7 @@ static bool start_one(struct node *node, int64_t now_ns)
         next = node->run[i];
     }
     if (next)
-        start(next, run_wants(next, now_ns), now_ns);
+        run_serve(next, run_wants(next, now_ns), now_ns);
     return next != NULL;
 }
 
@@ -224,7 +224,7 @@ static void child_ended(struct node *node, pid_t pid, int status, int64_t now_ns
     }
 }
 
-static void reap(struct node *node, int64_t now_ns)
+static void node_reap(struct node *node, int64_t now_ns)
 {
     int status;
 
@@ -265,7 +265,7 @@ static void turn_runs(struct node *node, int64_t now_ns)
     node_drop_over(node);
     if (node->stopping)
         return;
-    for (int i = 0; i < STARTS_AT_ONCE && start_one(node, now_ns); i++)
+    for (int i = 0; i < STARTS_AT_ONCE && node_serve_next(node, now_ns); i++)
         ;
     registry_turn(node, now_ns);
 }
@@ -275,7 +275,7 @@ static void on_turn(void *arg, int64_t now_ns)
     struct node *node = arg;
     const struct scan_sink sink = { .is_known = is_known, .found = on_found, .arg = node };
 
-    reap(node, now_ns);
+    node_reap(node, now_ns);
     if (!node->stopping && now_ns >= node->scan_at_ns) {
         scan_turn(node->scan, &sink);
         node->scan_at_ns = now_ns + SCAN_NS;
@@ -299,7 +299,7 @@ static void on_signal(void *arg, int signal)
 }
 
 /* "RUN.uUID" of an earlier daemon's life: it goes on where that one was. */
-static void on_left(void *arg, const char *id, uid_t uid, gid_t gid)
+static void node_on_left_run(void *arg, const char *id, uid_t uid, gid_t gid)
 {
     struct node *node = arg;
     char name[64], suffix[16];
@@ -337,7 +337,7 @@ static int node_open(struct node *node, struct err *err)
     if (result == 0)
         result = client_open(node->loop, &settings->control, &node->client, err);
     if (result == 0)
-        store_list(&node->store, on_left, node);
+        store_list(&node->store, node_on_left_run, node);
     return result;
 }
 

@@ -59,7 +59,7 @@ static void on_answer(void *arg, const struct client_answer *answer)
     registry_give(run);
 }
 
-static void call(struct node_run *run)
+static void registry_call(struct node_run *run)
 {
     struct node *node = run->node;
     struct err err = { "" };
@@ -98,6 +98,6 @@ void registry_turn(struct node *node, int64_t now_ns)
         if (!next)
             return;
         first->called = ++node->turns;
-        call(next);
+        registry_call(next);
     }
 }

@@ -91,7 +91,7 @@ static bool is_ring(int run_fd, const char *name, uid_t uid)
     return fd >= 0 && pread(fd, &magic, sizeof(magic), 0) == sizeof(magic) && magic == RING_MAGIC;
 }
 
-static DIR *dir_open(int parent_fd, const char *name)
+static DIR *scan_dir_open(int parent_fd, const char *name)
 {
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -103,7 +103,7 @@ static DIR *dir_open(int parent_fd, const char *name)
 
 static bool has_ring(int run_fd, uid_t uid)
 {
-    CLEAN(dir_clean) DIR *dir = dir_open(run_fd, ".");
+    CLEAN(dir_clean) DIR *dir = scan_dir_open(run_fd, ".");
     const struct dirent *entry;
 
     for (int i = 0; dir && i < RING_NAMES && (entry = readdir(dir)); i++) {
@@ -218,7 +218,7 @@ static void root_turn(struct scan *scan)
     if (scan->root_fd < 0)
         scan->root_fd = open(scan->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (scan->root_fd >= 0 && !scan->cursor)
-        scan->cursor = dir_open(scan->root_fd, ".");
+        scan->cursor = scan_dir_open(scan->root_fd, ".");
     for (int i = 0; i < ROOT_NAMES && scan->cursor && (entry = readdir(scan->cursor)); i++)
         root_entry(scan, entry->d_name);
     if (!entry && scan->cursor) {
