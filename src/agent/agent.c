@@ -17,13 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/nodesplit.h"
 #include "agent/outbox.h"
 #include "agent/resume.h"
+#include "agent/ring/nodesplit.h"
+#include "agent/ring/watch.h"
 #include "agent/runinfo.h"
-#include "agent/sender.h"
-#include "agent/shrink.h"
-#include "agent/watch.h"
+#include "agent/send/sender.h"
+#include "agent/send/shrink.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/notify.h"

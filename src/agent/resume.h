@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/assemble.h"
 #include "agent/outbox.h"
+#include "agent/ring/assemble.h"
 #include "core/map.h"
 
 struct resume_ring {

@@ -1,7 +1,7 @@
 /* bench_control.c - a site's controller under the load of a very large job.
  *
  * The controller is a process of its own with its logs on a real disk; agents and readers are played by
- * other processes (lab/load.h) that share nothing with it but sockets.
+ * other processes (lab/bench/load.h) that share nothing with it but sockets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #include "base/token.h"
 #include "base/tree.h"
 #include "cmd/lockstep.h"
-#include "control/site.h"
+#include "control/site/site.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/fleet.h"
-#include "lab/load.h"
+#include "lab/bench/fleet.h"
+#include "lab/bench/load.h"
 
 #define RUN "bench"
 #define PROCESSES_MAX 16

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "autopsy/postmortem.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "judge/postmortem.h"
-#include "lab/flight_make.h"
+#include "lab/bench/flight_make.h"
 #include "read/remains.h"
 
 #define BAR_SECONDS 10.0

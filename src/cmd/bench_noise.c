@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
-#include "control/story.h"
+#include "control/report/story.h"
 #include "core/clean.h"
-#include "lab/noise_job.h"
+#include "lab/bench/noise_job.h"
 
 #define WEEK_S (7 * 86400.0)
 
@@ -43,7 +43,7 @@ static const struct opt bench_noise_opts[] = {
       "take the noise from this healthy run of 8 ranks or more, not from the built-in tape", NULL,
       false },
     { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
-      "print the noise of --from as a table of src/lab/noise_tape.c, and nothing else", NULL,
+      "print the noise of --from as a table of lab/bench/noise_tape.c, and nothing else", NULL,
       false },
     { .name = NULL },
 };

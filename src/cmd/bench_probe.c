@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
-#include "lab/bench_probe.h"
+#include "lab/bench/bench_probe.h"
 
 struct bench_probe_settings {
     bool json;

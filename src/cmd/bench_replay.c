@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "cmd/lockstep.h"
-#include "lab/bench_replay.h"
+#include "lab/bench/bench_replay.h"
 
 struct bench_replay_settings {
     bool json;

@@ -14,13 +14,13 @@
 #include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
-#include "lab/score_books.h"
-#include "lab/score_doc.h"
-#include "lab/score_plan.h"
-#include "lab/score_pool.h"
-#include "lab/score_stats.h"
-#include "lab/score_store.h"
-#include "lab/score_tally.h"
+#include "lab/score/score_books.h"
+#include "lab/score/score_doc.h"
+#include "lab/score/score_plan.h"
+#include "lab/score/score_pool.h"
+#include "lab/score/score_stats.h"
+#include "lab/score/score_store.h"
+#include "lab/score/score_tally.h"
 
 struct score_settings {
     uint32_t cases, healthy, jobs, retry;

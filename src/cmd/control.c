@@ -7,10 +7,10 @@
 #include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "cmd/settings.h"
-#include "control/reindex.h"
-#include "control/retention.h"
+#include "control/index/reindex.h"
+#include "control/log/retention.h"
 #include "control/server.h"
-#include "control/site.h"
+#include "control/site/site.h"
 #include "core/clean.h"
 #include "core/time.h"
 

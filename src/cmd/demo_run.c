@@ -18,7 +18,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "core/words.h"
-#include "lab/oom.h"
+#include "lab/faults/oom.h"
 
 #define WORD 64
 

@@ -8,10 +8,10 @@
 
 #include "cmd/demo_torch.h"
 #include "core/err.h"
-#include "lab/inject.h"
-#include "lab/net.h"
-#include "lab/plan.h"
-#include "lab/slowfs.h"
+#include "lab/faults/inject.h"
+#include "lab/faults/net.h"
+#include "lab/faults/plan.h"
+#include "lab/faults/slowfs.h"
 
 struct demo_config {
     uint32_t ranks, nodes, restarts;

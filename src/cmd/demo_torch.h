@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "base/paths.h"
-#include "lab/fault.h"
+#include "lab/faults/fault.h"
 
 struct demo_torch {
     char python[PATH_MAX];

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/settings.h"
-#include "control/story.h"
+#include "control/report/story.h"
 #include "core/clean.h"
-#include "judge/profile.h"
+#include "judge/compare/profile.h"
 #include "show/style.h"
 
 struct diff_settings {

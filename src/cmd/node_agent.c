@@ -14,7 +14,7 @@
 #include "agent/agent.h"
 #include "agent/node/become.h"
 #include "agent/node/child.h"
-#include "agent/send.h"
+#include "agent/send/send.h"
 #include "base/log.h"
 #include "base/token.h"
 #include "base/tree.h"

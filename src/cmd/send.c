@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "agent/runinfo.h"
-#include "agent/send.h"
+#include "agent/send/send.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/runfile.h"

@@ -9,7 +9,7 @@
 #include "base/opt.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/trainer.h"
+#include "lab/trainer/trainer.h"
 
 struct trainer_settings {
     uint64_t steps, seed, checkpoint_every;

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
-#include "judge/whatif.h"
+#include "judge/compare/whatif.h"
 #include "read/jsontext.h"
 #include "read/kineto.h"
 #include "read/optrace_csv.h"

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autopsy/postmortem.h"
 #include "base/log.h"
-#include "control/processes.h"
+#include "control/report/processes.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "judge/postmortem.h"
 #include "read/kernellogs.h"
 #include "read/remains.h"
 #include "show/verdict.h"

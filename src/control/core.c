@@ -10,11 +10,11 @@
 #include "core/map.h"
 #include "core/time.h"
 #include "judge/court.h"
-#include "judge/crash.h"
-#include "judge/hang.h"
+#include "judge/crash/crash.h"
 #include "judge/ledger.h"
-#include "judge/stall.h"
-#include "judge/sync.h"
+#include "judge/slow/stall.h"
+#include "judge/slow/sync.h"
+#include "judge/stuck/hang.h"
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
 #define PENDING_RANKS 4194304       /* ... and ranks in all of them: a huge world stays bounded */

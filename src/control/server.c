@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "control/rundir.h"
-#include "control/runlog.h"
-#include "control/spools.h"
+#include "control/log/rundir.h"
+#include "control/log/runlog.h"
+#include "control/log/spools.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/facts.h"

@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_CONTROL_STEP_WAIT_H
 #define LOCKSTEP_CONTROL_STEP_WAIT_H
 
-#include "judge/model.h"
+#include "judge/step/model.h"
 
 struct step_wait {
     uint64_t step;

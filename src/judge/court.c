@@ -7,16 +7,16 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/clock.h"
-#include "judge/corrupt.h"
-#include "judge/crash.h"
-#include "judge/crash_parts.h"
-#include "judge/hang.h"
-#include "judge/learn.h"
+#include "judge/crash/crash.h"
+#include "judge/crash/crash_parts.h"
 #include "judge/ledger.h"
-#include "judge/regress.h"
-#include "judge/stall.h"
-#include "judge/sync.h"
+#include "judge/slow/regress.h"
+#include "judge/slow/stall.h"
+#include "judge/slow/sync.h"
+#include "judge/step/clock.h"
+#include "judge/step/learn.h"
+#include "judge/stuck/hang.h"
+#include "judge/wrong/corrupt.h"
 
 #define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
 

@@ -7,10 +7,10 @@
 #ifndef LOCKSTEP_JUDGE_COURT_H
 #define LOCKSTEP_JUDGE_COURT_H
 
-#include "judge/history.h"
-#include "judge/model.h"
-#include "judge/program.h"
-#include "judge/split.h"
+#include "judge/replay/program.h"
+#include "judge/step/history.h"
+#include "judge/step/model.h"
+#include "judge/step/split.h"
 #include "judge/thresholds.h"
 #include "wire/verdict.h"
 

@@ -3,14 +3,14 @@
  * A sum over their arrays, without the allocator's own part and what one step needs only while it is judged.  A
  * controller of many runs compares it with what each may have; test-core.c compares it with what malloc() gave.
  */
-#include "judge/corrupt_parts.h"
 #include "judge/court.h"
-#include "judge/hang_parts.h"
 #include "judge/ledger.h"
-#include "judge/program_parts.h"
-#include "judge/replay.h"
-#include "judge/stall_parts.h"
-#include "judge/sync_parts.h"
+#include "judge/replay/program_parts.h"
+#include "judge/replay/replay.h"
+#include "judge/slow/stall_parts.h"
+#include "judge/slow/sync_parts.h"
+#include "judge/stuck/hang_parts.h"
+#include "judge/wrong/corrupt_parts.h"
 
 #define REPLAY_OP_BYTES 64 /* of the order in which a replay visits its ops; measured */
 

@@ -1,7 +1,7 @@
 /* dump.h - what the ranks of a dead job recorded of their collectives, side by side.
  *
  * Readers fill it from flight-recorder dumps (read/flight.h), the judge says who holds the others
- * (judge/postmortem.h).  A rank records an op when its host enqueues it; whether the device has
+ * (autopsy/postmortem.h).  A rank records an op when its host enqueues it; whether the device has
  * started or finished it is known only to some recorders.
  */
 #ifndef LOCKSTEP_WIRE_DUMP_H

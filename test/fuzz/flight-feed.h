@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "autopsy/postmortem.h"
 #include "core/clean.h"
-#include "judge/postmortem.h"
 #include "read/flight.h"
 
 /* The same dump for rank 0 and, as if half of it were lost, for rank 1; whoever is named must be there. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/assemble.h"
+#include "agent/ring/assemble.h"
 #include "core/clean.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

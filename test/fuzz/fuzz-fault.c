@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/fault.h"
-#include "lab/plan.h"
+#include "lab/faults/fault.h"
+#include "lab/faults/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

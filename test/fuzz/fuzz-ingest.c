@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/site_inside.h"
-#include "control/spools.h"
+#include "control/log/spools.h"
+#include "control/site/site_inside.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autopsy/postmortem.h"
 #include "core/clean.h"
-#include "judge/postmortem.h"
 #include "read/jsontext.h"
 #include "read/kineto.h"
 

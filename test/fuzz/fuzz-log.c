@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/gather.h"
-#include "control/recall.h"
-#include "control/spools.h"
+#include "control/log/recall.h"
+#include "control/log/spools.h"
+#include "control/report/gather.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "show/account.h"

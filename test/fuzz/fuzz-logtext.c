@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autopsy/postmortem.h"
 #include "core/clean.h"
-#include "judge/postmortem.h"
 #include "read/logtext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/matrix.h"
+#include "control/matrix/matrix.h"
 #include "core/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/whatif.h"
+#include "judge/compare/whatif.h"
 #include "read/optrace_csv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/proc.h"
+#include "agent/proc/proc.h"
 #include "core/clean.h"
-#include "lab/others.h"
+#include "lab/score/others.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

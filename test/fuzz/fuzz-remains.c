@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "autopsy/postmortem.h"
 #include "core/buf.h"
 #include "core/clean.h"
-#include "judge/postmortem.h"
 #include "read/remains.h"
 
 #define FILES_MAX 16

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/score_store.h"
+#include "lab/score/score_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

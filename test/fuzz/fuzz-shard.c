@@ -5,7 +5,7 @@
 
 #include "core/buf.h"
 #include "core/clean.h"
-#include "lab/shard.h"
+#include "lab/trainer/shard.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

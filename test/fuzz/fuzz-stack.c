@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pystack.h"
-#include "agent/stack.h"
+#include "agent/proc/pystack.h"
+#include "agent/proc/stack.h"
 #include "core/clean.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/token.h"
-#include "control/gate.h"
+#include "control/http/gate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

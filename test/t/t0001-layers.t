@@ -4,12 +4,12 @@
 
 ok "the tree keeps to the table" "$SOURCE/tools/layers" "$SOURCE"
 
-for room in "$SOURCE"/src/*/; do
+for room in "$SOURCE"/src/*/ "$SOURCE/lab/"; do
     ok "$(basename "$room") says what it is" test -s "$room/README.md"
 done
 
 mkdir -p "$TAP/tree"
-cp -r "$SOURCE/src" "$SOURCE/include" "$SOURCE/test" "$SOURCE/ARCHITECTURE.md" "$TAP/tree"
+cp -r "$SOURCE/src" "$SOURCE/lab" "$SOURCE/include" "$SOURCE/test" "$SOURCE/ARCHITECTURE.md" "$TAP/tree"
 
 plant() # NAME FILE LINE EXPECTED
 {
@@ -28,7 +28,11 @@ plant "a test that reaches too far" src/wire/test/planted.c '#include "control/c
     'wire may not include control'
 plant "a name without a room" src/act/planted.c '#include "launch.h"' 'does not name its room'
 plant "a way around" src/act/planted.c '#include "core/../judge/replay.h"' 'not a plain path'
-plant "angle brackets" src/act/planted.c '#include <judge/replay.h>' 'include it with quotes'
+plant "a part of a room that wants a part not named" src/judge/step/planted.c '#include "judge/slow/straggler.h"' \
+    'judge/step may not include judge/slow'
+plant "a part that wants what the whole room may" lab/trainer/planted.c '#include "lab/score/score.h"' \
+    'lab/trainer may not include lab/score'
+plant "angle brackets" src/act/planted.c '#include <judge/replay/replay.h>' 'include it with quotes'
 plant "a room that does not exist" src/act/planted.c '#include "attic/box.h"' 'no room attic'
 plant "a public header that leans on a room" include/lockstep/planted.h '#include "core/err.h"' \
     'public header'

@@ -79,12 +79,13 @@ strangers() # LIBRARY...
 }
 
 command -v nm >/dev/null || skip_all "no nm here"
-judge=$BUILD/src/judge/libjudge.a
-ok "the library is there" test -f "$judge"
-ok "the judge needs nothing but memory, text and mathematics" strangers "$judge"
+judge="$BUILD/src/judge/libjudge.a $BUILD/src/autopsy/libautopsy.a"
+# shellcheck disable=SC2086 # two libraries
+ok "the libraries are there" ls $judge
+ok "judge and autopsy need nothing but memory, text and mathematics" strangers $judge
 
 # core is linked in too, so the judge must not come to the clock through it.
-nm -u "$judge" 2>/dev/null | awk '$1 == "U" { print $2 }' >"$TAP/wants"
+nm -u $judge 2>/dev/null | awk '$1 == "U" { print $2 }' >"$TAP/wants"
 lacks "the judge asks core for no clock" '^time_(ns|mono_ns|real_ns)$' "$TAP/wants"
 
 # And the test can fail: a library that reads the clock, the environment and a file.

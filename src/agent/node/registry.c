@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/enlist.h"
 #include "agent/node/node_private.h"
+#include "agent/send/enlist.h"
 #include "base/log.h"
 #include "core/clean.h"
 #include "core/time.h"

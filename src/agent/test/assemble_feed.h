@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_AGENT_TEST_ASSEMBLE_FEED_H
 #define LOCKSTEP_AGENT_TEST_ASSEMBLE_FEED_H
 
-#include "agent/assemble.h"
+#include "agent/ring/assemble.h"
 #include "lockstep/probe.h"
 
 #define MS INT64_C(1000000)

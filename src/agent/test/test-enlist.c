@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-#include "agent/enlist.h"
+#include "agent/send/enlist.h"
 #include "base/token.h"
 #include "core/buf.h"
 #include "core/clean.h"

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "agent/hold.h"
-#include "agent/nodesplit.h"
+#include "agent/ring/hold.h"
+#include "agent/ring/nodesplit.h"
 #include "core/clean.h"
 #include "core/rand.h"
 #include "lockstep/probe.h"

@@ -13,7 +13,7 @@
 #include <ftw.h>
 #include <sys/stat.h>
 
-#include "agent/oomkills.h"
+#include "agent/proc/oomkills.h"
 #include "core/clean.h"
 
 #define PID 4711

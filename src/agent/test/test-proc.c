@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "agent/proc.h"
-#include "agent/sample.h"
+#include "agent/proc/proc.h"
+#include "agent/proc/sample.h"
 #include "core/clean.h"
 #include "core/time.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agent/sender.h"
+#include "agent/send/sender.h"
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "agent/sent.h"
-#include "agent/shrink.h"
+#include "agent/send/sent.h"
+#include "agent/send/shrink.h"
 #include "core/clean.h"
 #include "wire/facts.h"
 #include "wire/spool.h"

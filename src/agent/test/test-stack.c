@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/nativestack.h"
-#include "agent/pystack.h"
-#include "agent/stack.h"
+#include "agent/proc/nativestack.h"
+#include "agent/proc/pystack.h"
+#include "agent/proc/stack.h"
 #include "core/clean.h"
 #include "core/time.h"
 

@@ -18,10 +18,10 @@
 
 #include <cmocka.h>
 
-#include "control/recall.h"
-#include "control/rundir.h"
+#include "control/log/recall.h"
+#include "control/log/rundir.h"
+#include "control/log/spools.h"
 #include "control/server.h"
-#include "control/spools.h"
 #include "core/map.h"
 #include "core/rand.h"
 #include "core/time.h"

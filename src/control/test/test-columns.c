@@ -1,5 +1,5 @@
 /* test-columns.c - steps of ranks in any order, columns in theirs. */
-#include "control/columns.h"
+#include "control/matrix/columns.h"
 
 #include <errno.h>
 #include <setjmp.h>

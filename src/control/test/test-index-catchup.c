@@ -1,5 +1,5 @@
 /* test-index-catchup.c - a question waits for the index, and facts do not wait for the question. */
-#include "control/index_catchup.h"
+#include "control/site/index_catchup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/tree.h"
-#include "control/site_inside.h"
+#include "control/site/site_inside.h"
 #include "core/clean.h"
 #include "wire/spool.h"
 

@@ -1,5 +1,5 @@
 /* test-index.c - whatever happens to the index, it says what the log says. */
-#include "control/index.h"
+#include "control/index/index.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 #include "base/log.h"
 #include "base/tree.h"
-#include "control/matrix.h"
-#include "control/runlog.h"
+#include "control/log/runlog.h"
+#include "control/matrix/matrix.h"
 #include "control/test/lab_frames.h"
 #include "core/clean.h"
 #include "core/rand.h"

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "control/site_inside.h"
-#include "control/spools.h"
+#include "control/log/spools.h"
+#include "control/site/site_inside.h"
 #include "wire/facts.h"
 
 #define SENDER 77

@@ -1,5 +1,5 @@
 /* test-matrix.c - tiles against a slow and obvious reference, over restarts, and damaged files. */
-#include "control/matrix.h"
+#include "control/matrix/matrix.h"
 
 #include <errno.h>
 #include <fcntl.h>

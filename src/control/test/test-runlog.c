@@ -1,5 +1,5 @@
 /* test-runlog.c - thresholds and the log: who changed what, and what holds after a restart. */
-#include "control/runlog.h"
+#include "control/log/runlog.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/tree.h"
-#include "control/story.h"
+#include "control/report/story.h"
 #include "core/clean.h"
 
 #define COST "straggler.cost-share"

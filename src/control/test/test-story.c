@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 
-#include "control/log_follow.h"
-#include "control/story.h"
+#include "control/log/log_follow.h"
+#include "control/report/story.h"
 #include "wire/verdict.h"
 
 #define STEPS 85 /* eight verdicts by the tests' core */

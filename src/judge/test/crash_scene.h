@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "judge/crash.h"
-#include "judge/hang.h"
+#include "judge/crash/crash.h"
+#include "judge/stuck/hang.h"
 
 #define MS INT64_C(1000000)
 #define CLOSED "RuntimeError: [gloo] Connection closed by peer [127.0.0.1]:4711"

@@ -1,5 +1,5 @@
 /* test-diff.c - two runs: what became slower, where, and when it is another program. */
-#include "judge/profile.h"
+#include "judge/compare/profile.h"
 #include "judge/test/bench.h"
 
 #define STEPS 20

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "core/clean.h"
-#include "judge/crash.h"
-#include "judge/hang.h"
+#include "judge/crash/crash.h"
+#include "judge/stuck/hang.h"
 #include "lockstep/probe.h"
 
 #define S INT64_C(1000000000)

@@ -3,7 +3,7 @@
  */
 #include "judge/test/bench.h"
 
-#include "judge/learn.h"
+#include "judge/step/learn.h"
 
 static const uint32_t layouts[][3] = {
     { 1, 1, 4 }, { 1, 1, 8 }, { 1, 1, 16 }, { 2, 1, 2 }, { 4, 1, 1 }, { 1, 2, 2 },

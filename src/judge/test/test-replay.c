@@ -13,7 +13,7 @@
 
 #include "core/clean.h"
 #include "core/rand.h"
-#include "judge/replay.h"
+#include "judge/replay/replay.h"
 
 #define NONE REPLAY_NONE
 #define OPS_MAX 4096

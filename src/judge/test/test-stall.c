@@ -1,5 +1,5 @@
 /* test-stall.c - when a job waits for input, and when that is one rank's, the cpu's or nobody's. */
-#include "judge/stall.h"
+#include "judge/slow/stall.h"
 
 #include "core/time.h"
 #include "judge/test/bench.h"

@@ -1,5 +1,5 @@
 /* test-straggler-late.c - devices that tell their collectives and nothing else. */
-#include "judge/straggler.h"
+#include "judge/slow/straggler.h"
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

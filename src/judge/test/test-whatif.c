@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "judge/whatif.h"
+#include "judge/compare/whatif.h"
 
 #define MS INT64_C(1000000)
 

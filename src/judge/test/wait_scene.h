@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_JUDGE_TEST_WAIT_SCENE_H
 #define LOCKSTEP_JUDGE_TEST_WAIT_SCENE_H
 
-#include "judge/wait.h"
+#include "judge/stuck/wait.h"
 #include "lockstep/probe.h"
 
 #define S INT64_C(1000000000)

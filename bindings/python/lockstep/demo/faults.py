@@ -1,6 +1,6 @@
 """The faults that the demo's training makes in itself, by a plan, and what it really did.
 
-The plan and the lines of the truth are those of the C trainer (src/lab/plan.h).  A fault that this
+The plan and the lines of the truth are those of the C trainer (lab/faults/plan.h).  A fault that this
 training cannot make is refused by `lockstep demo` before it starts.
 """
 import ctypes

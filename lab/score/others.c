@@ -1,0 +1,126 @@
+/* others.c - sums the processor time of all processes that are not below us, once a second.
+ *
+ * With a process's own time goes that of its children that it has waited for: so nothing is lost or counted twice when
+ * one ends, and those count that begin and end between two looks.
+ */
+#include "lab/score/others.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/time.h"
+
+#define SECONDS_KEPT 1024
+
+struct second {
+    int64_t end_ns;
+    double cores;
+};
+
+struct sum { /* since the machine began */
+    int64_t at_ns;
+    uint64_t ticks, stolen;
+};
+
+struct others {
+    struct procs procs;
+    struct sum before;
+    struct second second[SECONDS_KEPT];
+    uint64_t seconds; /* ever */
+};
+
+int others_create(struct others **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : -ENOMEM;
+}
+
+void others_destroy(struct others *others)
+{
+    if (others)
+        procs_fini(&others->procs);
+    free(others);
+}
+
+int others_parse_stolen(const char *text, uint64_t *ticks)
+{
+    return sscanf(text, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, ticks) == 1 ? 0 : -EPROTO;
+}
+
+static int others_text_read(const char *path, char *text, size_t room)
+{
+    CLEAN(fd_clean) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, room - 1);
+
+    if (got < 0)
+        return -errno;
+    text[got] = '\0';
+    return 0;
+}
+
+uint64_t others_sum(struct procs *procs, pid_t us)
+{
+    uint64_t sum = 0;
+
+    procs_below(procs, us);
+    for (size_t i = 0; i < procs->count; i++) {
+        const struct proc *proc = &procs->list[i];
+
+        if (!proc->kernel && !proc->root && proc->pid != us)
+            sum += proc->ticks;
+    }
+    return sum;
+}
+
+static int sum_read(struct others *others, struct sum *ret)
+{
+    struct sum sum = { .at_ns = time_mono_ns() };
+    char text[1024];
+    int result = others_text_read("/proc/stat", text, sizeof(text));
+
+    if (result == 0)
+        result = others_parse_stolen(text, &sum.stolen);
+    if (result == 0)
+        result = procs_read(&others->procs);
+    sum.ticks = result == 0 ? others_sum(&others->procs, getpid()) : 0;
+    *ret = sum;
+    return result;
+}
+
+/* Those whose parents do not wait for them take their time with them: then the sum falls. */
+static double cores_between(const struct sum *before, const struct sum *now)
+{
+    double second = (double)sysconf(_SC_CLK_TCK) * (double)(now->at_ns - before->at_ns) / NS_PER_S;
+    uint64_t ticks = now->ticks > before->ticks ? now->ticks - before->ticks : 0;
+    uint64_t stolen = now->stolen > before->stolen ? now->stolen - before->stolen : 0;
+
+    return (double)(ticks + stolen) / second;
+}
+
+void others_look(struct others *others)
+{
+    struct sum now;
+
+    if (!others || time_mono_ns() - others->before.at_ns < NS_PER_S || sum_read(others, &now) < 0)
+        return;
+    if (others->before.at_ns)
+        others->second[others->seconds++ % SECONDS_KEPT] =
+            (struct second){ now.at_ns, cores_between(&others->before, &now) };
+    others->before = now;
+}
+
+double others_most(const struct others *others, int64_t since_ns)
+{
+    double most = 0;
+
+    for (uint64_t i = 0; others && i < MIN(others->seconds, SECONDS_KEPT); i++) {
+        if (others->second[i].end_ns > since_ns)
+            most = MAX(most, others->second[i].cores);
+    }
+    return most;
+}

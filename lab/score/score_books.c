@@ -1,0 +1,192 @@
+/* score_books.c - are the seconds that a fault costs in the bucket where they belong?
+ *
+ * A healthy twin with the same seed has the same jitter, so what the run with the fault took longer is
+ * the fault's, and so is what its buckets have more.  That holds in pipelines, too, where some of
+ * what is injected falls into slack and costs nobody anything; and for faults of which nobody but
+ * the clock knows how many seconds they took, like scarce cpus.
+ *
+ * Two healthy runs with the same seed do not take equally long: a machine has moods.  So the slightest faults have two
+ * twins, whose mean is compared; and what two twins differ by, at most, is how finely runs can be
+ * compared on this machine.  An error below that may be the machine's as well as the ledger's.
+ */
+#include "lab/score/score_books.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "lab/score/score_parts.h"
+
+#define GOOD 0.05
+#define BLUR_MOST 0.01 /* a machine more restless than this tells nothing about slight faults */
+
+/* ---- one ledger, and its twin ---- */
+
+static double bucket(struct json_object *ledger, const char *name)
+{
+    struct json_object *buckets, *value;
+
+    if (ledger && json_object_object_get_ex(ledger, "buckets", &buckets) &&
+        json_object_object_get_ex(buckets, name, &value))
+        return json_object_get_double(value);
+    return 0;
+}
+
+static double whole(struct json_object *ledger)
+{
+    struct json_object *ranks, *wall;
+
+    if (!ledger || !json_object_object_get_ex(ledger, "ranks", &ranks) ||
+        !json_object_object_get_ex(ledger, "wall_seconds", &wall))
+        return 0;
+    return json_object_get_double(ranks) * json_object_get_double(wall);
+}
+
+void score_ledger_read(struct json_object *answer, const struct score_truth *truth,
+                       struct score_ledger *ret)
+{
+    struct json_object *ledger = NULL;
+
+    json_object_object_get_ex(answer, "ledger", &ledger);
+    *ret = (struct score_ledger){ .injected = truth->seconds };
+    for (unsigned i = 0; i < LEDGER_BUCKETS; i++)
+        ret->bucket[i] = bucket(ledger, ledger_bucket_name(i));
+    ret->whole = whole(ledger) - ret->bucket[LEDGER_START_UP];
+}
+
+bool score_has_ledger(const struct score_case *at)
+{
+    const struct score_expect *expect = score_expect(&at->fault);
+
+    return expect && expect->buckets && !at->also.kind && !at->torch;
+}
+
+/* Ranks wait for each other's jitter: more where the fault makes it matter, as in a stage that all wait for, and less
+ * where they wait for the fault anyway.  That much is no part of what was injected; what is more than
+ * half as much again as in the twin was booked there wrongly.
+ */
+#define JITTER_MORE 1.5
+
+static double jitter_more(const struct score_ledger *run, const struct score_ledger *twin)
+{
+    double usual = twin->bucket[LEDGER_STRAGGLER_WAIT];
+
+    return MIN(run->bucket[LEDGER_STRAGGLER_WAIT], JITTER_MORE * usual) - usual;
+}
+
+static double off_by(double found, double due)
+{
+    return due > 0 ? found / due - 1 : 1; /* a fault that costs nothing is none */
+}
+
+double score_ledger_compare(const struct score_case *at, const struct score_ledger *run,
+                            const struct score_ledger *twin, double *due, double *found)
+{
+    const struct score_expect *expect = score_expect(&at->fault);
+    uint32_t buckets = expect ? expect->buckets : 0;
+    double error, worked = run->bucket[LEDGER_PRODUCTIVE] - twin->bucket[LEDGER_PRODUCTIVE];
+
+    *due = run->whole - twin->whole;
+    *found = 0;
+    if (!(buckets & SCORE_IN(STRAGGLER_WAIT)))
+        *due -= jitter_more(run, twin);
+    for (unsigned i = 0; i < LEDGER_BUCKETS; i++) {
+        if (buckets & 1u << i)
+            *found += run->bucket[i] - twin->bucket[i];
+    }
+    error = off_by(*found, *due);
+    worked = off_by(worked, run->injected);
+    return buckets & SCORE_WORK && fabs(worked) > fabs(error) ? worked : error;
+}
+
+/* ---- the ledgers of all cases ---- */
+
+struct twins { /* of one case */
+    struct score_ledger mean;
+    uint32_t count;
+    double apart; /* share of a run by which they differ */
+};
+
+static void ledger_add(struct score_ledger *sum, const struct score_ledger *more, double weight)
+{
+    sum->whole += weight * more->whole;
+    for (size_t i = 0; i < LEDGER_BUCKETS; i++)
+        sum->bucket[i] += weight * more->bucket[i];
+}
+
+static struct twins twins_of(uint32_t number, const struct score_case *cases,
+                             const struct score_result *results, uint32_t count)
+{
+    struct twins twins = { .count = 0 };
+    double least = INFINITY, most = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        twins.count += cases[i].twin == number && results[i].ran;
+    for (uint32_t i = 0; i < count; i++) {
+        if (cases[i].twin != number || !results[i].ran)
+            continue;
+        ledger_add(&twins.mean, &results[i].ledger, 1.0 / twins.count);
+        least = MIN(least, results[i].ledger.whole);
+        most = MAX(most, results[i].ledger.whole);
+    }
+    twins.apart = twins.count > 1 && least > 0 ? most / least - 1 : 0;
+    return twins;
+}
+
+static struct score_book *family_book(struct score_books *books, const char *family)
+{
+    for (uint32_t i = 0; i < books->families; i++) {
+        if (strcmp(books->family[i].name, family) == 0)
+            return &books->family[i];
+    }
+    if (books->families == COUNT(books->family))
+        return NULL;
+    books->family[books->families].name = family;
+    return &books->family[books->families++];
+}
+
+void score_books_fill(const struct score_case *cases, const struct score_result *results,
+                      uint32_t count, struct score_books *books)
+{
+    struct twins twins;
+
+    *books = (struct score_books){ 0 };
+    for (uint32_t i = 0; i < count; i++)
+        books->blur = MAX(books->blur, twins_of(i, cases, results, count).apart);
+    for (uint32_t i = 0; i < count; i++) {
+        struct score_book *family, *all = &books->all;
+        double due, found, error;
+
+        if (!results[i].ran || (twins = twins_of(i, cases, results, count)).count == 0)
+            continue;
+        error = score_ledger_compare(&cases[i], &results[i].ledger, &twins.mean, &due, &found);
+        books->at[books->count] = (struct score_booked){ i, due, found, error };
+        books->error[books->count++] = error;
+        books->good += fabs(error) <= GOOD;
+        books->blurred +=
+            fabs(error) > GOOD && fabs(error * due) <= books->blur * results[i].ledger.whole;
+        books->most = MAX(books->most, fabs(error));
+        all->due += due;
+        all->found += found;
+        family = family_book(books, score_family(&cases[i]));
+        if (family) {
+            family->due += due;
+            family->found += found;
+        }
+    }
+}
+
+double score_book_error(const struct score_book *book)
+{
+    return book->due > 0 ? book->found / book->due - 1 : 0;
+}
+
+bool score_books_good(const struct score_books *books)
+{
+    for (uint32_t i = 0; i < books->families; i++) {
+        if (fabs(score_book_error(&books->family[i])) > GOOD)
+            return false;
+    }
+    return books->good + (books->blur <= BLUR_MOST ? books->blurred : 0) == books->count;
+}

@@ -1,0 +1,230 @@
+/* score_plan.c - the families one after the other, each with as many cases as it has places to be. */
+#include "lab/score/score_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "lab/score/score_parts.h"
+
+#define PLACES 9         /* first, middle and last rank of each of three sizes */
+#define USUAL 30         /* cases of what is drawn by default */
+#define USUAL_HEALTHY 40 /* a twin of each of them, and a second one of each slight one */
+#define LONG_RUN_S 150.0
+#define NAME 64
+#define SHARED_RANKS 16 /* three of them at a time leave a machine of two cores half idle */
+
+static const struct score_group {
+    const char *name;
+    uint32_t cases, healthy;
+    /* NULL: by score_draw() */
+    void (*fill)(uint32_t number, struct rand *rand, struct score_case *at);
+} groups[] = {
+    { "slow", 60, 80, NULL },
+    { "stall", 36, 16, NULL },
+    { "corruption", 27, 9, NULL },
+    { "slowly", 3 * SCORE_SLOWLY, 0, score_slowly_case },
+    { "storage", 3 * SCORE_STORAGE, 0, score_storage_case },
+    { "link", 3 * SCORE_LINK, 0, score_link_case },
+    { "channels", 3 * SCORE_CHANNELS, 0, score_channels_case },
+    { "kernel-log", PLACES *SCORE_KERNELS, 0, score_kernel_case },
+    { "two", 3 * SCORE_PAIRS, 0, score_pair_case },
+    { "torch", 3 * SCORE_TORCH, 0, score_torch_case },
+};
+
+static const struct score_group *group_of(const char *name)
+{
+    for (size_t i = 0; i < COUNT(groups); i++) {
+        if (strcmp(groups[i].name, name) == 0)
+            return &groups[i];
+    }
+    return NULL;
+}
+
+/* In a full score a number given is the most of each family. */
+static uint32_t wish_count(const struct score_wish *wish, uint32_t given, uint32_t usual)
+{
+    if (given == SCORE_PLAN_DEFAULT)
+        return usual;
+    return wish->all ? MIN(given, usual) : given;
+}
+
+static uint32_t group_draw(const struct score_group *group, const struct score_wish *wish,
+                           struct score_case *ret, uint32_t room)
+{
+    uint32_t cases = wish_count(wish, wish->cases, group->cases);
+    uint32_t healthy = wish_count(wish, wish->healthy, group->healthy);
+    struct rand rand = { wish->seed };
+
+    if (!group->fill)
+        return score_draw(wish->seed, cases, healthy, group->name, ret, room);
+    for (uint32_t i = 0; i < cases && i < room; i++) {
+        ret[i] = (struct score_case){ .seed = wish->seed * 1000 + i, .twin = SCORE_NO_TWIN };
+        group->fill(i, &rand, &ret[i]);
+    }
+    return MIN(cases, room);
+}
+
+/* Where twins are counted from the first case of their own draw. */
+static uint32_t twins_move(struct score_case *cases, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        if (cases[i].twin != SCORE_NO_TWIN)
+            cases[i].twin += first;
+    }
+    return first + count;
+}
+
+static uint32_t series_draw(uint32_t which, const struct score_wish *wish, struct score_case *ret,
+                            uint32_t room)
+{
+    uint32_t cases = wish_count(wish, wish->cases, PLACES * score_series_faults(which));
+
+    return score_draw(wish->seed, cases, 0, score_series_name(which), ret, room);
+}
+
+/* One family, or NULL for all of them, or for the usual draw. */
+static uint32_t plan_only(const struct score_wish *wish, const char *only, struct score_case *ret,
+                          uint32_t room)
+{
+    const struct score_group *group = only ? group_of(only) : NULL;
+    uint32_t count = 0;
+
+    if (group && (wish->all || group->fill))
+        return group_draw(group, wish, ret, room);
+    if (wish->all && !only) {
+        for (size_t i = 0; i < COUNT(groups); i++)
+            count = twins_move(ret, count, group_draw(&groups[i], wish, &ret[count], room - count));
+    }
+    for (uint32_t i = 0; wish->all && score_series_name(i); i++) {
+        if (!only || strcmp(only, score_series_name(i)) == 0)
+            count += series_draw(i, wish, &ret[count], room - count);
+    }
+    if (count == 0) /* one family of a set, or what is drawn by default */
+        count = score_draw(wish->seed, wish_count(wish, wish->cases, USUAL),
+                           wish_count(wish, wish->healthy, USUAL_HEALTHY), only, ret, room);
+    return count;
+}
+
+/* The next name of a list; false: there are no more. */
+static bool name_next(const char **list, char *out, size_t room)
+{
+    size_t size = strcspn(*list, ",");
+
+    if (**list == '\0')
+        return false;
+    snprintf(out, room, "%.*s", (int)size, *list);
+    *list += size + ((*list)[size] == ',');
+    return true;
+}
+
+/* Long ones find what short ones cannot: drifts, and rules that look over hundreds of steps. */
+static uint32_t plan_healthy(const struct score_wish *wish, struct score_case *ret, uint32_t room)
+{
+    static const uint32_t saves[] = { 0, 50, 200 };
+    struct rand rand = { wish->seed + 7000 };
+    uint32_t count = 0;
+
+    for (double left_s = wish->healthy_seconds; left_s > 0 && count < room; count++) {
+        struct score_case *at = &ret[count];
+        double seconds = MIN(left_s, LONG_RUN_S);
+
+        *at = (struct score_case){ .seed = wish->seed * 1000 + 700 + count,
+                                   .nodes = 1 + count % 2,
+                                   .twin = SCORE_NO_TWIN,
+                                   .checkpoint_every = saves[count % COUNT(saves)],
+                                   .fault = { .kind = score_kind(FAULT_NONE) } };
+        score_layout(at, &rand, FAULT_NONE, count % 4 == 3 ? 16 : count % 2 ? 8 : 4);
+        at->steps = MAX(60, (uint64_t)(seconds * 1e3 / at->step_ms));
+        left_s -= LONG_RUN_S;
+    }
+    return count;
+}
+
+uint32_t score_plan(const struct score_wish *wish, struct score_case *ret, uint32_t room)
+{
+    const char *list = wish->only;
+    uint32_t count = 0;
+    char name[NAME];
+
+    if (!list)
+        count = plan_only(wish, NULL, ret, room);
+    while (list && name_next(&list, name, sizeof(name)))
+        count = twins_move(ret, count, plan_only(wish, name, &ret[count], room - count));
+    return count + plan_healthy(wish, &ret[count], room - count);
+}
+
+bool score_plan_has(const char *families)
+{
+    bool has = families[0] != '\0';
+    char name[NAME];
+
+    while (has && name_next(&families, name, sizeof(name)))
+        has = group_of(name) || score_has_family(name);
+    return has;
+}
+
+/* Adds a word to a list, once. */
+static void name_add(char *out, size_t room, const char *name)
+{
+    size_t used = strlen(out), size = strlen(name);
+    const char *at = out;
+
+    while ((at = strstr(at, name)) != NULL) {
+        bool begins = at == out || at[-1] == ' ';
+
+        at += size;
+        if (begins && (*at == ',' || *at == '\0'))
+            return;
+    }
+    snprintf(out + used, room - used, "%s%s", used ? ", " : "", name);
+}
+
+void score_plan_names(char *out, size_t room)
+{
+    size_t count;
+    const struct score_expect *expect = score_expects(&count);
+
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (score_plan_has(expect[i].family))
+            name_add(out, room, expect[i].family);
+    }
+    for (size_t i = 0; i < COUNT(groups); i++)
+        name_add(out, room, groups[i].name);
+    for (uint32_t i = 0; score_series_name(i); i++)
+        name_add(out, room, score_series_name(i));
+}
+
+bool score_case_shares(const struct score_case *at)
+{
+    switch (at->fault.kind->id) {
+    case FAULT_NONE:
+    case FAULT_EVAL:
+    case FAULT_COMPILE:
+    case FAULT_SLOW_START:
+    case FAULT_SLOW_CHECKPOINT:
+    case FAULT_ELASTIC:
+        return at->ranks <= SHARED_RANKS && at->twin == SCORE_NO_TWIN && !at->torch &&
+               !score_expect(&at->fault);
+    case FAULT_KILL:
+    case FAULT_EXIT:
+    case FAULT_SEGFAULT:
+    case FAULT_ABORT:
+    case FAULT_EXCEPTION:
+    case FAULT_STOP:
+    case FAULT_STUCK_DATA:
+    case FAULT_STUCK_CODE:
+    case FAULT_GPU_HANG:
+    case FAULT_FROZEN_LINK:
+    case FAULT_OTHER_ORDER:
+    case FAULT_OTHER_OP:
+    case FAULT_OTHER_SIZE:
+    case FAULT_BIT_FLIP:
+    case FAULT_NAN:
+    case FAULT_FROZEN:
+        return at->ranks <= SHARED_RANKS && !at->torch;
+    default: /* held against the clock, or it makes the machine busy, or is made by something that is there once */
+        return false;
+    }
+}

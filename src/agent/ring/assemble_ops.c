@@ -1,0 +1,169 @@
+/* assemble_ops.c - operations of a step in the making: launched, started and ended, in whatever order that is read. */
+#include "agent/ring/assemble_inside.h"
+#include "core/clean.h"
+#include "lockstep/probe.h"
+
+static bool is_p2p(uint8_t kind)
+{
+    return kind == RING_P2P_ENQUEUE || kind == RING_P2P_START || kind == RING_P2P_END;
+}
+
+static struct open_op *op_for(struct assemble *assemble, const struct ring_event *event)
+{
+    struct open_op *op = optable_put(&assemble->ops, event->comm, is_p2p(event->kind), event->a);
+
+    if (op && !op->enqueued && !op->started && !op->ended)
+        op->since = assemble->serial;
+    return op;
+}
+
+/* Copies what is known of an op into its item; forgets the op once all of it is known. */
+static void op_settle(struct assemble *assemble, struct open_op *op)
+{
+    struct build *build = build_by_serial(assemble, op->build);
+    struct item *item = build ? &build->item[op->item] : NULL;
+
+    if (item) {
+        item->start_ns = op->started ? op->start_ns : item->enqueue_ns;
+        if (op->ended && !item->ended) {
+            item->ended = true;
+            build->open_ops--;
+        }
+        item->end_ns = op->ended ? MAX(op->end_ns, item->start_ns) : item->start_ns;
+    }
+    if (op->enqueued && op->ended && (op->started || !item))
+        optable_remove(&assemble->ops, op);
+}
+
+/* NULL: more than fit; those are not told. */
+static struct channel *channel_for(struct assemble *assemble, const struct open_op *op)
+{
+    uint8_t what = op->p2p ? op->what : 0;
+    uint32_t peer = op->p2p ? op->peer : 0;
+
+    for (unsigned i = 0; i < assemble->channels; i++) {
+        struct channel *channel = &assemble->channel[i];
+
+        if (channel->comm == op->comm && channel->what == what && channel->peer == peer)
+            return channel;
+    }
+    if (assemble->channels == BEAT_CHANNELS_MAX)
+        return NULL;
+    assemble->channel[assemble->channels] =
+        (struct channel){ .comm = op->comm, .what = what, .peer = peer };
+    return &assemble->channel[assemble->channels++];
+}
+
+/* Collectives have numbers of their own; messages are counted. */
+static void channel_count(struct assemble *assemble, struct open_op *op, uint8_t kind)
+{
+    struct channel *channel = op->enqueued ? channel_for(assemble, op) : NULL;
+
+    if (!channel)
+        return;
+    if (kind == RING_COLL_ENQUEUE || kind == RING_P2P_ENQUEUE) {
+        op->ordinal = op->p2p ? channel->enqueued : op->key;
+        channel->enqueued = MAX(channel->enqueued, op->ordinal + 1);
+    }
+    if (op->started)
+        channel->started = MAX(channel->started, op->ordinal + 1);
+    if (op->ended)
+        channel->ended = MAX(channel->ended, op->ordinal + 1);
+}
+
+void op_on_enqueue(struct assemble *assemble, const struct ring_event *event)
+{
+    struct build *build = build_for(assemble, event);
+    struct open_op *op = op_for(assemble, event);
+    struct item *item;
+
+    if (!op) {
+        assemble->late++;
+        return;
+    }
+    if (op->enqueued)
+        return;
+    op->enqueued = true;
+    op->what = event->detail;
+    op->stream = event->stream;
+    op->bytes = event->b;
+    op->dtype = event->d <= UINT8_MAX ? (uint8_t)event->d : LOCKSTEP_DTYPE_UNKNOWN;
+    op->peer = op->p2p ? (uint32_t)event->c : 0;
+    op->enqueue_ns = (int64_t)event->time_ns;
+    channel_count(assemble, op, event->kind);
+    item = build ? item_add(assemble, build, op->enqueue_ns) : NULL;
+    if (item) {
+        item->kind = op->p2p ? ITEM_P2P : ITEM_COLL;
+        item->what = event->detail;
+        item->stream = event->stream;
+        item->comm = event->comm;
+        item->bytes = event->b;
+        item->dtype = op->dtype;
+        item->key = event->a;
+        item->peer = op->p2p ? (uint32_t)event->c : 0;
+        build->open_ops++;
+        build->device_ops |= stream_tells_ops_alone(item->stream);
+        op->build = build->serial;
+        op->item = build->count - 1;
+    }
+    op_settle(assemble, op);
+}
+
+void op_on_start(struct assemble *assemble, const struct ring_event *event)
+{
+    struct open_op *op = op_for(assemble, event);
+
+    if (!op || op->started)
+        return;
+    op->started = true;
+    op->start_ns = (int64_t)event->time_ns;
+    channel_count(assemble, op, event->kind);
+    op_settle(assemble, op);
+}
+
+void op_on_end(struct assemble *assemble, const struct ring_event *event)
+{
+    struct open_op *op = op_for(assemble, event);
+
+    if (!op || op->ended)
+        return;
+    op->ended = true;
+    op->end_ns = (int64_t)event->time_ns;
+    assemble->ends++;
+    channel_count(assemble, op, event->kind);
+    op_settle(assemble, op);
+}
+
+/* A span is told after the fact, maybe a step later: the time of its launch says where it belongs.
+ * Once that is seen to happen, steps are held back that long.
+ */
+void op_on_span(struct assemble *assemble, const struct ring_event *event)
+{
+    struct build *build = NULL;
+    struct item *item;
+
+    if (event->a > STEP_TIME_MAX || event->b > STEP_TIME_MAX || event->c > STEP_TIME_MAX ||
+        event->detail >= LOCKSTEP_PHASE_COUNT)
+        return;
+    for (unsigned i = 0; i < assemble->builds; i++) {
+        if (assemble->build[i]->begun && assemble->build[i]->begin_ns <= (int64_t)event->a)
+            build = assemble->build[i];
+    }
+    if (!build) {
+        if (assemble->sent_any) {
+            assemble->late++;
+            assemble->hold = MIN(assemble->hold + 1, HOLD_MAX);
+        }
+        return;
+    }
+    assemble->hold = (unsigned)MAX(assemble->hold, MIN(assemble->serial - build->serial, HOLD_MAX));
+    item = item_add(assemble, build, (int64_t)event->a);
+    if (!item)
+        return;
+    item->kind = ITEM_SPAN;
+    item->what = event->detail;
+    item->stream = event->stream;
+    item->start_ns = (int64_t)event->b;
+    item->end_ns = MAX((int64_t)event->c, (int64_t)event->b);
+    item->ended = build->spans = true;
+}

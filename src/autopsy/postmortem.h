@@ -1,0 +1,60 @@
+/* postmortem.h - what ended a job that we did not watch, from what its ranks left behind.
+ *
+ * From logs: a rank whose own error, signal or exit a log tells went first; lost connections and timeouts of the
+ * others are echoes.  Where all that speak only lost a peer, the one that fell silent is it.
+ *
+ * From dumps of collectives: a rank holds the others when some of them have entered an op of a group that
+ * it has not, and nothing that it waits for itself explains that.  A rank that waits in one group because
+ * somebody is stuck in another is a victim and never named.  A rank that left nothing, an empty or a
+ * damaged dump is a candidate, but only if somebody is seen to wait for it.
+ */
+#ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_H
+#define LOCKSTEP_AUTOPSY_POSTMORTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "judge/thresholds.h"
+#include "wire/dump.h"
+#include "wire/lanes.h"
+#include "wire/lognote.h"
+#include "wire/verdict.h"
+
+#define POSTMORTEM_MAX 32
+
+struct findings {
+    const struct thresholds *limits; /* NULL: the defaults */
+    struct verdict *verdict;
+    size_t count, room; /* room: allocated; POSTMORTEM_MAX at most */
+    bool well;          /* enough was seen to say that nothing is wrong, were there no verdict */
+    int64_t from_real_ns, until_real_ns; /* the job was at work, by what it left; 0: not known */
+};
+
+/* Adds what the dumps show.  -ENOMEM. */
+int postmortem_dumps(const struct dumps *dumps, const char *run, struct findings *findings);
+/* Then what logs say: who ended by an error of its own, everyone else's error being an echo.  What they say
+ * about a rank that the dumps name becomes evidence of that verdict.
+ */
+int postmortem_logs(const struct logs *logs, const char *run, struct findings *findings);
+/* And who was slow, by profiler traces. */
+int postmortem_lanes(const struct lanes *lanes, const char *run, struct findings *findings);
+
+struct postmortem_watched { /* a run of our own */
+    const char *run;
+    const struct logprocess *process;
+    struct verdict
+        *verdict; /* as it was said while it ran; changed where a kernel's log says why */
+    size_t processes, verdicts;
+};
+/* What kernel logs say about its processes and nodes.  Where nothing else was said, a device that failed
+ * under one of its processes becomes a verdict.  -ENOMEM.
+ */
+int postmortem_kernel(const struct postmortem_watched *watched, const struct logs *logs,
+                      struct findings *findings);
+
+/* A verdict to fill; NULL: no memory, or too many. */
+struct verdict *findings_add(struct findings *findings, const char *run, unsigned kind,
+                             unsigned layer);
+void findings_fini(struct findings *findings);
+
+#endif

@@ -1,0 +1,234 @@
+/* postmortem_match.c - members of a group whose ops of one number are not the same op.
+ *
+ * Type, element type and size are compared where they must agree; what members may give differently
+ * (all-to-all, gather, scatter) is not.  Only ops that are not over count: nobody gets past such an op.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autopsy/postmortem_parts.h"
+#include "core/clean.h"
+#include "core/map.h"
+
+enum mismatch {
+    MATCHES,
+    OTHER_TYPE,
+    OTHER_DTYPE,
+    OTHER_SIZE,
+};
+
+static bool sizes_may_differ(const char *name)
+{
+    return strstr(name, "all_to_all") || strstr(name, "alltoall") || strcmp(name, "gather") == 0 ||
+           strcmp(name, "scatter") == 0 || strstr(name, "coalesced") || strstr(name, "barrier");
+}
+
+static enum mismatch match_compare(const struct dump_what *a, const struct dump_what *b)
+{
+    if (strcmp(a->name, b->name) != 0)
+        return OTHER_TYPE;
+    if (*a->dtype && *b->dtype && strcmp(a->dtype, b->dtype) != 0)
+        return OTHER_DTYPE;
+    if (sizes_may_differ(a->name))
+        return MATCHES;
+    return a->in_count != b->in_count || a->out_count != b->out_count ? OTHER_SIZE : MATCHES;
+}
+
+static uint64_t op_key(uint32_t group, int64_t seq)
+{
+    return (uint64_t)group << 44 ^ ((uint64_t)seq & ((UINT64_C(1) << 44) - 1));
+}
+
+/* Could the job have got past this op? */
+static bool op_counts(const struct scene *scene, uint32_t rank, const struct dump_op *op)
+{
+    if (op->peer != DUMP_NONE || op->seq == DUMP_UNKNOWN || scene->circle[op->group].pairs)
+        return false;
+    return scene->states
+               ? !scene_over(scene, rank, op)
+               : op->seq > scene->circle[op->group].slowest - (int64_t)scene->limits.dumps_near_end;
+}
+
+/* The lowest number of each group at which ops differ; DUMP_UNKNOWN: none. */
+static int find_odd(const struct scene *scene, int64_t *odd_seq)
+{
+    const struct dumps *dumps = scene->dumps;
+    CLEAN(map_fini) struct map first = { 0 };
+
+    for (uint32_t r = 0; r < dumps->ranks; r++) {
+        for (size_t i = 0; i < dumps->rank[r].ops; i++) {
+            const struct dump_op *op = &dumps->rank[r].op[i];
+            uint64_t *what;
+
+            if (!op_counts(scene, r, op))
+                continue;
+            what = map_put(&first, op_key(op->group, op->seq), op->what);
+            if (!what)
+                return -ENOMEM;
+            if (*what != op->what &&
+                match_compare(&dumps->what[*what], &dumps->what[op->what]) != MATCHES &&
+                (odd_seq[op->group] == DUMP_UNKNOWN || op->seq < odd_seq[op->group]))
+                odd_seq[op->group] = op->seq;
+        }
+    }
+    return 0;
+}
+
+struct side {
+    uint32_t what, count;
+};
+
+struct sides {
+    struct side side[8]; /* the largest first, after sorting */
+    uint32_t count;
+};
+
+static int by_size(const void *left, const void *right)
+{
+    const struct side *a = left, *b = right;
+
+    return (a->count < b->count) - (a->count > b->count);
+}
+
+static const struct dump_op *op_of(const struct dump_rank *rank, uint32_t group, int64_t seq)
+{
+    for (size_t i = rank->ops; i-- > 0;) {
+        if (rank->op[i].group == group && rank->op[i].seq == seq && rank->op[i].peer == DUMP_NONE)
+            return &rank->op[i];
+    }
+    return NULL;
+}
+
+static uint32_t side_of(const struct scene *scene, const struct sides *sides, uint32_t what)
+{
+    const struct dump_what *list = scene->dumps->what;
+    uint32_t i = 0;
+
+    while (i < sides->count && match_compare(&list[sides->side[i].what], &list[what]) != MATCHES)
+        i++;
+    return i;
+}
+
+static void sides_find(const struct scene *scene, uint32_t group, int64_t seq, struct sides *sides)
+{
+    const struct circle *circle = &scene->circle[group];
+
+    *sides = (struct sides){ .count = 0 };
+    for (uint32_t m = 0; m < circle->count; m++) {
+        const struct dump_op *op = op_of(&scene->dumps->rank[circle->seat[m].rank], group, seq);
+        uint32_t at = op ? side_of(scene, sides, op->what) : COUNT(sides->side);
+
+        if (at >= COUNT(sides->side))
+            continue;
+        if (at == sides->count)
+            sides->side[sides->count++].what = op->what;
+        sides->side[at].count++;
+    }
+    qsort(sides->side, sides->count, sizeof(sides->side[0]), by_size);
+}
+
+static void side_text(const struct scene *scene, uint32_t group, int64_t seq,
+                      const struct sides *sides, uint32_t which, struct verdict *verdict)
+{
+    const struct circle *circle = &scene->circle[group];
+    const struct dump_what *what = &scene->dumps->what[sides->side[which].what];
+    char ranks[80] = "";
+    size_t used = 0;
+
+    for (uint32_t m = 0; m < circle->count && used < sizeof(ranks) - 12; m++) {
+        const struct dump_rank *rank = &scene->dumps->rank[circle->seat[m].rank];
+        const struct dump_op *op = op_of(rank, group, seq);
+
+        if (op && side_of(scene, sides, op->what) == which)
+            used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, " %u", rank->rank);
+    }
+    verdict_because(verdict, "dumps", "%u rank%s (%s%s) entered %s of %s %s as op %" PRId64,
+                    sides->side[which].count, sides->side[which].count == 1 ? "" : "s",
+                    ranks[0] ? ranks + 1 : "", used >= sizeof(ranks) - 12 ? " ..." : "", what->name,
+                    *what->sizes ? what->sizes : "no size", what->dtype, seq);
+}
+
+/* The odd ones come next to what the others are in now: the same ops, in another order. */
+static bool is_swapped(const struct scene *scene, uint32_t group, int64_t seq,
+                       const struct sides *sides)
+{
+    const struct circle *circle = &scene->circle[group];
+
+    for (uint32_t m = 0; m < circle->count; m++) {
+        const struct dump_rank *rank = &scene->dumps->rank[circle->seat[m].rank];
+        const struct dump_op *op = op_of(rank, group, seq), *next = op_of(rank, group, seq + 1);
+
+        if (op && next && side_of(scene, sides, op->what) == 1 &&
+            side_of(scene, sides, next->what) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int tell_mismatch(const struct scene *scene, uint32_t group, int64_t seq, const char *run,
+                         struct findings *findings)
+{
+    static const char *const causes[] = { "", "other collectives", "other element types",
+                                          "other sizes" };
+    const struct circle *circle = &scene->circle[group];
+    const struct dump_what *what = scene->dumps->what;
+    struct verdict *verdict;
+    struct sides sides;
+    bool tie;
+
+    sides_find(scene, group, seq, &sides);
+    if (sides.count < 2)
+        return 0;
+    verdict = findings_add(findings, run, VERDICT_DESYNC, LAYER_USER_CODE);
+    if (!verdict)
+        return -ENOMEM;
+    tie = sides.side[0].count == sides.side[1].count;
+    for (uint32_t m = 0; m < circle->count; m++) {
+        const struct dump_rank *rank = &scene->dumps->rank[circle->seat[m].rank];
+        const struct dump_op *op = op_of(rank, group, seq);
+
+        if (!op || (!tie && side_of(scene, &sides, op->what) == 0))
+            continue;
+        if (verdict->rank_count < VERDICT_RANKS)
+            verdict->rank[verdict->rank_count] = rank->rank;
+        verdict->rank_count++;
+    }
+    snprintf(verdict->cause, sizeof(verdict->cause), "%s",
+             is_swapped(scene, group, seq, &sides)
+                 ? "collectives in another order"
+                 : causes[match_compare(&what[sides.side[0].what], &what[sides.side[1].what])]);
+    snprintf(verdict->group, sizeof(verdict->group), "%s %s", scene->dumps->group[group].name,
+             scene->dumps->group[group].about);
+    for (uint32_t i = 0; i < sides.count; i++)
+        side_text(scene, group, seq, &sides, i, verdict);
+    if (tie)
+        verdict_because(verdict, "dumps", "neither side is larger: both are named");
+    verdict->confidence = tie ? 0.8 : 0.95;
+    verdict_identify(verdict);
+    return 1;
+}
+
+int postmortem_mismatches(const struct scene *scene, const char *run, struct findings *findings,
+                          bool *odd)
+{
+    size_t groups = scene->dumps->groups;
+    CLEAN(free_clean) int64_t *odd_seq = calloc(groups + 1, sizeof(*odd_seq));
+    int told = 0, result;
+
+    if (!odd_seq)
+        return -ENOMEM;
+    for (size_t g = 0; g < groups; g++)
+        odd_seq[g] = DUMP_UNKNOWN;
+    result = find_odd(scene, odd_seq);
+    for (uint32_t g = 0; g < groups && result >= 0; g++) {
+        if (odd_seq[g] == DUMP_UNKNOWN)
+            continue;
+        result = tell_mismatch(scene, g, odd_seq[g], run, findings);
+        odd[g] = result > 0;
+        told += result > 0;
+    }
+    return result < 0 ? result : told;
+}

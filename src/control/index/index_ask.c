@@ -1,0 +1,447 @@
+/* index_ask.c - pages of rows, by filter. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/index/index_parts.h"
+#include "control/index/index_read.h"
+#include "core/clean.h"
+
+#define LIMIT_DEFAULT 100
+#define LIMIT_MAX 10000
+#define BINDS_MAX 24
+
+/* A statement as it is put together: only what is asked for is in it, so that SQLite can use its keys. */
+struct question {
+    char sql[1536];
+    size_t size;
+    struct {
+        bool is_text;
+        const char *text;
+        int64_t number;
+    } bind[BINDS_MAX];
+    int binds;
+};
+
+static void question_add(struct question *question, const char *text)
+{
+    size_t room = sizeof(question->sql) - question->size;
+    int size = snprintf(question->sql + question->size, room, "%s", text);
+
+    question->size += MIN((size_t)size, room - 1);
+}
+
+static void question_add_number(struct question *question, const char *text, int64_t number)
+{
+    question_add(question, text);
+    question->bind[question->binds].is_text = false;
+    question->bind[question->binds++].number = number;
+}
+
+static void question_add_text(struct question *question, const char *text, const char *value)
+{
+    question_add(question, text);
+    question->bind[question->binds].is_text = true;
+    question->bind[question->binds++].text = value;
+}
+
+/* "AND cursor > ? ORDER BY cursor LIMIT ?", or from the newest down. */
+static void add_page(struct question *question, const struct index_query *query, const char *cursor,
+                     int64_t shift)
+{
+    uint32_t limit = query->limit ? MIN(query->limit, LIMIT_MAX) : LIMIT_DEFAULT;
+    char text[96];
+
+    if (query->after) {
+        snprintf(text, sizeof(text), " AND %s %s ?", cursor, query->newest_first ? "<" : ">");
+        question_add_number(question, text,
+                            (int64_t)MIN(query->after, (uint64_t)INT64_MAX) - shift);
+    }
+    snprintf(text, sizeof(text), " ORDER BY %s%s LIMIT ?", cursor,
+             query->newest_first ? " DESC" : "");
+    question_add_number(question, text, limit);
+}
+
+static void add_range(struct question *question, const char *column, uint64_t from, uint64_t to)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text), " AND %s >= ?", column);
+    if (from)
+        question_add_number(question, text, (int64_t)MIN(from, INT64_MAX));
+    snprintf(text, sizeof(text), " AND %s <= ?", column);
+    if (to)
+        question_add_number(question, text, (int64_t)MIN(to, INT64_MAX));
+}
+
+typedef int row_call(void *arg, sqlite3_stmt *statement); /* not 0: enough */
+
+static int64_t ask(struct index *index, const struct question *question, row_call *call, void *arg,
+                   struct err *err)
+{
+    CLEAN(statement_clean) sqlite3_stmt *statement = NULL;
+    int64_t count = 0;
+    int code, result = index_prepare(index, question->sql, &statement, err);
+
+    if (result < 0)
+        return result;
+    for (int i = 0; i < question->binds; i++) {
+        if (question->bind[i].is_text)
+            sqlite3_bind_text(statement, i + 1, question->bind[i].text, -1, SQLITE_STATIC);
+        else
+            sqlite3_bind_int64(statement, i + 1, question->bind[i].number);
+    }
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        result = call(arg, statement);
+        if (result)
+            return result == -ENOMEM ? err_nomem(err) : result;
+        count++;
+    }
+    return code == SQLITE_DONE ? count : index_error(index, code, err);
+}
+
+static int need_run(const struct index_query *query, struct err *err)
+{
+    return query->run && query->run[0] ? 0 : err_set(err, -EINVAL, "of which run?");
+}
+
+#define OF_RUN " WHERE run = (SELECT id FROM run WHERE name = ?)"
+
+/* ---- runs ---- */
+
+struct run_asker {
+    index_run_call *call;
+    void *arg;
+};
+
+static int give_run(void *arg, sqlite3_stmt *statement)
+{
+    const struct run_asker *asker = arg;
+    struct index_run row;
+
+    row_run(statement, &row);
+    row.verdicts = (uint32_t)sqlite3_column_int64(statement, 15);
+    row.verdicts_open = (uint32_t)sqlite3_column_int64(statement, 16);
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_runs(struct index *index, const struct index_query *query, index_run_call *call,
+                   void *arg, struct err *err)
+{
+    struct run_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    question_add(&question,
+                 "SELECT " ROW_RUN ", (SELECT count(*) FROM verdict WHERE verdict.run = run.id),"
+                 " (SELECT count(*) FROM verdict WHERE verdict.run = run.id AND open)"
+                 " FROM run WHERE log_bytes IS NOT NULL");
+    if (query->run && query->run[0])
+        question_add_text(&question, " AND name = ?", query->run);
+    if (query->open_only)
+        question_add(&question, " AND NOT ended AND NOT closed");
+    add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
+              (uint64_t)MAX(0, query->real_to_ns));
+    add_page(&question, query, "id", 0);
+    return ask(index, &question, give_run, &asker, err);
+}
+
+/* ---- ranks ---- */
+
+struct rank_asker {
+    index_rank_call *call;
+    void *arg;
+};
+
+static int give_rank(void *arg, sqlite3_stmt *statement)
+{
+    const struct rank_asker *asker = arg;
+    struct index_rank row;
+
+    row_rank(statement, &row);
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_ranks(struct index *index, const struct index_query *query, index_rank_call *call,
+                    void *arg, struct err *err)
+{
+    struct rank_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    if (need_run(query, err) < 0)
+        return -EINVAL;
+    question_add_text(&question, "SELECT " ROW_RANK " FROM rank" OF_RUN, query->run);
+    if (query->node && query->node[0])
+        question_add_text(&question, " AND node = ?", query->node);
+    if (query->rank > 0)
+        question_add_number(&question, " AND rank = ?", query->rank - 1);
+    add_page(&question, query, "rank", 1);
+    return ask(index, &question, give_rank, &asker, err);
+}
+
+/* ---- nodes ---- */
+
+struct node_asker {
+    index_node_call *call;
+    void *arg;
+};
+
+static int give_node(void *arg, sqlite3_stmt *statement)
+{
+    const struct node_asker *asker = arg;
+    struct index_node row = { .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                              .hello_real_ns = sqlite3_column_int64(statement, 4),
+                              .ranks = (uint32_t)sqlite3_column_int64(statement, 5) };
+
+    column_text(statement, 1, row.run, sizeof(row.run));
+    column_text(statement, 2, row.node, sizeof(row.node));
+    column_text(statement, 3, row.version, sizeof(row.version));
+    row.heard_real_ns = sqlite3_column_int64(statement, 6);
+    row.bytes_per_second = sqlite3_column_double(statement, 7);
+    row.has_traffic = fact_traffic_get(column_cut(statement, 8), &row.traffic) == 0;
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_nodes(struct index *index, const struct index_query *query, index_node_call *call,
+                    void *arg, struct err *err)
+{
+    struct node_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    question_add(&question,
+                 "SELECT node.id, run.name, node.node, version, hello_real,"
+                 " (SELECT count(*) FROM rank WHERE rank.run = run.id AND rank.node = node.node),"
+                 " heard_real, rate, traffic"
+                 " FROM node JOIN run ON run.id = node.run WHERE 1");
+    if (query->run && query->run[0])
+        question_add_text(&question, " AND run.name = ?", query->run);
+    if (query->node && query->node[0])
+        question_add_text(&question, " AND node.node = ?", query->node);
+    add_page(&question, query, "node.id", 0);
+    return ask(index, &question, give_node, &asker, err);
+}
+
+/* ---- steps ---- */
+
+struct step_asker {
+    index_step_call *call;
+    void *arg;
+};
+
+static int give_step(void *arg, sqlite3_stmt *statement)
+{
+    const struct step_asker *asker = arg;
+    struct index_step row = {
+        .column = (uint64_t)sqlite3_column_int64(statement, 0),
+        .attempt = (uint32_t)sqlite3_column_int64(statement, 1),
+        .step = (uint64_t)sqlite3_column_int64(statement, 2),
+        .ranks = (uint32_t)sqlite3_column_int64(statement, 3),
+        .begin_real_ns = sqlite3_column_int64(statement, 4),
+        .duration_ns = sqlite3_column_int64(statement, 5),
+        .median_ns = sqlite3_column_int64(statement, 6),
+        .excess_ns = sqlite3_column_int64(statement, 7),
+        .worst = (uint32_t)sqlite3_column_int64(statement, 8),
+        .shape = (uint64_t)sqlite3_column_int64(statement, 9),
+    };
+
+    row.cursor = row.column + 1;
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_steps(struct index *index, const struct index_query *query, index_step_call *call,
+                    void *arg, struct err *err)
+{
+    struct step_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    if (need_run(query, err) < 0)
+        return -EINVAL;
+    question_add_text(
+        &question,
+        "SELECT col, attempt, step, ranks, begin_real, duration, median, excess, worst, shape"
+        " FROM step" OF_RUN,
+        query->run);
+    add_range(&question, "step", query->step_from, query->step_to);
+    add_range(&question, "begin_real", (uint64_t)MAX(0, query->real_from_ns),
+              (uint64_t)MAX(0, query->real_to_ns));
+    add_page(&question, query, "col", 1);
+    return ask(index, &question, give_step, &asker, err);
+}
+
+/* ---- shapes ---- */
+
+struct shape_asker {
+    index_shape_call *call;
+    void *arg;
+};
+
+static uint32_t dtypes_of(const void *payload, int bytes)
+{
+    CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
+    uint32_t dtypes = 0;
+
+    if (!payload || bytes <= 0 || fact_shape_get(cut_of(payload, (size_t)bytes), &shape) < 0)
+        return 0;
+    for (uint32_t i = 0; i < shape.count; i++)
+        dtypes |= UINT32_C(1) << MIN(shape.item[i].dtype, 31);
+    return dtypes & ~UINT32_C(1); /* 0: not told */
+}
+
+static int give_shape(void *arg, sqlite3_stmt *statement)
+{
+    const struct shape_asker *asker = arg;
+    struct index_shape row = { .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                               .hash = (uint64_t)sqlite3_column_int64(statement, 1),
+                               .class = (uint64_t)sqlite3_column_int64(statement, 2),
+                               .items = (uint32_t)sqlite3_column_int64(statement, 3),
+                               .dtypes = dtypes_of(sqlite3_column_blob(statement, 4),
+                                                   sqlite3_column_bytes(statement, 4)) };
+
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_shapes(struct index *index, const struct index_query *query, index_shape_call *call,
+                     void *arg, struct err *err)
+{
+    struct shape_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    if (need_run(query, err) < 0)
+        return -EINVAL;
+    question_add_text(&question, "SELECT id, hash, class, items, payload FROM shape" OF_RUN,
+                      query->run);
+    add_page(&question, query, "id", 0);
+    return ask(index, &question, give_shape, &asker, err);
+}
+
+/* ---- verdicts ---- */
+
+struct verdict_asker {
+    index_verdict_call *call;
+    void *arg;
+};
+
+static int give_verdict(void *arg, sqlite3_stmt *statement)
+{
+    const struct verdict_asker *asker = arg;
+    struct verdict verdict;
+
+    if (verdict_get(column_cut(statement, 1), &verdict) < 0)
+        return 0; /* as the log's readers do */
+    return asker->call(asker->arg, (uint64_t)sqlite3_column_int64(statement, 0), &verdict);
+}
+
+/* Which verdicts: for them, and for what is said in them. */
+static void add_verdicts(struct question *question, const struct index_query *query)
+{
+    if (query->run && query->run[0])
+        question_add_text(question, " AND verdict.run = (SELECT id FROM run WHERE name = ?)",
+                          query->run);
+    if (query->id && query->id[0])
+        question_add_text(question, " AND verdict.id = ?", query->id);
+    if (query->kind)
+        question_add_number(question, " AND kind = ?", query->kind);
+    if (query->layer)
+        question_add_number(question, " AND layer = ?", query->layer - 1);
+    if (query->open_only)
+        question_add(question, " AND open");
+    if (query->rank > 0)
+        question_add_number(question,
+                            " AND EXISTS (SELECT 1 FROM verdict_rank v WHERE v.run = verdict.run"
+                            " AND v.id = verdict.id AND v.rank = ?)",
+                            query->rank - 1);
+    if (query->node && query->node[0])
+        question_add_text(question,
+                          " AND EXISTS (SELECT 1 FROM verdict_node v WHERE v.run = verdict.run"
+                          " AND v.id = verdict.id AND v.node = ?)",
+                          query->node);
+    add_range(question, "since_step", query->step_from, query->step_to);
+    add_range(question, "since_real", (uint64_t)MAX(0, query->real_from_ns),
+              (uint64_t)MAX(0, query->real_to_ns));
+}
+
+int64_t index_verdicts(struct index *index, const struct index_query *query,
+                       index_verdict_call *call, void *arg, struct err *err)
+{
+    struct verdict_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    question_add(&question, "SELECT seq, payload FROM verdict WHERE 1");
+    add_verdicts(&question, query);
+    add_page(&question, query, "seq", 0);
+    return ask(index, &question, give_verdict, &asker, err);
+}
+
+/* ---- what is said in them ---- */
+
+struct finding_asker {
+    index_finding_call *call;
+    void *arg;
+};
+
+static int give_finding(void *arg, sqlite3_stmt *statement)
+{
+    const struct finding_asker *asker = arg;
+    struct verdict verdict;
+    const struct verdict_line *const lines[] = { [FINDING_BECAUSE] = verdict.because,
+                                                 [FINDING_RULED_OUT] = verdict.ruled_out,
+                                                 [FINDING_ECHO] = verdict.echo };
+    int role = sqlite3_column_int(statement, 1), line = sqlite3_column_int(statement, 2);
+
+    if (verdict_get(column_cut(statement, 3), &verdict) < 0 || role < 0 ||
+        role >= (int)COUNT(lines) || line < 0 || line >= VERDICT_LINES)
+        return 0;
+    return asker->call(
+        asker->arg, &(struct index_finding){ .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                                             .role = (enum finding_role)role,
+                                             .line = &lines[role][line],
+                                             .verdict = &verdict });
+}
+
+int64_t index_findings(struct index *index, const struct index_query *query,
+                       index_finding_call *call, void *arg, struct err *err)
+{
+    struct finding_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    question_add(&question, "SELECT cursor, role, line, payload FROM finding JOIN verdict"
+                            " ON verdict.run = finding.run AND verdict.id = finding.id WHERE 1");
+    if (query->source && query->source[0])
+        question_add_text(&question, " AND source = ?", query->source);
+    add_verdicts(&question, query);
+    add_page(&question, query, "cursor", 0);
+    return ask(index, &question, give_finding, &asker, err);
+}
+
+/* ---- ledgers ---- */
+
+struct ledger_asker {
+    index_ledger_call *call;
+    void *arg;
+};
+
+static int give_ledger(void *arg, sqlite3_stmt *statement)
+{
+    const struct ledger_asker *asker = arg;
+    struct index_ledger row = { .cursor = (uint64_t)sqlite3_column_int64(statement, 0),
+                                .real_ns = sqlite3_column_int64(statement, 1) };
+
+    if (ledger_get(column_cut(statement, 2), &row.ledger) < 0)
+        return 0;
+    return asker->call(asker->arg, &row);
+}
+
+int64_t index_ledgers(struct index *index, const struct index_query *query, index_ledger_call *call,
+                      void *arg, struct err *err)
+{
+    struct ledger_asker asker = { call, arg };
+    struct question question = { .size = 0 };
+
+    if (need_run(query, err) < 0)
+        return -EINVAL;
+    question_add_text(&question, "SELECT id, real, payload FROM ledger" OF_RUN, query->run);
+    add_range(&question, "real", (uint64_t)MAX(0, query->real_from_ns),
+              (uint64_t)MAX(0, query->real_to_ns));
+    add_page(&question, query, "id", 0);
+    return ask(index, &question, give_ledger, &asker, err);
+}

@@ -1,0 +1,56 @@
+/* carry.h - what was said before a log was compacted, carried on by judges that begin anew.
+ *
+ * The new judges know only the facts of the newest part, and hear it in silence.  When they begin to speak:
+ * a verdict that was open before and that they have open, too, goes on with its old begin and its old costs added;
+ * one that they do not know stays open, as nobody can say that it is over, until they name it or the
+ * books are closed; what they believe of a time that they have not seen whole is not told.  The
+ * ledger goes on where it stood.
+ */
+#ifndef LOCKSTEP_CONTROL_LOG_CARRY_H
+#define LOCKSTEP_CONTROL_LOG_CARRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/core.h"
+#include "core/buf.h"
+#include "core/map.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+struct carried {
+    struct verdict said, warm; /* by the old judges, by the new ones; id "": nothing */
+    uint64_t warm_tick;        /* at which the new ones said so */
+    double before_seconds;     /* what it had cost by then that the new ones do not count */
+    bool goes_on;              /* both have it open */
+    bool orphan;               /* open, and only the old ones knew */
+    bool hidden;               /* the new ones have it open, of a time before theirs */
+    bool untold;               /* the new ones have it open, and nobody was told */
+};
+
+struct carry {
+    bool active; /* the new judges speak */
+    struct carried *one;
+    size_t count, room;
+    struct map id;
+    uint64_t tick;         /* counts those that the new judges heard in silence */
+    uint64_t told_tick;    /* at this one all open verdicts were said; 0: not yet */
+    int64_t whole_real_ns; /* from here on the new judges have seen everything */
+    bool has_ledger;       /* both ledgers are known at the same tick */
+    struct ledger before;  /* to be added to the new one's */
+};
+
+void carry_fini(struct carry *carry);
+/* A verdict or ledger of the old judges; `core`: the new one, at the same tick, or NULL. */
+int carry_said(struct carry *carry, uint16_t type, struct cut in, const struct core *core);
+int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload); /* of the new ones */
+bool carry_is_ready(
+    const struct carry *carry); /* costs and ledgers of both are known at the same ticks */
+void carry_speak(struct carry *carry);
+/* What the new judges say at a tick, as it is to be told; then once a tick, after all of it. */
+void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
+                void *arg);
+void carry_tick(struct carry *carry, const struct fact_tick *tick, core_emit *emit, void *arg);
+
+#endif

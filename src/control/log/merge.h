@@ -1,0 +1,57 @@
+/* merge.h - a log without the steps of single ranks.
+ *
+ * The steps of single ranks are merged, 64 at a time, into one frame of what each rank worked and exceeded; beats go
+ * but the last of each rank, and ticks at which nothing was said.  All else stays.  For a log whose run is over
+ * (compact.c), and for the old part of one that goes on (anew.c); there old ledgers go, too, and what was
+ * merged before is merged further.
+ */
+#ifndef LOCKSTEP_CONTROL_LOG_MERGE_H
+#define LOCKSTEP_CONTROL_LOG_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/log/recall.h"
+#include "control/matrix/columns.h"
+#include "core/buf.h"
+#include "core/err.h"
+#include "core/map.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+#include "wire/spool.h"
+
+struct merge {
+    struct spool_writer *writer; /* the caller's; the new log */
+    struct recall *recall;       /* the caller's; gets what stays.  NULL: the run is over */
+    struct columns *columns;
+    struct map shape; /* hash → place */
+    struct fact_shape *shapes;
+    size_t shape_count, shape_room;
+    struct map clock;          /* sender → real minus monotonic time */
+    struct fact_merged merged; /* in the making; steps 0: none */
+    int64_t median_sum_ns;
+    uint64_t dropped;
+    struct fact_merged former; /* of a former compaction, not written yet; rank NULL: none */
+    uint64_t formers_to_join;  /* so many pairs */
+    uint64_t frames;           /* merged ones that were written */
+    struct buf tick;           /* the newest, while nothing was said at it */
+    struct frame tick_frame;
+    struct buf ledger; /* the newest */
+    struct frame ledger_frame;
+    bool has_tick, has_ledger;
+    bool closed; /* the newest tick was the last */
+    bool kept;   /* the newest frame was */
+    uint64_t self;
+    struct err *err;
+};
+
+/* Bytes of a frame that no merging takes away, alone or with others. */
+uint64_t merge_stays(const struct frame *frame);
+int merge_init(struct merge *merge); /* the rest 0, but for the caller's */
+void merge_fini(struct merge *merge);
+int merge_frame(struct merge *merge, const struct frame *frame);
+int merge_flush(struct merge *merge); /* nothing more will come */
+int merge_write(struct merge *merge); /* what is merged so far, or a mark of nothing */
+
+#endif

@@ -1,0 +1,75 @@
+/* recall.h - the log through the core once more.
+ *
+ * The log is: any number of facts, then a TICK in the controller's name, then what the core said at
+ * that tick (verdicts, ledgers, in order), then again facts.  The controller's HELLOs may stand
+ * anywhere but between a TICK and what was said at it; the first gives the run's name.  Its SETTINGs
+ * stand where facts do.  To read it
+ * again: feed each frame that is not the controller's, and its SETTINGs; at a TICK call core_tick() with what it
+ * says; what comes out must be the frames that follow.
+ *
+ * A log that was compacted while its run went on begins with an old part and a silent one (carry.h); whoever reads it
+ * gets the core that has spoken since then.
+ *
+ * What the core said and the log does not have yet stays in `said`: a controller that was killed
+ * between the TICK and those frames appends them, and goes on as if it had never died.
+ */
+#ifndef LOCKSTEP_CONTROL_LOG_RECALL_H
+#define LOCKSTEP_CONTROL_LOG_RECALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/core.h"
+#include "control/log/carry.h"
+#include "core/buf.h"
+#include "core/err.h"
+#include "wire/facts.h"
+#include "wire/frame.h"
+
+/* What the core has said, first in first out. */
+struct said_frame {
+    uint16_t type;
+    struct buf payload;
+};
+struct said {
+    struct said_frame *frame;
+    size_t first, count, room;
+    bool failed; /* no memory: something that was said is missing */
+};
+const struct said_frame *said_first(const struct said *said); /* NULL: none */
+void said_drop(struct said *said);
+
+enum recall_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
+    RECALL_SPEAKS, /* all of any other log */
+    RECALL_OLD,    /* steps are gone: the core learns facts, and no ticks */
+    RECALL_WARM,   /* the core gets everything, and nobody hears it */
+};
+
+struct recall {
+    enum recall_part part;
+    struct carry carry;
+    char run[FACT_NAME];
+    struct core *core; /* NULL before the first frame */
+    core_watch *watch; /* of the core's steps; NULL: nobody */
+    void *watch_arg;
+    struct said said;
+    uint64_t self; /* the controller's sender id */
+    struct fact_tick tick;
+    uint64_t ticks, facts, equal;
+    uint64_t different;      /* in the log, but the core said something else or nothing */
+    uint64_t missing;        /* said by the core, and the log went on without it */
+    bool last;               /* the newest tick was the last one */
+    struct thresholds filed; /* as settings files said, by the newest SETTINGs in their name */
+};
+#define RECALL_FILE "settings file" /* who, of a SETTING */
+
+void recall_init(struct recall *recall, const char *run); /* the run's name without a HELLO */
+void recall_fini(struct recall *recall);
+int recall_frame(struct recall *recall, const struct frame *frame, struct err *err);
+
+/* A fact or a tick that is not in a log: the same steps for whoever comes without one. */
+int recall_fact(struct recall *recall, const struct frame *frame, struct err *err);
+int recall_tick(struct recall *recall, const struct fact_tick *tick);
+
+#endif

@@ -1,0 +1,35 @@
+/* retention.h - what goes when logs are too many or too old.
+ *
+ * Only runs whose books are closed and on which nobody is at work.  First go their spools, which the log
+ * has all of; then the log is compacted: the steps of single ranks are merged, 64 at a time, into one frame
+ * of what each rank worked and exceeded, and beats go but the last of each rank.  Verdicts, ledgers, exits, runs,
+ * rings, communicators, shapes, gaps, notes and settings are never dropped.  A compacted log is told
+ * as ever and cannot be judged again.
+ */
+#ifndef LOCKSTEP_CONTROL_LOG_RETENTION_H
+#define LOCKSTEP_CONTROL_LOG_RETENTION_H
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct retention {
+    uint64_t bytes; /* of all runs; 0: no limit */
+    int64_t age_ns; /* since a log was last written; 0: no limit */
+};
+
+struct retention_counts {
+    uint64_t runs, compacted, bytes_before, bytes_after; /* runs: that were looked at */
+    uint64_t still_above; /* bytes beyond the limit that nothing may be dropped for */
+};
+
+/* Oldest first: all that are too old, then others while all together are too large. */
+int retention_apply(const char *state, const struct retention *keep, int64_t now_real_ns,
+                    struct retention_counts *ret, struct err *err);
+
+/* One run.  1: done; 0: it was so already; -EBUSY: somebody is at work, or the books are open; written beside
+ * and renamed, so that a kill leaves the old log or the new one.
+ */
+int retention_compact(const char *run_dir, struct err *err);
+
+#endif

@@ -1,0 +1,632 @@
+/* runlog.c - writes a run's log and feeds its core. */
+#include "control/log/runlog.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "control/log/anew.h"
+#include "control/log/merge.h"
+#include "control/log/recall.h"
+#include "control/log/spools.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/spool.h"
+
+#define COMPACT_AGAIN_NS (60 * NS_PER_S) /* after it went wrong */
+#define COMPACT_SLACK (1u << 20)         /* of very short logs */
+#define WHOLE_SHARE 8                    /* of the largest log: so much of it is left as it is */
+#define LOOK_FRAMES 64                   /* between two looks at the clock */
+#define TICK_AT_LEAST_NS NS_PER_S        /* also when nothing comes: silence is judged too */
+
+struct runlog {
+    struct runlog_settings settings;
+    char path[PATH_MAX], run[64];
+    struct spool_writer *writer;
+    struct spool_reader *reader; /* of what is read again; NULL: all has been */
+    uint64_t stays;              /* bytes of the log that no compaction drops */
+    struct recall recall;        /* the core, and what it said that is not in the log yet */
+    int64_t ticked_ns;           /* by our clock */
+    int64_t shift_ns;            /* the run's clock minus ours */
+    int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
+    bool dirty;                  /* written since the last sync */
+    bool facts_waiting;          /* fed since the last tick */
+    bool told_malformed;
+    struct anew *anew;     /* the next log in the making; NULL: none */
+    uint64_t spoke_at;     /* bytes of the log that this core has not written */
+    uint64_t merged;       /* frames of merged steps in it */
+    uint64_t compact_from; /* bytes: a shorter one is not worth it */
+    int64_t compact_at_ns; /* not sooner */
+};
+
+void runlog_close(struct runlog *log)
+{
+    if (!log)
+        return;
+    anew_destroy(log->anew);
+    recall_fini(&log->recall);
+    spool_reader_close(log->reader);
+    spool_writer_close(log->writer);
+    free(log);
+}
+
+static void runlog_clean(struct runlog **log)
+{
+    runlog_close(*log);
+}
+
+static void observe(const struct runlog *log, const struct frame *frame, bool live)
+{
+    if (log->settings.observe)
+        log->settings.observe(log->settings.arg, frame, live);
+}
+
+/* A frame of our own. */
+static int put_own(struct runlog *log, uint16_t type, const struct buf *payload, struct err *err)
+{
+    struct frame frame = { .type = type,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self,
+                           .number = spool_writer_number(log->writer),
+                           .payload = payload->data,
+                           .payload_bytes = payload->size };
+    int result = spool_put(log->writer, type, payload, err);
+
+    if (result < 0)
+        return result;
+    log->dirty = true;
+    observe(log, &frame, true);
+    return 0;
+}
+
+static int lock_writer(struct runlog *log, struct err *err)
+{
+    int64_t deadline_ns = time_mono_ns() + log->settings.lock_wait_ns;
+    int result;
+
+    while ((result = spool_writer_lock(log->path, CONTROL_SENDER, &log->writer, err)) == -EBUSY) {
+        struct timespec pause = time_spec(20 * NS_PER_MS);
+
+        if (time_mono_ns() > deadline_ns)
+            return err_wrap(err, result, "another controller is at work on run %s", log->run);
+        nanosleep(&pause, NULL);
+    }
+    return result;
+}
+
+int runlog_write_said(struct runlog *log, struct err *err)
+{
+    const struct said_frame *said;
+
+    while ((said = said_first(&log->recall.said))) {
+        int result = put_own(log, said->type, &said->payload, err);
+
+        if (result < 0)
+            return result;
+        said_drop(&log->recall.said);
+    }
+    return 0;
+}
+
+static int say_hello(struct runlog *log, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_hello hello = {
+        .kind = SENDER_CONTROL,
+        .version = LOCKSTEP_VERSION,
+        .mono_ns = time_mono_ns(),
+        .real_ns = time_real_ns(),
+    };
+
+    memcpy(hello.run, log->recall.run, sizeof(hello.run));
+    if (gethostname(hello.node, sizeof(hello.node) - 1) < 0)
+        hello.node[0] = '\0';
+    fact_hello_put(&payload, &hello);
+    return put_own(log, FRAME_HELLO, &payload, err);
+}
+
+static void recover_tell(const struct runlog *log, const struct spool_reader *reader)
+{
+    const struct recall *recall = &log->recall;
+
+    uint64_t offset, bytes;
+
+    for (size_t i = 0; spool_reader_place(reader, i, &offset, &bytes); i++)
+        log_error("%s: damaged at offset %llu: %llu bytes skipped", log->path,
+                  (unsigned long long)offset, (unsigned long long)bytes);
+    if (spool_reader_places(reader) > SPOOL_PLACES)
+        log_error("%s: damaged in %llu places, %llu bytes in all", log->path,
+                  (unsigned long long)spool_reader_places(reader),
+                  (unsigned long long)spool_reader_damaged(reader));
+    if (recall->different + recall->missing)
+        log_error("%s: %llu verdicts or ledgers in it are not what this version says now",
+                  log->path, (unsigned long long)(recall->different + recall->missing));
+    if (recall->ticks)
+        log_info("run %s: went on after %llu facts and %llu ticks", recall->run,
+                 (unsigned long long)recall->facts, (unsigned long long)recall->ticks);
+}
+
+/* Of a log that was compacted: what came and is not in it any more. */
+static int recover_anew(struct runlog *log, const struct frame *frame,
+                        const struct spool_reader *reader)
+{
+    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    int result = 0;
+
+    log->merged += frame->type == FRAME_MERGED;
+    if (frame->type != FRAME_ANEW ||
+        fact_anew_get(cut_of(frame->payload, frame->payload_bytes), &fact) < 0)
+        return 0;
+    if (fact.kind == ANEW_SPEAKS)
+        log->spoke_at = spool_reader_offset(reader);
+    for (uint32_t i = 0; i < fact.count && result == 0; i++)
+        result = seen_set(log->settings.seen, fact.origin[i].sender, fact.origin[i].boot,
+                          fact.origin[i].next);
+    return result;
+}
+
+uint64_t runlog_memory(const struct runlog *log)
+{
+    uint64_t bytes = log->settings.seen ? seen_bytes(log->settings.seen) : 0;
+
+    return bytes + (log->recall.core ? core_bytes(log->recall.core) : 0);
+}
+
+static int memory_check(const struct runlog *log, struct err *err)
+{
+    uint64_t bytes = runlog_memory(log);
+
+    if (!log->settings.memory_max || bytes <= log->settings.memory_max)
+        return 0;
+    return err_set(err, -EDQUOT, "its facts take %llu bytes of memory, a run may have %llu",
+                   (unsigned long long)bytes, (unsigned long long)log->settings.memory_max);
+}
+
+/* One frame of the log: the core gets what it had, and `seen` learns what need not come. */
+static int recover_frame(struct runlog *log, const struct frame *frame, struct err *err)
+{
+    struct recall *recall = &log->recall;
+    int result;
+
+    spool_writer_learn(log->writer, frame, spool_reader_offset(log->reader));
+    log->stays += merge_stays(frame);
+    if (frame->sender != recall->self)
+        result = seen_mark(log->settings.seen, frame);
+    else
+        result = recover_anew(log, frame, log->reader);
+    result = result < 0 ? err_nomem(err) : recall_frame(recall, frame, err);
+    if (result == -EPROTO) {
+        log_error("%s: %s; going on", log->path, err->text);
+        result = 0;
+    }
+    observe(log, frame, false);
+    return result;
+}
+
+/* 1: all has been read; 0: not yet. */
+static int runlog_recover(struct runlog *log, int64_t budget_ns, struct err *err)
+{
+    int64_t until_ns = time_mono_ns() + budget_ns;
+    struct frame frame;
+
+    do {
+        int result = memory_check(log, err);
+
+        for (int i = 0; result == 0 && i < LOOK_FRAMES; i++) {
+            result = spool_next(log->reader, &frame, err);
+            if (result == 0)
+                return 1;
+            if (result > 0)
+                result = recover_frame(log, &frame, err);
+        }
+        if (result < 0)
+            return result;
+    } while (time_mono_ns() < until_ns);
+    return 0;
+}
+
+/* What a killed controller left in the page cache counts only when it is on disk. */
+static int runlog_recover_end(struct runlog *log, struct err *err)
+{
+    const struct recall *recall = &log->recall;
+    int result = spool_writer_begin(log->writer, log->path, err);
+
+    if (result == 0)
+        result = spool_sync(log->writer, err);
+    if (result < 0)
+        return err_wrap(err, result, "%s", log->path);
+    if (recall->ticks)
+        runlog_clock(log, recall->tick.mono_ns, recall->tick.real_ns);
+    log->tick_mono_ns = recall->tick.mono_ns;
+    recover_tell(log, log->reader);
+    spool_reader_close(TAKE(log->reader));
+    return 0;
+}
+
+void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
+{
+    thresholds_default(ret);
+    if (log->recall.core)
+        *ret = *core_thresholds(log->recall.core);
+}
+
+/* What the judges say is always written: it is little, and tells what became of the run. */
+static int disk_check(const struct runlog *log, const struct frame *frame, size_t count,
+                      struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+
+    if (!log->settings.disk_max)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
+    if (bytes <= log->settings.disk_max)
+        return 0;
+    return err_set(err, -EFBIG, "its log would have %llu bytes, a run's may have %llu",
+                   (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
+}
+
+int runlog_set(struct runlog *log, const char *name, double value, const char *who, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_setting fact = { .real_ns = time_real_ns(), .value = value };
+    struct frame frame = { .type = FRAME_SETTING,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self };
+    struct thresholds trial;
+    int result = thresholds_set(&trial, name, value, err);
+
+    if (result < 0)
+        return result;
+    if (log->recall.last)
+        return err_set(err, -EALREADY, "run %s is over: its books are closed", log->run);
+    snprintf(fact.name, sizeof(fact.name), "%s", name);
+    snprintf(fact.who, sizeof(fact.who), "%s", who);
+    fact_setting_put(&payload, &fact);
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    result = disk_check(log, &frame, 1, err);
+    if (result == 0)
+        result = runlog_write_said(log, err);
+    if (result == 0)
+        result = put_own(log, FRAME_SETTING, &payload, err);
+    if (result < 0)
+        return result;
+    log_info("run %s: %s is %g now, by %s", log->run, name, value, who);
+    return recall_frame(&log->recall, &frame, err);
+}
+
+/* What a file says is logged where it differs from what a file said before; what somebody changed
+ * since then, through the API, stays.
+ */
+static int apply_files(struct runlog *log, const struct thresholds *thresholds, struct err *err)
+{
+    int result = 0;
+
+    if (!thresholds || log->recall.last)
+        return 0;
+    for (const struct threshold *row = thresholds_table; row->name && result == 0; row++) {
+        double value = thresholds_get(thresholds, row);
+
+        if (value < thresholds_get(&log->recall.filed, row) ||
+            value > thresholds_get(&log->recall.filed, row))
+            result = runlog_set(log, row->name, value, RECALL_FILE, err);
+    }
+    return result;
+}
+
+int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
+{
+    CLEAN(runlog_clean) struct runlog *log = calloc(1, sizeof(*log));
+    int result;
+
+    if (!log)
+        return err_nomem(err);
+    log->settings = *settings;
+    strcpy(log->path, settings->dir->log.text);
+    strcpy(log->run, settings->dir->run);
+    recall_init(&log->recall, log->run);
+    result = lock_writer(log, err);
+    if (result == 0)
+        result = spool_reader_open(log->path, &log->reader, err);
+    if (result == 0)
+        *ret = TAKE(log);
+    return result;
+}
+
+int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err)
+{
+    int result = runlog_recover(log, budget_ns, err);
+
+    if (result <= 0)
+        return result;
+    result = runlog_recover_end(log, err);
+    if (result == 0)
+        result = runlog_write_said(log, err);
+    if (result == 0)
+        result = say_hello(log, err);
+    if (result == 0)
+        result = apply_files(log, log->settings.thresholds, err);
+    return result < 0 ? result : 1;
+}
+
+void runlog_loaded(const struct runlog *log, uint64_t *bytes, uint64_t *of)
+{
+    struct stat st;
+
+    *bytes = log->reader ? spool_reader_offset(log->reader) : 0;
+    *of = stat(log->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+int runlog_open(const struct runlog_settings *settings, struct runlog **ret, struct err *err)
+{
+    CLEAN(runlog_clean) struct runlog *log = NULL;
+    int result = runlog_begin(settings, &log, err);
+
+    while (result == 0)
+        result = runlog_load(log, NS_PER_S, err);
+    if (result < 0)
+        return result;
+    *ret = TAKE(log);
+    return 0;
+}
+
+/* One line for the first fact that the core does not take; others are only counted. */
+static int runlog_feed(struct runlog *log, const struct frame *frame, struct err *err)
+{
+    struct core_counts before, after;
+    int result;
+
+    if (log->told_malformed || !log->recall.core)
+        return recall_fact(&log->recall, frame, err);
+    core_counts(log->recall.core, &before);
+    result = recall_fact(&log->recall, frame, err);
+    core_counts(log->recall.core, &after);
+    if (after.malformed > before.malformed) {
+        log_error(
+            "run %s: frame %llu of type %u is malformed and not judged, others may follow: %s",
+            log->run, (unsigned long long)frame->number, frame->type, err->text);
+        log->told_malformed = true;
+    }
+    return result;
+}
+
+uint64_t runlog_disk(const struct runlog *log)
+{
+    return spool_writer_bytes(log->writer) + (log->anew ? anew_bytes(log->anew) : 0);
+}
+
+uint64_t runlog_facts(const struct runlog *log)
+{
+    return log->recall.facts;
+}
+
+int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err)
+{
+    int result = disk_check(log, frame, count, err);
+
+    if (result == 0)
+        result = runlog_write_said(log, err);
+    if (result == 0)
+        result = spool_put_frames(log->writer, frame, count, err);
+    if (result < 0)
+        return result;
+    log->dirty = true;
+    log->facts_waiting = true;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        if (seen_mark(log->settings.seen, &frame[i]) < 0)
+            return err_set(err, -ENOMEM, "no memory for one more sender");
+        observe(log, &frame[i], true);
+        log->stays += merge_stays(&frame[i]);
+        result = runlog_feed(log, &frame[i], err);
+        if (result == 0 && i % LOOK_FRAMES == LOOK_FRAMES - 1)
+            result = memory_check(log, err);
+    }
+    return result < 0 ? result : memory_check(log, err);
+}
+
+void runlog_clock(struct runlog *log, int64_t hello_mono_ns, int64_t hello_real_ns)
+{
+    int64_t theirs, ours = time_real_ns() - time_mono_ns();
+
+    /* Both say what they take real minus monotonic time for; real time is common to both. */
+    if (!__builtin_sub_overflow(hello_real_ns, hello_mono_ns, &theirs))
+        __builtin_sub_overflow(ours, theirs, &log->shift_ns);
+}
+
+/* Now, by the run's clock. */
+static int64_t runlog_mono_ns(const struct runlog *log)
+{
+    int64_t now_ns;
+
+    if (__builtin_add_overflow(time_mono_ns(), log->shift_ns, &now_ns))
+        now_ns = log->tick_mono_ns;
+    return MAX(now_ns, log->tick_mono_ns);
+}
+
+int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct fact_tick tick = { .mono_ns = runlog_mono_ns(log),
+                              .real_ns = time_real_ns(),
+                              .flags = flags };
+    int result = runlog_write_said(log, err);
+
+    if (result < 0)
+        return result;
+    fact_tick_put(&payload, &tick);
+    result = put_own(log, FRAME_TICK, &payload, err);
+    if (result < 0)
+        return result;
+    log->facts_waiting = false;
+    log->ticked_ns = time_mono_ns();
+    log->tick_mono_ns = tick.mono_ns;
+    result = recall_tick(&log->recall, &tick);
+    if (result < 0)
+        return err_set(err, result, "no memory for what the judges said");
+    return runlog_write_said(log, err);
+}
+
+bool runlog_tick_is_due(const struct runlog *log)
+{
+    if (log->facts_waiting)
+        return true;
+    /* After the last tick silence is no news. */
+    return !log->recall.last && time_mono_ns() - log->ticked_ns >= TICK_AT_LEAST_NS;
+}
+
+bool runlog_is_closed(const struct runlog *log)
+{
+    return log->recall.last;
+}
+
+bool runlog_is_dirty(const struct runlog *log)
+{
+    return log->dirty;
+}
+
+int runlog_sync(struct runlog *log, struct err *err)
+{
+    int result;
+
+    if (!log->dirty)
+        return 0;
+    result = spool_sync(log->writer, err);
+    log->dirty =
+        result <
+        0; /* what waits for it was not written again: it must not be told that all is well */
+    return result;
+}
+
+static void compact_done(struct runlog *log, struct anew_result *done, struct runlog_shift *ret)
+{
+    *ret = (struct runlog_shift){ .old_from = done->old_from,
+                                  .new_from = done->new_from,
+                                  .bytes_before = spool_writer_bytes(log->writer),
+                                  .bytes = done->bytes };
+    recall_fini(&log->recall);
+    spool_writer_close(log->writer);
+    log->recall = done->recall;
+    log->writer = done->writer;
+    log->spoke_at = done->bytes;
+    log->merged = done->merged;
+    log->stays = done->stays;
+    log->dirty = false;
+}
+
+/* What verdicts cost is told when they change.  The new judges must know where the old ones stand. */
+static int compact_tell(struct runlog *log, struct err *err)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct frame frame = { .type = FRAME_ANEW,
+                           .version = FRAME_VERSION,
+                           .sender = log->recall.self };
+    int result = runlog_write_said(log, err);
+
+    fact_anew_put(&payload, &(struct fact_anew){ .kind = ANEW_TELL });
+    if (result == 0)
+        result = put_own(log, FRAME_ANEW, &payload, err);
+    if (result < 0)
+        return result;
+    frame.payload = payload.data;
+    frame.payload_bytes = payload.size;
+    return recall_frame(&log->recall, &frame, err);
+}
+
+/* Both lie on the disk for a while, so the new one must be a good deal shorter, and fit beside the old one. */
+static int compact_fits(struct runlog *log, uint64_t whole_from, uint64_t bytes_max,
+                        struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    uint64_t need = MIN(bytes, log->stays + bytes - whole_from); /* at most */
+    int result;
+
+    if (need <= bytes / 4 * 3) {
+        result = anew_space(log->settings.dir->path.text, need, err);
+        if (result < 0)
+            log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
+        return result;
+    }
+    log->compact_from = bytes + bytes_max / 2;
+    return err_set(err, -EFBIG, "%llu of its %llu bytes cannot be merged", (unsigned long long)need,
+                   (unsigned long long)bytes);
+}
+
+static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    uint64_t whole_from = MAX(log->spoke_at, bytes - MIN(bytes, bytes_max / WHOLE_SHARE));
+    int result;
+
+    /* What must stay may be more than that: then it is done when half as much has come again. */
+    if (bytes < MAX(bytes_max, log->compact_from) || bytes - log->spoke_at < bytes_max / 2 ||
+        time_mono_ns() < log->compact_at_ns || log->recall.last)
+        return 0;
+    result = compact_fits(log, whole_from, bytes_max, err);
+    if (result == 0)
+        result = compact_tell(log, err);
+    if (result < 0)
+        return result;
+    return anew_begin(&(struct anew_settings){ .dir = log->settings.dir,
+                                               .run = log->run,
+                                               .whole_from = whole_from,
+                                               .merged = log->merged },
+                      &log->anew, err);
+}
+
+/* What it was begun for is not so: what comes meanwhile cannot be merged either. */
+static int compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_ns, struct err *err)
+{
+    uint64_t bytes = spool_writer_bytes(log->writer);
+    int result = anew_turn(log->anew, budget_ns, err);
+
+    if (result < 0 || anew_bytes(log->anew) <= bytes / 4 * 3 + COMPACT_SLACK)
+        return result;
+    log->compact_from = bytes + bytes_max / 2;
+    return err_set(err, -EFBIG, "too little of its %llu bytes can be merged",
+                   (unsigned long long)bytes);
+}
+
+int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
+                   struct runlog_shift *ret, struct err *err)
+{
+    struct anew_result done;
+    int result = log->anew ? 0 : compact_begin(log, bytes_max, err);
+
+    if (result == 0 && log->anew)
+        result = compact_turn(log, bytes_max, budget_ns, err);
+    if (result == 1 && log->recall.said.count) /* the log does not take it now */
+        return 0;
+    if (result == 1)
+        result = anew_finish(log->anew, &done, err) ?: 1;
+    if (result == 0)
+        return 0;
+    if (result == 1)
+        compact_done(log, &done, ret);
+    else
+        log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
+    anew_destroy(log->anew);
+    log->anew = NULL;
+    return result;
+}
+
+bool runlog_was_cut(const struct runlog *log)
+{
+    return spool_was_cut(log->writer);
+}
+
+bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,
+                       int64_t *error_ns)
+{
+    return log->recall.core && core_node_clock(log->recall.core, node, offset_ns, error_ns);
+}
+
+void runlog_counts(const struct runlog *log, struct core_counts *ret)
+{
+    *ret = (struct core_counts){ 0 };
+    if (log->recall.core)
+        core_counts(log->recall.core, ret);
+}

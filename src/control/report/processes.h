@@ -1,0 +1,19 @@
+/* processes.h - which processes the ranks of a run were, where and since when, from its log and spools. */
+#ifndef LOCKSTEP_CONTROL_REPORT_PROCESSES_H
+#define LOCKSTEP_CONTROL_REPORT_PROCESSES_H
+
+#include <stddef.h>
+
+#include "core/err.h"
+#include "wire/lognote.h"
+
+struct processes {
+    struct logprocess *process;
+    size_t count;
+    int64_t end_real_ns; /* the newest time that anybody tells; 0: none does */
+};
+
+int processes_read(const char *run_dir, struct processes *ret, struct err *err);
+void processes_fini(struct processes *processes);
+
+#endif

@@ -1,0 +1,211 @@
+/* ingest.c - a body of frames into a run's log.
+ *
+ * A body is looked at as a whole before anything of it is taken, so a refused one leaves no trace.
+ * A frame must be whole, of our version, and may speak of its own run only: the controller's name is
+ * taken, and a hello must name the run that the token is for.
+ */
+#include "control/site/site_inside.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "control/http/reply.h"
+#include "control/log/spools.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/facts.h"
+
+#define BODY_ORIGINS 4096     /* processes whose frames a body may have; one is usual */
+#define RUN_ORIGINS (1 << 18) /* and a run: agents that were started again count once more */
+
+void ingest_fini(struct ingest *ingest)
+{
+    free(ingest->frame);
+    seen_fini(&ingest->here);
+    *ingest = (struct ingest){ 0 };
+}
+
+static int ingest_refuse(struct ingest *ingest, unsigned status)
+{
+    ingest->status = status;
+    return -EPROTO;
+}
+
+static int frame_check(const char *run, const struct frame *frame, struct ingest *ingest,
+                       struct err *err)
+{
+    unsigned long long number = frame->number;
+    struct fact_hello hello;
+
+    if (frame->version != FRAME_VERSION) {
+        err_set(err, 0,
+                "frame %llu of type %u has version %u, this controller (%s) reads version %u: "
+                "install the same lockstep on both sides",
+                number, frame->type, frame->version, LOCKSTEP_VERSION, FRAME_VERSION);
+        return ingest_refuse(ingest, 426);
+    }
+    if (frame->sender == control_sender()) {
+        err_set(err, 0, "frame %llu of type %u speaks in the controller's name", number,
+                frame->type);
+        return ingest_refuse(ingest, 403);
+    }
+    if (frame->type != FRAME_HELLO)
+        return 0;
+    if (fact_hello_get(cut_of(frame->payload, frame->payload_bytes), &hello) < 0) {
+        err_set(err, 0, "frame %llu: a malformed hello", number);
+        return ingest_refuse(ingest, 400);
+    }
+    if (hello.kind == SENDER_CONTROL || (hello.run[0] && strcmp(hello.run, run) != 0)) {
+        err_set(err, 0, "frame %llu: a hello of run '%s', but the token is for run '%s'", number,
+                hello.run, run);
+        return ingest_refuse(ingest, 403);
+    }
+    return 0;
+}
+
+static int frame_add(struct ingest *ingest, const struct frame *frame)
+{
+    if (!ARRAY_FIT(ingest->frame, ingest->room, ingest->count + 1))
+        return -ENOMEM;
+    ingest->frame[ingest->count++] = *frame;
+    return 0;
+}
+
+int ingest_read(const struct seen *seen, const char *run, const void *data, size_t size,
+                struct ingest *ret, struct err *err)
+{
+    const unsigned char *bytes = data;
+    struct err why = { "" };
+
+    for (size_t at = 0; at < size;) {
+        struct frame frame;
+        int64_t length = frame_get(bytes + at, size - at, &frame, &why);
+        int result;
+
+        if (length <= 0) {
+            err_set(err, 0, "frame at byte %zu: %s", at,
+                    length == 0 ? "the body ends in the middle of it" : why.text);
+            return ingest_refuse(ret, 400);
+        }
+        result = frame_check(run, &frame, ret, err);
+        if (result < 0)
+            return result;
+        ret->all++;
+        if (seen_has(seen, &frame) || seen_has(&ret->here, &frame))
+            ret->doubled++;
+        else
+            result = frame_add(ret, &frame);
+        if (result < 0 || seen_mark(&ret->here, &frame) < 0) {
+            ret->status = 503;
+            return err_nomem(err);
+        }
+        at += (size_t)length;
+    }
+    return 0;
+}
+
+static void durable_add(struct json_object *list, const struct seen_origin *origin)
+{
+    struct json_object *one = json_object_new_object();
+    char text[24];
+
+    snprintf(text, sizeof(text), "%016" PRIx64, origin->sender);
+    json_object_object_add(one, "sender", json_object_new_string(text));
+    snprintf(text, sizeof(text), "%016" PRIx64, origin->boot);
+    json_object_object_add(one, "boot", json_object_new_string(text));
+    json_object_object_add(one, "next", json_object_new_uint64(origin->next));
+    json_object_array_add(list, one);
+}
+
+/* Up to where each origin of the body, and each of the sender that was asked for, is in the log. */
+static void answer_make(const struct site_run *run, const struct ingest *ingest,
+                        const char *sender_text, struct buf *answer)
+{
+    struct json_object *root = json_object_new_object(), *list = json_object_new_array();
+    uint64_t sender = sender_text ? strtoull(sender_text, NULL, 16) : 0;
+    const char *text;
+
+    for (size_t i = 0; i < ingest->here.count; i++) {
+        struct seen_origin origin = ingest->here.origin[i];
+
+        origin.next = seen_next(&run->seen, origin.sender, origin.boot);
+        durable_add(list, &origin);
+    }
+    /* The newest ones: a sender asks for what it may have to send again. */
+    for (size_t i = run->seen.count, left = BODY_ORIGINS; sender_text && i > 0 && left > 0; i--) {
+        if (run->seen.origin[i - 1].sender == sender) {
+            durable_add(list, &run->seen.origin[i - 1]);
+            left--;
+        }
+    }
+    json_object_object_add(root, "taken", json_object_new_uint64(ingest->count));
+    json_object_object_add(root, "doubled", json_object_new_uint64(ingest->doubled));
+    /* Many senders: each is asked to come less often, so that bodies grow and requests do not. */
+    json_object_object_add(root, "again_ms",
+                           json_object_new_uint64(MIN(run->seen.count / 4, 1000)));
+    json_object_object_add(root, "durable", list);
+    text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN);
+    buf_put(answer, text, strlen(text));
+    buf_put(answer, "\n", 1);
+    json_object_put(root);
+}
+
+static void count_in(struct site *site, const struct ingest *ingest, size_t bytes)
+{
+    site->counts.bodies++;
+    site->counts.bytes += bytes;
+    site->counts.frames += ingest->count;
+    site->counts.doubled += ingest->doubled;
+}
+
+void ingest_frames(struct site_run *run, struct http_exchange *exchange)
+{
+    CLEAN(ingest_fini) struct ingest ingest = { 0 };
+    const struct buf *body = http_body(exchange);
+    struct site *site = run->site;
+    struct err err = { "" };
+    struct buf answer = { 0 };
+    int result = run_open(run, &err);
+
+    if (result < 0) {
+        reply_error(exchange, run_status(result), "run %s: %s", run->dir.run, err.text);
+        return;
+    }
+    if (ingest_read(&run->seen, run->dir.run, body->data, body->size, &ingest, &err) < 0) {
+        site->counts.malformed += ingest.status == 400;
+        site->counts.foreign += ingest.status == 403;
+        if (ingest.status == 426 && !run->version_told) { /* once: they try again and again */
+            log_error("run %s: facts are refused: %s", run->dir.run, err.text);
+            run->version_told = true;
+        }
+        reply_error(exchange, ingest.status, "%s", err.text);
+        return;
+    }
+    if (ingest.here.count > BODY_ORIGINS || run->seen.count > RUN_ORIGINS)
+        result = err_set(&err, -EFBIG,
+                         "too many senders: a body may have frames of %d processes, a run of %d",
+                         BODY_ORIGINS, RUN_ORIGINS);
+    else if (ingest.count)
+        result = runlog_take(run->log, ingest.frame, ingest.count, &err);
+    if (run_status(result) == 503)
+        site_trouble(site, result, &err);
+    site->counts.over_limit += result < 0 && run_status(result) == 507;
+    if (result == -ENOMEM || result == -ESTALE)
+        run_read_again(run, err.text); /* the core may have half of it; the log has all or none */
+    if (result == -EDQUOT)
+        run_refuse(run, err.text);
+    if (result < 0) {
+        reply_error(exchange, run_status(result), "the log of run %s does not take it now: %s",
+                    run->dir.run, err.text);
+        return;
+    }
+    run->heard_ns = time_mono_ns();
+    run->version_told = run->version_told && !ingest.count;
+    count_in(site, &ingest, body->size);
+    answer_make(run, &ingest, http_query(exchange, "sender"), &answer);
+    run_wait(run, exchange, &answer);
+}

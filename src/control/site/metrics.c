@@ -1,0 +1,353 @@
+/* metrics.c - what Prometheus is told: names with units, and per run at most what a run has once. */
+#include "control/site/site_inside.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clean.h"
+#include "core/text.h"
+#include "core/time.h"
+#include "wire/facts.h"
+#include "wire/verdict.h"
+
+static void metrics_format(struct buf *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void metrics_format(struct buf *out, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    buf_put(out, line, MIN((size_t)size, sizeof(line) - 1));
+}
+
+static void metrics_head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    metrics_format(out, "# HELP lockstep_%s %s\n# TYPE lockstep_%s %s\n", name, help, name, type);
+}
+
+static void count(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metrics_head(out, name, "counter", help);
+    metrics_format(out, "lockstep_%s %" PRIu64 "\n", name, value);
+}
+
+static void metrics_gauge(struct buf *out, const char *name, const char *help, double value)
+{
+    metrics_head(out, name, "gauge", help);
+    metrics_format(out, "lockstep_%s %.17g\n", name, value);
+}
+
+static void metrics_summary(struct buf *out, const char *name, const char *help,
+                            const struct sketch *us, uint64_t sum_us)
+{
+    static const double quantile[] = { 0.5, 0.9, 0.99 };
+
+    metrics_head(out, name, "summary", help);
+    for (size_t i = 0; i < COUNT(quantile); i++)
+        metrics_format(out, "lockstep_%s{quantile=\"%g\"} %.9g\n", name, quantile[i],
+                       (double)sketch_quantile(us, quantile[i]) / 1e6);
+    metrics_format(out, "lockstep_%s_sum %.9g\nlockstep_%s_count %" PRIu64 "\n", name,
+                   (double)sum_us / 1e6, name, sketch_count(us));
+}
+
+static double resident_bytes(void)
+{
+    CLEAN(file_clean) FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long size, resident;
+
+    if (!file || fscanf(file, "%lu %lu", &size, &resident) != 2)
+        return 0;
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static size_t loading_of(const struct site *site)
+{
+    size_t runs = 0;
+
+    for (size_t i = 0; i < site->runs; i++)
+        runs += site->run[i]->loading != NULL;
+    return runs;
+}
+
+static void put_site(const struct site *site, struct buf *out)
+{
+    const struct site_counts *counts = &site->counts;
+    struct http_counts http;
+
+    http_counts(site->http, &http);
+    metrics_head(out, "build_info", "gauge", "Version of this controller.");
+    metrics_format(out, "lockstep_build_info{version=\"%s\"} 1\n", LOCKSTEP_VERSION);
+    metrics_gauge(out, "start_time_seconds", "When this controller began, in unix time.",
+                  (double)site->began_real_ns / 1e9);
+    metrics_gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
+    metrics_gauge(out, "log_writable", "1 when facts can be written, else 0.",
+                  !site->trouble.text[0]);
+    count(out, "http_requests_total", "Requests that came.", http.requests);
+    count(out, "http_slow_total",
+          "Connections closed because a request came, or an answer was taken, too slowly.",
+          http.refused_slow);
+    count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
+    metrics_gauge(out, "index_rebuilding_runs",
+                  "Runs whose rows of the index were lost and are read again.",
+                  (double)site_index_lacks(site));
+    metrics_gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
+    metrics_gauge(out, "http_connections_max", "Connections that there is room for.",
+                  http.connections_max);
+    count(out, "tokens_refused_total", "Requests with a token that is not known.",
+          site->gate.refused);
+    count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);
+    count(out, "ingest_bytes_total", "Bytes in them.", counts->bytes);
+    count(out, "ingest_frames_total", "Frames that were new.", counts->frames);
+    count(out, "ingest_doubled_total", "Frames that had come before.", counts->doubled);
+    count(out, "ingest_malformed_total", "Bodies refused as malformed.", counts->malformed);
+    count(out, "ingest_foreign_total", "Bodies refused because they spoke of another run.",
+          counts->foreign);
+    count(out, "log_syncs_total", "Times a log was brought to disk.", counts->syncs);
+    count(out, "log_compactions_total", "Logs of runs that go on that were made shorter.",
+          counts->compactions);
+    count(out, "log_sync_failures_total", "Times that failed.", counts->sync_failures);
+    metrics_summary(out, "ingest_seconds", "From a whole body to its acknowledgement.",
+                    &counts->ingest_us, counts->ingest_sum_us);
+    metrics_summary(out, "log_sync_seconds", "How long a log takes to be on disk.",
+                    &counts->sync_us, counts->sync_sum_us);
+    metrics_gauge(out, "event_listeners", "Readers of the event stream.",
+                  (double)site->events.count);
+    count(out, "events_total", "Events told.", site->events.next - 1);
+    count(out, "event_listeners_dropped_total", "Readers that were too slow.",
+          site->events.dropped);
+    metrics_gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
+    metrics_gauge(out, "runs_loading", "Runs whose log is being read.", (double)loading_of(site));
+    count(out, "ingest_over_limit_total",
+          "Bodies refused because their run has the memory or disk space that it may have.",
+          counts->over_limit);
+}
+
+/* A node's name is its agent's word: nothing of it ends the label, or hides what is beside it. */
+static void label_text(const char *text, char ret[static 2 * FACT_NAME])
+{
+    size_t size = 0;
+
+    for (size_t left = strlen(text); left;) {
+        size_t shown = text_char(text, left), step = shown ? shown : 1;
+
+        if (*text == '\\' || *text == '"')
+            ret[size++] = '\\';
+        memcpy(ret + size, shown ? text : "_", step);
+        size += step;
+        text += step;
+        left -= step;
+    }
+    ret[size] = '\0';
+}
+
+/* A family of one series a run; `value` gives NAN for a run that has none. */
+static void put_runs(const struct site *site, struct buf *out, const char *name, const char *type,
+                     const char *help, double (*value)(const struct account *account))
+{
+    metrics_head(out, name, type, help);
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct site_run *run = site->run[i];
+        double is = run->log ? value(&run->gather.account) : -1;
+
+        if (is >= 0)
+            metrics_format(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
+    }
+}
+
+static double frames_of(const struct account *account)
+{
+    return (double)account->frames;
+}
+
+static double metrics_steps_of(const struct account *account)
+{
+    return (double)account->steps;
+}
+
+static double ranks_of(const struct account *account)
+{
+    return account->ranks;
+}
+
+static double ranks_seen_of(const struct account *account)
+{
+    return account->ranks_seen;
+}
+
+static double gap_steps_of(const struct account *account)
+{
+    return (double)account->gap_steps;
+}
+
+static double malformed_of(const struct account *account)
+{
+    return (double)account->malformed;
+}
+
+static double goodput_of(const struct account *account)
+{
+    return account->has_ledger ? ledger_goodput(&account->ledger) : -1;
+}
+
+/* What each run takes of what it may have. */
+static void put_limits(const struct site *site, struct buf *out)
+{
+    metrics_head(out, "run_refused", "gauge",
+                 "1 for a run that is refused until somebody lifts it.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->refused.text[0])
+            metrics_format(out, "lockstep_run_refused{run=\"%s\"} 1\n", site->run[i]->dir.run);
+    }
+    metrics_head(out, "run_memory_bytes", "gauge", "Memory that the facts of a run take, about.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log)
+            metrics_format(out, "lockstep_run_memory_bytes{run=\"%s\"} %llu\n",
+                           site->run[i]->dir.run,
+                           (unsigned long long)runlog_memory(site->run[i]->log));
+    }
+    metrics_head(out, "run_log_bytes", "gauge",
+                 "Bytes of a run's log, and of a next one in the making.");
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->log)
+            metrics_format(out, "lockstep_run_log_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
+                           (unsigned long long)runlog_disk(site->run[i]->log));
+    }
+}
+
+static void put_ledgers(const struct site *site, struct buf *out)
+{
+    metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct account *account = &site->run[i]->gather.account;
+
+        if (!site->run[i]->log || !account->has_ledger)
+            continue;
+        for (unsigned b = 0; b < LEDGER_BUCKETS; b++)
+            metrics_format(out, "lockstep_run_gpu_seconds{run=\"%s\",bucket=\"%s\"} %.17g\n",
+                           site->run[i]->dir.run, ledger_bucket_name(b),
+                           account->ledger.gpu_seconds[b]);
+    }
+}
+
+static void put_verdicts(const struct site *site, struct buf *out)
+{
+    metrics_head(out, "run_verdicts_open", "gauge",
+                 "Verdicts of a run that are not over, by kind.");
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct account *account = &site->run[i]->gather.account;
+        unsigned open[VERDICT_KIND_COUNT] = { 0 };
+
+        for (size_t v = 0; site->run[i]->log && v < account->verdicts; v++)
+            open[account->verdict[v].kind % VERDICT_KIND_COUNT] +=
+                account->verdict[v].until_real_ns == 0;
+        for (unsigned kind = 1; kind < VERDICT_KIND_COUNT; kind++) {
+            if (open[kind])
+                metrics_format(out, "lockstep_run_verdicts_open{run=\"%s\",kind=\"%s\"} %u\n",
+                               site->run[i]->dir.run, verdict_kind_name(kind), open[kind]);
+        }
+    }
+}
+
+/* What agents say of themselves, each a number of struct fact_traffic. */
+static const struct agent_family {
+    const char *name, *type, *help;
+    size_t offset;
+} agent_families[] = {
+    { "agent_sent_bytes_total", "counter",
+      "Bytes of frames that were taken from an agent, by its own count since it began.",
+      offsetof(struct fact_traffic, bytes) },
+    { "agent_wire_bytes_total", "counter",
+      "Bytes that TCP sent for them: HTTP, TLS and what came twice, too.",
+      offsetof(struct fact_traffic, wire_bytes) },
+    { "agent_sent_bodies_total", "counter", "Bodies that they came in.",
+      offsetof(struct fact_traffic, bodies) },
+    { "agent_sent_frames_total", "counter", "Frames that were taken from an agent.",
+      offsetof(struct fact_traffic, frames) },
+    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among them.",
+      offsetof(struct fact_traffic, steps) },
+    { "agent_send_failures_total", "counter", "Bodies of an agent that were not taken.",
+      offsetof(struct fact_traffic, failures) },
+    { "agent_backlog_bytes", "gauge", "Bytes in an agent's spool that had not been taken yet.",
+      offsetof(struct fact_traffic, backlog_bytes) },
+    { "agent_spool_bytes", "gauge", "Bytes of an agent's spool.",
+      offsetof(struct fact_traffic, spool_bytes) },
+};
+
+/* -1: it is not known.  Where the kernel does not tell what TCP sent, that is 0. */
+static double told_value(const struct traffic_agent *agent, const struct agent_family *family)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)&agent->now + family->offset, sizeof(value));
+    if (!agent->told || (family->offset == offsetof(struct fact_traffic, wire_bytes) && value == 0))
+        return -1;
+    return (double)value;
+}
+
+static double heard_value(const struct traffic_agent *agent, const struct agent_family *family)
+{
+    (void)family;
+    return agent->heard_real_ns > 0 ? (double)agent->heard_real_ns / 1e9 : -1;
+}
+
+/* One series an agent. */
+static void put_agents(const struct site *site, struct buf *out, const struct agent_family *family,
+                       double (*value_of)(const struct traffic_agent *agent,
+                                          const struct agent_family *family))
+{
+    metrics_head(out, family->name, family->type, family->help);
+    for (size_t i = 0; i < site->runs; i++) {
+        const struct site_run *run = site->run[i];
+
+        for (size_t n = 0; run->log && n < run->traffic.count; n++) {
+            const struct traffic_agent *agent = &run->traffic.agent[n];
+            double value = value_of(agent, family);
+            char node[2 * FACT_NAME];
+
+            if (!agent->node[0] || value < 0)
+                continue;
+            label_text(agent->node, node);
+            metrics_format(out, "lockstep_%s{run=\"%s\",node=\"%s\"} %.17g\n", family->name,
+                           run->dir.run, node, value);
+        }
+    }
+}
+
+static void put_traffic(const struct site *site, struct buf *out)
+{
+    static const struct agent_family heard = { "agent_last_contact_timestamp_seconds", "gauge",
+                                               "When an agent was heard last, in unix time.", 0 };
+
+    for (size_t i = 0; i < COUNT(agent_families); i++)
+        put_agents(site, out, &agent_families[i], told_value);
+    put_agents(site, out, &heard, heard_value);
+}
+
+void metrics_put(const struct site *site, struct buf *out)
+{
+    put_site(site, out);
+    put_runs(site, out, "run_frames_total", "counter", "Frames in a run's log.", frames_of);
+    put_runs(site, out, "run_rank_steps_total", "counter", "Steps of ranks in a run's log.",
+             metrics_steps_of);
+    put_runs(site, out, "run_ranks", "gauge", "Ranks that a run should have.", ranks_of);
+    put_runs(site, out, "run_ranks_seen", "gauge", "Ranks that were seen.", ranks_seen_of);
+    put_runs(site, out, "run_gap_steps_total", "counter", "Steps of ranks that were lost.",
+             gap_steps_of);
+    put_runs(site, out, "run_malformed_total", "counter", "Facts that could not be read.",
+             malformed_of);
+    put_runs(site, out, "run_goodput_ratio", "gauge", "Productive share of all GPU-seconds.",
+             goodput_of);
+    put_limits(site, out);
+    put_ledgers(site, out);
+    put_verdicts(site, out);
+    put_traffic(site, out);
+}

@@ -1,0 +1,309 @@
+/* site.c - the site's controller as a process: lock, tokens, certificate, loop. */
+#include "control/site/site_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define TICK_NS (100 * NS_PER_MS)
+#define REQUEST_NS (60 * NS_PER_S)
+#define INGEST_PER_S (512.0 * (1 << 20)) /* of one run: twice what 131,072 ranks bring */
+#define INGEST_BURST (2048.0 * (1 << 20))
+#define INDEX_AGAIN_NS (10 * NS_PER_S)
+#define REBUILD_NS (30 * NS_PER_MS) /* of a tick, for rows of the index that were lost */
+#define BEAT_EVERY 150              /* ticks */
+#define OWN_ADDRESSES_MAX 32
+#define CROWD_AGAIN_NS (60 * NS_PER_S)
+
+static void site_fini(struct site *site)
+{
+    http_close(site->http); /* first: it owns the exchanges that runs still owe an answer */
+    for (size_t i = 0; i < site->runs; i++)
+        run_destroy(site->run[i]);
+    free(site->run);
+    map_fini(&site->run_by_name);
+    index_close(site->index);
+    events_fini(&site->events);
+    tls_fini(&site->tls);
+    loop_destroy(site->loop);
+    fd_clean(&site->lock_fd);
+}
+
+/* The second controller of a state directory is told about the first. */
+static int site_lock(struct site *site, struct err *err)
+{
+    char text[512] = "";
+    struct path path;
+    int result = path_make(site->state.text, err);
+
+    if (result == 0)
+        result = path_join(&path, site->state.text, "control.lock", err);
+    if (result < 0)
+        return result;
+    site->lock_fd = open(path.text, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (site->lock_fd < 0)
+        return err_set(err, -errno, "%s: %m", path.text);
+    if (flock(site->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return err_set(err, -errno, "%s: %m", path.text);
+    if (pread(site->lock_fd, text, sizeof(text) - 1, 0) > 0)
+        text[strcspn(text, "\n")] = '\0';
+    return err_set(err, -EBUSY, "another controller is at work on %s%s%s", site->state.text,
+                   text[0] ? ": " : "", text);
+}
+
+/* What the lock says to the next one, and where tools find us: STATE/control.url. */
+static int site_announce(struct site *site, struct err *err)
+{
+    char url[320], line[400];
+    const char *colon = strrchr(site->settings.listen, ':');
+    struct http_counts http;
+    struct path path;
+    FILE *file;
+    int result = path_join(&path, site->state.text, "control.url", err);
+
+    if (result < 0)
+        return result;
+    snprintf(url, sizeof(url), "%s://%.*s:%u", site->tls.cert_pem ? "https" : "http",
+             (int)(colon - site->settings.listen), site->settings.listen, http_port(site->http));
+    snprintf(line, sizeof(line), "pid %d, %s\n", getpid(), url);
+    if (ftruncate(site->lock_fd, 0) < 0 ||
+        pwrite(site->lock_fd, line, strlen(line), 0) != (ssize_t)strlen(line))
+        return err_set(err, -errno, "%s/control.lock: %m", site->state.text);
+    file = fopen(path.text, "we");
+    if (!file || fprintf(file, "%s\n", url) < 0 || fclose(file) != 0)
+        return err_set(err, -errno, "%s: %m", path.text);
+    http_counts(site->http, &http);
+    log_info("listening on %s, for at most %u connections; runs in %s/runs", url,
+             http.connections_max, site->state.text);
+    if (http.address_max)
+        log_info("at most %u connections come from one address", http.address_max);
+    if (site->tls.cert_pem)
+        log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
+                 site->tls.fingerprint, site->tls.pin);
+    if (site->gate.open_reads)
+        log_info("--anonymous-reads: everybody on this machine reads all runs without a token");
+    else
+        log_info("every request needs a token of %s/tokens", site->state.text);
+    return 0;
+}
+
+/* The certificate is for the names and addresses at which we are reached. */
+static int site_certificate(struct site *site, struct err *err)
+{
+    char own[OWN_ADDRESSES_MAX][ADDRESS_NUMBER];
+    const char *names[OWN_ADDRESSES_MAX + HOSTS_MAX];
+    size_t count = address_own(site->settings.listen, own, COUNT(own));
+    struct path directory;
+    int result = path_join(&directory, site->state.text, "tls", err);
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = own[i];
+    for (size_t i = 0; i < site->hosts.count; i++)
+        names[count++] = site->hosts.name[i];
+    if (result == 0)
+        result = tls_read_or_make(directory.text, names, count, &site->tls, err);
+    if (result == 0 && site->tls.reissued)
+        log_info("%s/cert.pem was reissued with the same key: names or addresses of this "
+                 "controller were missing in it",
+                 directory.text);
+    return result;
+}
+
+static int site_secure(struct site *site, struct err *err)
+{
+    const struct site_settings *settings = &site->settings;
+    struct err why = { "" };
+    bool loopback = http_address_is_loopback(settings->listen, &why);
+    int result;
+
+    if (why.text[0])
+        return err_set(err, -EINVAL, "--listen %s", why.text);
+    if (settings->anonymous_reads && !loopback)
+        return err_set(err, -EINVAL, "--anonymous-reads is for a controller on loopback, not on %s",
+                       settings->listen);
+    if (hosts_init(&site->hosts, settings->listen, &settings->host_names, err) < 0)
+        return err_wrap(err, -EINVAL, "--host-name");
+    site->gate.open_reads = settings->anonymous_reads;
+    result = gate_load(&site->gate, site->state.text, err);
+    if (result < 0 || (loopback && !settings->tls && !settings->cert))
+        return result;
+    if (!settings->cert != !settings->key)
+        return err_set(err, -EINVAL, "--cert and --key belong together");
+    if (settings->cert)
+        return tls_read(settings->key, settings->cert, &site->tls, err);
+    return site_certificate(site, err);
+}
+
+static void index_try(struct site *site, int64_t now_ns)
+{
+    struct err err = { "" };
+    struct path path;
+
+    if (site->index || now_ns < site->index_at_ns)
+        return;
+    site->index_at_ns = now_ns + INDEX_AGAIN_NS;
+    if (path_join(&path, site->state.text, "index.sqlite", &err) < 0 ||
+        index_open(path.text, &site->index, &err) < 0) {
+        log_error("no index now, facts are taken all the same: %s", err.text);
+        return;
+    }
+    if (index_was_made_anew(site->index))
+        log_info("the index is made anew: %s", index_was_made_anew(site->index));
+}
+
+/* Real work goes on meanwhile, but somebody should know, and see why new ones have to wait. */
+static void crowd_tell(struct site *site, int64_t now_ns)
+{
+    struct http_counts http;
+
+    http_counts(site->http, &http);
+    if (!http.short_of || now_ns < site->crowd_at_ns)
+        return;
+    site->crowd_at_ns = now_ns + CROWD_AGAIN_NS;
+    log_error(
+        "%llu connections, at most %u: those that made no request are closed after 2 s, %llu so "
+        "far; a larger limit of open files (LimitNOFILE, ulimit -n) makes more room",
+        (unsigned long long)http.connections, http.connections_max,
+        (unsigned long long)http.refused_slow);
+}
+
+static void on_tick(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    index_try(site, now_ns);
+    site_index_mend(site);
+    site_index_rebuild(site, now_ns + REBUILD_NS);
+    for (size_t i = 0; i < site->runs; i++)
+        run_turn(site->run[i], now_ns);
+    site_forget(site);
+    if (site->counts.ticks++ % BEAT_EVERY == 0)
+        events_beat(&site->events);
+    crowd_tell(site, now_ns);
+    notify_alive(&site->notify, now_ns);
+    loop_timer_set(site->loop, &site->tick, time_mono_ns() + TICK_NS);
+}
+
+static void on_load(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    (void)now_ns;
+    if (site_load(site))
+        loop_timer_set(site->loop, &site->load, time_mono_ns());
+}
+
+static void on_sync(void *arg, int64_t now_ns)
+{
+    struct site *site = arg;
+
+    for (size_t i = 0; i < site->runs; i++) {
+        if (site->run[i]->waiting)
+            run_sync(site->run[i], now_ns);
+    }
+}
+
+static void on_signal(void *arg, int signal)
+{
+    struct site *site = arg;
+    struct err err = { "" };
+
+    if (signal == SIGHUP) {
+        if (gate_load(&site->gate, site->state.text, &err) < 0)
+            log_error("%s; tokens read before that stay", err.text);
+        return;
+    }
+    loop_stop(site->loop);
+}
+
+static int site_open(struct site *site, struct err *err)
+{
+    static const int wanted[] = { SIGTERM, SIGINT, SIGHUP };
+    struct http_settings http = { .listen = site->settings.listen,
+                                  .body_max = SITE_BODY_MAX,
+                                  .charge_max = SITE_CHARGE_MAX,
+                                  .request_ns = REQUEST_NS,
+                                  .admit = api_admit,
+                                  .handle = api_handle,
+                                  .arg = site };
+    struct http_counts counts;
+    int result = loop_create(&site->loop, err);
+
+    signal(SIGPIPE, SIG_IGN);
+    rate_init(&site->ingest, INGEST_PER_S, INGEST_BURST);
+    site->began_real_ns = time_real_ns();
+    events_init(&site->events, (uint64_t)site->began_real_ns);
+    if (result == 0)
+        result = loop_signals(site->loop, wanted, COUNT(wanted), on_signal, site, err);
+    if (result == 0)
+        result = site_lock(site, err);
+    if (result == 0)
+        result = site_secure(site, err);
+    if (result < 0)
+        return result;
+    site_scan(site);
+    http.key_pem = site->tls.key_pem;
+    http.cert_pem = site->tls.cert_pem;
+    result = http_open(site->loop, &http, &site->http, err);
+    if (result < 0)
+        return result;
+    http_counts(site->http, &counts);
+    events_limit(&site->events, counts.connections_max / 2); /* they never end */
+    site->tick = (struct loop_timer){ .fn = on_tick, .arg = site };
+    site->sync = (struct loop_timer){ .fn = on_sync, .arg = site, .at_ns = INT64_MAX };
+    site->load = (struct loop_timer){ .fn = on_load, .arg = site };
+    loop_timer_set(site->loop, &site->load, 0);
+    loop_timer_set(site->loop, &site->tick, 0);
+    return site_announce(site, err);
+}
+
+/* Judging a step of very many ranks takes and gives back the same large blocks again and again; given
+ * back to the kernel each time, they cost a tenth of the controller's CPU in page faults.
+ */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+    mallopt(M_TOP_PAD, 16 << 20);
+}
+
+int site_run(const struct site_settings *settings, struct err *err)
+{
+    CLEAN(free_clean) struct site *site = calloc(1, sizeof(*site));
+    int result = 0;
+
+    if (!site)
+        return err_nomem(err);
+    keep_memory();
+    site->settings = *settings;
+    site->lock_fd = -1;
+    notify_open(&site->notify);
+    if (!settings->state)
+        result = paths_state(&site->state, err);
+    else
+        snprintf(site->state.text, sizeof(site->state.text), "%s", settings->state);
+    if (result == 0)
+        result = site_open(site, err);
+    if (result == 0) {
+        notify_ready(&site->notify, "taking facts");
+        result = loop_run(site->loop, err);
+        notify_stopping(&site->notify);
+    }
+    notify_close(&site->notify);
+    for (size_t i = 0; i < site->runs; i++)
+        run_sync(site->run[i], INT64_MAX);
+    site_fini(site);
+    return result;
+}

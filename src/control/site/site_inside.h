@@ -1,0 +1,159 @@
+/* site_inside.h - what the files of the site's controller share. */
+#ifndef LOCKSTEP_CONTROL_SITE_SITE_INSIDE_H
+#define LOCKSTEP_CONTROL_SITE_SITE_INSIDE_H
+
+#include "base/http.h"
+#include "base/loop.h"
+#include "base/notify.h"
+#include "base/rate.h"
+#include "base/tls.h"
+#include "base/token.h"
+#include "control/http/events.h"
+#include "control/http/gate.h"
+#include "control/http/hosts.h"
+#include "control/index/index.h"
+#include "control/index/traffic.h"
+#include "control/log/rundir.h"
+#include "control/log/runlog.h"
+#include "control/log/seen.h"
+#include "control/report/gather.h"
+#include "control/site/index_catchup.h"
+#include "control/site/roll.h"
+#include "control/site/site.h"
+#include "core/map.h"
+#include "core/sketch.h"
+
+#define SITE_BODY_MAX (8u << 20)
+#define SITE_CHARGE_MAX (128u << 20) /* of bodies of one run that are under way */
+
+struct waiter { /* an acknowledgement that waits for the disk */
+    struct waiter *next;
+    struct site_run *run;
+    struct http_exchange *exchange; /* NULL: the peer is gone */
+    struct buf answer;
+    int64_t since_ns;
+};
+
+struct site_run {
+    struct site *site;
+    struct rundir dir;
+    struct token agent; /* "": not registered */
+    char owner[64];
+    struct runlog *log;     /* NULL: not open */
+    struct runlog *loading; /* its log while it is read, a little at a time; NULL: it is not */
+    struct err refused;     /* why its facts are not taken (RUN/refused); "": they are */
+    bool has_facts;         /* for certain; else it is looked for when it is old enough */
+    int64_t made_real_ns;   /* when it was registered */
+    struct seen seen;
+    struct roll roll;                     /* who has begun, and who is gone: too */
+    struct traffic traffic;               /* its agents: of the log as it is, too */
+    struct gather gather;                 /* counts, open verdicts, ledger: of the log as it is */
+    bool clock_known;                     /* by the launcher's hello */
+    int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */
+    bool ended;                           /* the launcher said so */
+    bool finish;                          /* and that nothing follows */
+    uint64_t judged;                      /* whole steps, as listeners know */
+    int64_t heard_ns;                     /* the newest fact, by our clock */
+    int64_t synced_ns;
+    bool index_stale;    /* its log says more than the index */
+    bool index_rebuild;  /* its rows were lost, and are read again: not to be shown yet */
+    int64_t index_at_ns; /* when to try again */
+    bool version_told;   /* somebody speaks another version, and we said so */
+    struct waiter *waiting;
+};
+
+struct site_counts {
+    uint64_t bodies, bytes, frames, doubled, malformed, foreign, syncs, sync_failures, ticks;
+    uint64_t compactions;    /* of logs */
+    uint64_t over_limit;     /* bodies refused since a run has what it may have */
+    struct sketch ingest_us; /* from a whole body to its acknowledgement */
+    struct sketch sync_us;
+    uint64_t ingest_sum_us, sync_sum_us;
+};
+
+struct site {
+    struct site_settings settings;
+    struct path state;
+    int lock_fd;
+    struct loop *loop;
+    struct notify notify;
+    struct http *http;
+    struct tls tls;
+    struct gate gate;
+    struct hosts hosts;
+    struct rate ingest; /* bytes, by run */
+    struct events events;
+    struct index *index;    /* NULL: it cannot be used now */
+    int64_t index_at_ns;    /* when to try again */
+    bool index_rebuilds;    /* rows of runs are being read again */
+    uint64_t index_makings; /* for which the runs' rows were asked for */
+    struct site_run **run;
+    size_t runs, room;
+    struct map run_by_name;
+    struct loop_timer tick, sync, load, catchup;
+    struct catchup *asking; /* questions that wait for the index, the first one first */
+    size_t load_next;       /* the run whose turn it is to be read */
+    size_t forget_next;     /* ... and to be looked at for facts */
+    int64_t began_real_ns;
+    int64_t crowd_at_ns; /* when to say again that connections run short */
+    struct err trouble;  /* "": the logs can be written */
+    int64_t trouble_ns;
+    struct site_counts counts;
+};
+
+/* site_runs.c */
+struct site_run *site_find(struct site *site, const char *name); /* known ones; NULL */
+/* Known, or found on disk; made when `make`.  -ENOENT, -ENOMEM. */
+int site_get(struct site *site, const char *name, bool make, struct site_run **ret,
+             struct err *err);
+void site_scan(struct site *site); /* runs of a former life */
+/* Reads on in logs that are being read, one after the other, for a moment; true: there is more to read. */
+bool site_load(struct site *site);
+/* The log; 0 when it is open already.  -EAGAIN: it is being read; -EDQUOT: the run is refused. */
+int run_open(struct site_run *run, struct err *err);
+void site_remove(struct site *site, size_t at); /* a run: its directory, its rows, and all */
+void run_shut(struct site_run *run, const char *why);
+void run_read_again(struct site_run *run, const char *why); /* shut, and the index forgets it */
+void run_wait(struct site_run *run, struct http_exchange *exchange, struct buf *answer);
+void run_turn(struct site_run *run, int64_t now_ns); /* tick, close the books, let go */
+void run_sync(struct site_run *run, int64_t now_ns);
+void run_destroy(struct site_run *run);
+/* Reads on in its log, so far at most; returns how many frames that were, 0 also where it failed. */
+size_t run_index(struct site_run *run, size_t frames);
+bool run_index_is_behind(const struct site_run *run,
+                         int64_t now_ns);                     /* run_index() may change it */
+void site_index_mend(struct site *site);                      /* a damaged index is made again */
+void site_index_rebuild(struct site *site, int64_t until_ns); /* rows that were lost, until then */
+size_t site_index_lacks(const struct site *site);             /* runs whose rows are not back yet */
+void site_trouble(struct site *site, int result, const struct err *err);
+
+/* site_limits.c */
+void run_refused_read(struct site_run *run);            /* RUN/refused, or its absence */
+void run_refuse(struct site_run *run, const char *why); /* from now on; it leaves memory */
+unsigned run_status(int result); /* of an answer, when run_open() or runlog_take() fails */
+uint64_t run_log_limit(const struct site *site); /* of bytes; 0: none */
+uint64_t run_log_max(const struct site *site);   /* beyond it a log is compacted; 0: never */
+void site_forget(struct site *site); /* one run that never told anything, if there is such a one */
+
+/* ingest.c */
+void ingest_frames(struct site_run *run, struct http_exchange *exchange);
+struct ingest {          /* what a body brought */
+    struct frame *frame; /* the new ones */
+    size_t count, room;
+    uint64_t all, doubled;
+    unsigned status; /* 0: good */
+    struct seen here;
+};
+/* Looks at all before anything is taken.  -errno with the sentence and ret->status for the peer. */
+int ingest_read(const struct seen *seen, const char *run, const void *data, size_t size,
+                struct ingest *ret, struct err *err);
+void ingest_fini(struct ingest *ingest);
+
+/* api.c */
+bool api_admit(void *arg, struct http_exchange *exchange);
+void api_handle(void *arg, struct http_exchange *exchange);
+
+/* metrics.c */
+void metrics_put(const struct site *site, struct buf *out);
+
+#endif

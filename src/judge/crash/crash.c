@@ -1,0 +1,491 @@
+/* crash.c - sorts the exits of an attempt into one culprit and its echoes, and keeps what is said of them until training
+ * goes on.
+ */
+#include "judge/crash/crash.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "core/clean.h"
+#include "judge/crash/crash_parts.h"
+#include "judge/ledger.h"
+#include "judge/stuck/hang.h"
+
+/* We end ranks by SIGTERM and SIGKILL: one that was told to end and died of this died by itself. */
+static bool died_itself(int status)
+{
+    return WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS ||
+                                   WTERMSIG(status) == SIGILL || WTERMSIG(status) == SIGFPE);
+}
+
+static bool crash_is_bad(const struct fact_exit *fact)
+{
+    return fact->status != 0 && (!fact->told || died_itself(fact->status));
+}
+
+void crash_note(struct court *court, const struct fact_note *fact)
+{
+    if (fact->attempt != court->model.attempt)
+        return;
+    court->note[court->notes++ % COUNT(court->note)] = *fact;
+    crash_raised_note(court, fact);
+    crash_left_note(court, fact);
+}
+
+static bool all_blame_others(const struct court *court)
+{
+    for (uint32_t i = 0; i < court->exits; i++) {
+        if (!crash_blames_others(&court->exit[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Soon those who waited are gone, and who they waited for, too. */
+static void look_for_hang(struct court *court, const struct fact_exit *fact)
+{
+    if (crash_gave_up(fact) && all_blame_others(court))
+        hang_gave_up(court, fact);
+}
+
+void crash_exit(struct court *court, const struct fact_exit *fact)
+{
+    struct fact_exit left;
+
+    if (fact->attempt != court->model.attempt)
+        return;
+    if (crash_is_unknown(fact)) {
+        crash_left_as(court, fact, &left);
+        look_for_hang(court, &left);
+        crash_left_exit(court, &left);
+        return;
+    }
+    look_for_hang(court, fact);
+    if (crash_is_bad(fact)) {
+        crash_add(court, fact);
+        return;
+    }
+    if (fact->status > 0)
+        crash_told_exit(court, fact);
+    if (fact->told)
+        hang_told_exit(court, fact);
+}
+
+/* Of more than there is room for, the earliest are kept. */
+void crash_add(struct court *court, const struct fact_exit *fact)
+{
+    uint32_t latest = 0;
+
+    if (court->exits < COUNT(court->exit)) {
+        court->exit[court->exits++] = *fact;
+        return;
+    }
+    for (uint32_t i = 1; i < court->exits; i++) {
+        if (court->exit[i].mono_ns > court->exit[latest].mono_ns)
+            latest = i;
+    }
+    if (fact->mono_ns < court->exit[latest].mono_ns)
+        court->exit[latest] = *fact;
+}
+
+static int64_t near_ns(const struct court *court)
+{
+    return (int64_t)(court->limits.crash_near * 1e9);
+}
+
+/* -1 when `a` is the likelier culprit of the two. */
+static int culprit_order(const struct court *court, const struct fact_exit *a,
+                         const struct fact_exit *b)
+{
+    int64_t apart = a->mono_ns - b->mono_ns, same = (int64_t)(court->limits.crash_same * 1e6);
+    bool near = apart <= near_ns(court) && apart >= -near_ns(court);
+
+    /* One that dumps its core ends after those who notice that it does not answer. */
+    if (near && died_itself(a->status) != died_itself(b->status))
+        return died_itself(a->status) ? -1 : 1;
+    if (near && crash_blames_others(a) != crash_blames_others(b))
+        return crash_blames_others(b) ? -1 : 1;
+    /* One that is gone without a word may have been ended for the sake of one that said why. */
+    if (near && (a->status == -1) != (b->status == -1))
+        return b->status == -1 ? -1 : 1;
+    /* Who gave up waiting ends, and others lose it: they may be told of in any order. */
+    if (near && crash_gave_up(a) != crash_gave_up(b))
+        return crash_gave_up(a) ? -1 : 1;
+    if (apart > same || apart < -same)
+        return apart < 0 ? -1 : 1;
+    if (WIFSIGNALED(a->status) != WIFSIGNALED(b->status))
+        return WIFSIGNALED(a->status) ? -1 : 1;
+    return apart < 0 ? -1 : apart > 0;
+}
+
+static const struct fact_exit *first_bad(const struct court *court)
+{
+    const struct fact_exit *first = NULL;
+
+    for (uint32_t i = 0; i < court->exits; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+
+        if (crash_is_bad(fact) && (!first || culprit_order(court, fact, first) < 0))
+            first = fact;
+    }
+    return first;
+}
+
+static unsigned crash_layer_of(int status)
+{
+    if (WIFEXITED(status))
+        return LAYER_USER_CODE;
+    if (status == -1)
+        return LAYER_UNKNOWN;
+    switch (WTERMSIG(status)) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGABRT:
+    case SIGFPE:
+    case SIGILL:
+        return LAYER_USER_CODE;
+    default:
+        return LAYER_UNKNOWN; /* sent from outside: the ring cannot say by whom */
+    }
+}
+
+static const char *source_of(const struct fact_exit *fact)
+{
+    return crash_is_left(fact) ? "ring" : "launcher";
+}
+
+static void say_echoes(const struct court *court, struct verdict *draft,
+                       const struct fact_exit *culprit)
+{
+    for (uint32_t i = 0; i < court->exits && draft->echo_count < VERDICT_LINES; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+        struct verdict_line *line = &draft->echo[draft->echo_count];
+
+        if (fact->rank == culprit->rank || !crash_is_bad(fact))
+            continue;
+        snprintf(line->what, sizeof(line->what), "rank %u %s %.0f ms %s", fact->rank, fact->text,
+                 (double)llabs(fact->mono_ns - culprit->mono_ns) / 1e6,
+                 fact->mono_ns < culprit->mono_ns ? "before" : "later");
+        snprintf(line->source, sizeof(line->source), "%s", source_of(fact));
+        draft->echo_count++;
+    }
+}
+
+/* As the kernel kills for memory, as far as anybody knows. */
+static bool may_be_killed(int status)
+{
+    return status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static bool was_oom_killed(const struct court *court, const struct fact_exit *fact)
+{
+    return may_be_killed(fact->status) && hang_oom_kills(court, fact->rank) > 0;
+}
+
+static void say_oom(struct verdict *verdict, uint32_t kills)
+{
+    verdict->layer = LAYER_HOST_MEMORY;
+    verdict->confidence = 0.97;
+    snprintf(verdict->cause, sizeof(verdict->cause),
+             "killed by the kernel: out of memory in its control group");
+    verdict_because(verdict, "cgroup", "%u OOM kill%s in its memory group since it is watched",
+                    kills, kills == 1 ? "" : "s");
+}
+
+/* Later versions of torch begin each line of a traceback with the rank: "[rank3]: ". */
+static const char *after_rank(const char *line)
+{
+    static const char rank[] = "[rank", end[] = "]: ";
+    const char *at = line + strlen(rank);
+    size_t digits;
+
+    if (strncmp(line, rank, strlen(rank)) != 0)
+        return line;
+    digits = strspn(at, "0123456789");
+    return digits && strncmp(at + digits, end, strlen(end)) == 0 ? at + digits + strlen(end) : line;
+}
+
+/* The line that says most: the last that looks like an exception, else the last one. */
+static const char *telling_line(const char *words, size_t *size)
+{
+    static const char *const names[] = { "Error", "Exception", "error:", "assert", "Assert" };
+    const char *best = words;
+    bool named = false;
+
+    *size = 0;
+    for (const char *line = after_rank(words); *line;) {
+        size_t length = strcspn(line, "\n");
+        bool names_it = false;
+
+        for (size_t i = 0; i < COUNT(names) && line[0] != ' '; i++) {
+            const char *found = strstr(line, names[i]);
+
+            names_it |= found && found < line + length;
+        }
+        if (length && (names_it || !named)) {
+            best = line;
+            *size = length;
+            named = names_it;
+        }
+        line = after_rank(line + length + (line[length] == '\n'));
+    }
+    return best;
+}
+
+/* What is known of the culprit beside how it ended. */
+static void say_words(const struct court *court, struct verdict *draft,
+                      const struct fact_exit *culprit)
+{
+    size_t size;
+    const char *line = telling_line(culprit->words, &size);
+    bool noted = strcmp(culprit->text, CRASH_NOTED) == 0;
+
+    if (size) {
+        if (noted)
+            verdict_because(draft, "note", "it had noted: " CRASH_UNCAUGHT "%.*s",
+                            (int)MIN(size, 160u), line);
+        else
+            verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
+        if (draft->kind == VERDICT_CRASH && WIFEXITED(culprit->status))
+            snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
+                     (int)MIN(size, 70u), line);
+    }
+    for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
+        const struct fact_note *note = &court->note[i];
+
+        if (note->rank == culprit->rank && !(noted && strstr(note->text, CRASH_UNCAUGHT)) &&
+            culprit->mono_ns - court_run_ns(court, note->rank, note->mono_ns) < near_ns(court))
+            verdict_because(draft, "note", "it had noted: %.160s", note->text);
+    }
+    if (was_oom_killed(court, culprit))
+        say_oom(draft, hang_oom_kills(court, culprit->rank));
+}
+
+/* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
+static void echo_hang(struct court *court, struct entry *entry, const struct fact_exit *first)
+{
+    struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count];
+
+    if (entry->verdict.echo_count < VERDICT_LINES) {
+        snprintf(line->what, sizeof(line->what), "rank %u %s", first->rank, first->text);
+        snprintf(line->source, sizeof(line->source), "%s", source_of(first));
+        entry->verdict.echo_count++;
+    }
+    say_echoes(court, &entry->verdict, first);
+    entry->changed = true;
+    court->crash_told = true;
+}
+
+static void crash_say_first(const struct court *court, struct verdict *draft,
+                            const struct fact_exit *culprit)
+{
+    if (court->stepped)
+        verdict_because(draft, source_of(culprit),
+                        "rank %u was the first to end: %s, after step %llu", culprit->rank,
+                        culprit->text, (unsigned long long)court->last_step);
+    else
+        verdict_because(draft, source_of(culprit),
+                        "rank %u was the first to end: %s, before any step", culprit->rank,
+                        culprit->text);
+}
+
+/* A library that notices that ranks disagree ends its process: what they disagree about is the fault. */
+static bool draft_desync(const struct court *court, const struct fact_exit *first,
+                         struct verdict *draft)
+{
+    bool noticed = WIFEXITED(first->status) || WTERMSIG(first->status) == SIGABRT;
+
+    if (!noticed || !hang_disagreed(court, first, draft))
+        return false;
+    draft->since_step = court->history.count ? court->last_step + 1 : 0;
+    draft->since_real_ns = first->mono_ns + court->mono_to_real_ns;
+    crash_say_first(court, draft, first);
+    say_words(court, draft, first);
+    say_echoes(court, draft, first);
+    return true;
+}
+
+/* Somebody else was gone so soon that nobody can tell who was first. */
+static bool one_of_many(const struct court *court, const struct fact_exit *culprit)
+{
+    for (uint32_t i = 0; i < court->exits; i++) {
+        const struct fact_exit *fact = &court->exit[i];
+
+        if (fact->rank != culprit->rank && fact->status == -1 &&
+            (double)llabs(fact->mono_ns - culprit->mono_ns) <= court->limits.crash_same * 1e6)
+            return true;
+    }
+    return false;
+}
+
+static void draft_crash(struct court *court, const struct fact_exit *culprit,
+                        const struct fact_exit *first, struct verdict *draft)
+{
+    *draft = (struct verdict){ .kind = VERDICT_CRASH };
+    draft->layer = (uint8_t)crash_layer_of(culprit->status);
+    snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
+    court_add_rank(court, draft, culprit->rank);
+    draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
+    if (culprit->status == -1) /* who was gone at the same time may have been it as well */
+        draft->confidence = one_of_many(court, culprit) ? 0.3 : 0.6;
+    if (culprit->status == 0) { /* left in order, with what is not known; was it missed? */
+        draft->layer = LAYER_UNKNOWN;
+        draft->confidence = crash_blames_others(first) ? 0.5 : 0.4;
+    }
+    if (crash_blames_others(culprit)) { /* the best there is: whom it blames left no word */
+        draft->layer = LAYER_UNKNOWN;
+        draft->confidence = 0.4;
+    }
+    draft->since_step = court->history.count ? court->last_step + 1 : 0;
+    draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
+    if (culprit->rank == first->rank)
+        crash_say_first(court, draft, culprit);
+    else if (culprit->status == 0)
+        verdict_because(draft, "ring",
+                        crash_blames_others(first)
+                            ? "rank %u left about when rank %u, the first to fail, noticed that "
+                              "somebody was gone"
+                            : "rank %u left before rank %u, the first that is gone without a word",
+                        culprit->rank, first->rank);
+    else
+        verdict_because(draft, "note",
+                        "rank %u had an exception that nobody caught before rank %u, the first to "
+                        "end, noticed that somebody was gone",
+                        culprit->rank, first->rank);
+    say_words(court, draft, culprit);
+    say_echoes(court, draft, culprit);
+    if (draft->layer == LAYER_UNKNOWN && WIFSIGNALED(culprit->status) &&
+        WTERMSIG(culprit->status) != SIGABRT)
+        verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
+}
+
+/* Who gives up closes its connections before it has ended: who loses it may be gone sooner, and then it is told to
+ * end itself.
+ */
+static bool somebody_gave_up(const struct court *court, const struct fact_exit *first)
+{
+    bool gave_up = crash_gave_up(first);
+
+    for (uint32_t i = 0; i < court->tolds && crash_blames_others(first); i++)
+        gave_up |= crash_gave_up(&court->told[i]) &&
+                   court->told[i].mono_ns - first->mono_ns < near_ns(court);
+    return gave_up;
+}
+
+void crash_judge(struct court *court, int64_t now_ns, bool over)
+{
+    const struct fact_exit *first = court->crash_told ? NULL : first_bad(court), *culprit = first;
+    int64_t settle_ns = (int64_t)(court->limits.crash_settle * 1e9);
+    struct fact_exit raised;
+    struct verdict draft;
+    struct entry *entry;
+    bool fresh;
+
+    if (!first || (!over && now_ns - first->mono_ns < settle_ns))
+        return;
+    if ((crash_blames_others(first) && crash_raised(court, first, &raised)) ||
+        ((crash_blames_others(first) || first->status == -1) &&
+         crash_left_first(court, first, &raised)))
+        culprit = &raised;
+    entry = hang_open(court);
+    if (!entry && culprit == first && somebody_gave_up(court, first))
+        entry = hang_given_up(court, now_ns);
+    if (entry) {
+        echo_hang(court, entry, first);
+        return;
+    }
+    court->crash_told = true;
+    if (!draft_desync(court, first, &draft))
+        draft_crash(court, culprit, first, &draft);
+    entry = court_find(court, &draft, &fresh);
+    if (entry) {
+        entry->seen_step = court->last_step;
+        entry->attempt = court->model.attempt;
+        entry->status = culprit->status;
+    }
+}
+
+void crash_beat(struct court *court, const struct fact_beat *fact)
+{
+    for (uint32_t i = 0; fact->oom_kills && i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
+            entry->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
+            !may_be_killed(entry->status))
+            continue;
+        say_oom(verdict, fact->oom_kills);
+        entry->changed = true;
+    }
+}
+
+/* ---- until training goes on ---- */
+
+/* Verdicts that last until training goes on. */
+static bool is_ending(unsigned kind)
+{
+    return kind == VERDICT_CRASH || kind == VERDICT_HANG || kind == VERDICT_DESYNC;
+}
+
+void crash_restarted(struct court *court, uint32_t attempt)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (!is_ending(verdict->kind) || !entry->open || entry->attempt >= attempt)
+            continue;
+        snprintf(verdict->plan, sizeof(verdict->plan), "all ranks started again as attempt %u",
+                 attempt);
+        snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
+        entry->changed = true;
+    }
+}
+
+/* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
+ * has no cost.
+ */
+static void recovered_anew(const struct court *court, struct entry *entry,
+                           const struct past_step *past)
+{
+    struct verdict *verdict = &entry->verdict;
+
+    verdict->until_real_ns = past->begin_ns + court->mono_to_real_ns;
+    snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
+             (unsigned long long)past->step);
+    snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
+    entry->open = entry->anew = false;
+    entry->changed = true;
+}
+
+void crash_recovered(struct court *court, const struct past_step *past)
+{
+    double cost = ledger_crash_seconds(court->book);
+
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (!is_ending(entry->verdict.kind) || !entry->open)
+            continue;
+        if (entry->anew) {
+            recovered_anew(court, entry, past);
+            continue;
+        }
+        /* Late steps of the attempt that crashed are no recovery. */
+        if (cost <= 0 || entry->attempt >= court->model.attempt)
+            continue;
+        entry->cost_seconds += cost / court->model.world; /* of all its crashes */
+        entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
+        entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
+        snprintf(entry->verdict.plan, sizeof(entry->verdict.plan),
+                 "all ranks started again as attempt %u, training since step %llu",
+                 court->model.attempt, (unsigned long long)past->step);
+        snprintf(entry->verdict.plan_state, sizeof(entry->verdict.plan_state), "done");
+        entry->open = false;
+        entry->changed = true;
+    }
+}

@@ -1,0 +1,29 @@
+/* crash.h - who died first, and of what.
+ *
+ * A rank that dies takes its peers with it: they see a lost connection and end, too.  The first to
+ * end badly is the culprit, one killed by a signal before one that left by itself when both are seen at
+ * once; everyone else's error is an echo.
+ */
+#ifndef LOCKSTEP_JUDGE_CRASH_CRASH_H
+#define LOCKSTEP_JUDGE_CRASH_CRASH_H
+
+#include "judge/court.h"
+
+void crash_exit(struct court *court, const struct fact_exit *fact);
+void crash_note(struct court *court, const struct fact_note *fact); /* a rank's own words */
+/* The attempt is over, and not well: ranks that are gone, nobody knows how, may be why. */
+void crash_failed(struct court *court);
+/* Workers were begun again within the attempt: how those before them left is over. */
+void crash_anew(struct court *court);
+/* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
+void crash_judge(struct court *court, int64_t now_ns, bool over);
+/* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy
+ * machine even after the next attempt began: then the verdict says it from now on.
+ */
+void crash_beat(struct court *court, const struct fact_beat *fact);
+/* A new attempt begins: that is what was done about what ended the one before. */
+void crash_restarted(struct court *court, uint32_t attempt);
+/* The first step of a new attempt closes the crash that ended the one before. */
+void crash_recovered(struct court *court, const struct past_step *past);
+
+#endif

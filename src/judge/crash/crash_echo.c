@@ -1,0 +1,134 @@
+/* crash_echo.c - who only noticed, and who had raised an exception before they did.
+ *
+ * An interpreter that ends for an exception takes its threads and its sockets down first; on a busy machine that
+ * takes longer than its peers need to see a closed connection, to end and to have everybody told to end.  Then
+ * the first exit is an echo, and the culprit's is one that was asked for.  Its note of the exception is older than all that.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "core/clean.h"
+#include "judge/crash/crash_parts.h"
+
+static bool words_blame(const char *words)
+{
+    static const char *const blames[] = {
+        "lost rank",
+        "Connection reset by peer",
+        "Connection closed by peer",
+        "Broken pipe",
+        "imed out waiting",
+        "ollective operation timeout",
+        "Application timeout caused pair closure",
+        "Connection refused",
+        "No route to host",
+        "Network is unreachable",
+        "remote process exited",
+        "NCCL error",
+        "Socket Timeout",
+        "unhandled system error",
+        "unhandled cuda error",
+        "ncclRemoteError",
+    };
+
+    for (size_t i = 0; i < COUNT(blames); i++) {
+        if (strstr(words, blames[i]))
+            return true;
+    }
+    return false;
+}
+
+bool crash_blames_others(const struct fact_exit *fact)
+{
+    if (WIFSIGNALED(fact->status) && WTERMSIG(fact->status) != SIGABRT)
+        return false;
+    return words_blame(fact->words);
+}
+
+bool crash_gave_up(const struct fact_exit *fact)
+{
+    return crash_blames_others(fact) &&
+           (strstr(fact->words, "imed out") || strstr(fact->words, "imeout"));
+}
+
+static int64_t note_ns(const struct court *court, const struct fact_note *note)
+{
+    return court_run_ns(court, note->rank, note->mono_ns);
+}
+
+void crash_told_exit(struct court *court, const struct fact_exit *fact)
+{
+    bool raised = fact->rank == court->raised.rank || fact->rank == court->raised_thread.rank;
+
+    if (court->tolds < COUNT(court->told))
+        court->told[court->tolds++] = *fact;
+    else if (raised)
+        court->told[COUNT(court->told) - 1] = *fact;
+}
+
+/* An exception in a main thread ends its process: the earliest counts.  One in another thread may be nothing, or
+ * old: the newest does, where its process ended.
+ */
+void crash_raised_note(struct court *court, const struct fact_note *fact)
+{
+    bool thread =
+        strncmp(fact->text, "in thread ", 10) == 0 && strstr(fact->text, ": " CRASH_UNCAUGHT);
+
+    if (words_blame(fact->text))
+        return;
+    if (thread)
+        court->raised_thread = *fact;
+    else if (strncmp(fact->text, CRASH_UNCAUGHT, strlen(CRASH_UNCAUGHT)) == 0 &&
+             (!court->raised.text[0] || note_ns(court, fact) < note_ns(court, &court->raised)))
+        court->raised = *fact;
+}
+
+static const struct fact_exit *exit_of(const struct court *court, uint32_t rank)
+{
+    for (uint32_t i = 0; i < court->exits; i++) {
+        if (court->exit[i].rank == rank)
+            return &court->exit[i];
+    }
+    for (uint32_t i = 0; i < court->tolds; i++) {
+        if (court->told[i].rank == rank)
+            return &court->told[i];
+    }
+    return NULL;
+}
+
+/* One that left by itself is told as it was; of others, which were ended on their way, the exception is. */
+static void exit_fill(const struct court *court, const struct fact_note *note,
+                      const struct fact_exit *known, struct fact_exit *ret)
+{
+    const char *words = strstr(note->text, CRASH_UNCAUGHT) + strlen(CRASH_UNCAUGHT);
+
+    if (known && WIFEXITED(known->status) && !crash_blames_others(known)) {
+        *ret = *known;
+        if (!ret->words[0])
+            snprintf(ret->words, sizeof(ret->words), "%s", words);
+        return;
+    }
+    crash_fill_noted(court, note, ret);
+}
+
+bool crash_raised(const struct court *court, const struct fact_exit *first, struct fact_exit *ret)
+{
+    const struct fact_note *main = &court->raised, *thread = &court->raised_thread;
+    int64_t near_ns = (int64_t)(court->limits.crash_near * 1e9);
+    const struct fact_exit *known;
+
+    if (main->text[0] && main->rank != first->rank && note_ns(court, main) < first->mono_ns) {
+        exit_fill(court, main, exit_of(court, main->rank), ret);
+        return true;
+    }
+    if (!thread->text[0] || thread->rank == first->rank)
+        return false;
+    known = exit_of(court, thread->rank);
+    if (!known || note_ns(court, thread) >= first->mono_ns ||
+        first->mono_ns - note_ns(court, thread) > near_ns)
+        return false;
+    exit_fill(court, thread, known, ret);
+    return true;
+}

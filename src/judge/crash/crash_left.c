@@ -1,0 +1,155 @@
+/* crash_left.c - ends of ranks whose exit status nobody knows: another launcher is their parent.
+ *
+ * Their rings tell when they were gone and whether they were closed in order, which an interpreter does after an exception,
+ * too.  Who noted an exception that nobody caught and blames nobody else for it has failed.  Of the others, those who
+ * lost a peer or are gone without a word, it cannot be said before the attempt is over: launchers end workers when members
+ * come and go, and people end launchers.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/crash/crash.h"
+#include "judge/crash/crash_parts.h"
+#include "judge/stuck/hang.h"
+
+bool crash_is_unknown(const struct fact_exit *fact)
+{
+    return fact->status == -1 || (fact->status == 0 && strcmp(fact->text, EXIT_CLOSED) == 0);
+}
+
+bool crash_is_left(const struct fact_exit *fact)
+{
+    return fact->status == -1 || strcmp(fact->text, CRASH_NOTED) == 0;
+}
+
+/* Ctrl-C is no fault of the rank that hears it. */
+static bool ends_a_rank(const struct fact_note *fact)
+{
+    static const char interrupt[] = CRASH_UNCAUGHT "KeyboardInterrupt";
+
+    return strncmp(fact->text, CRASH_UNCAUGHT, strlen(CRASH_UNCAUGHT)) == 0 &&
+           strncmp(fact->text, interrupt, strlen(interrupt)) != 0;
+}
+
+static const struct fact_note *note_of(const struct court *court, uint32_t rank)
+{
+    if (court->raised.text[0] && court->raised.rank == rank && ends_a_rank(&court->raised))
+        return &court->raised;
+    for (uint32_t i = 0; i < court->uncaughts; i++) {
+        if (court->uncaught[i].rank == rank)
+            return &court->uncaught[i];
+    }
+    return NULL;
+}
+
+/* The first is why it ends; of more ranks than there is room for, `raised` has the one that matters most. */
+void crash_left_note(struct court *court, const struct fact_note *fact)
+{
+    if (ends_a_rank(fact) && court->uncaughts < COUNT(court->uncaught) &&
+        !note_of(court, fact->rank))
+        court->uncaught[court->uncaughts++] = *fact;
+}
+
+void crash_fill_noted(const struct court *court, const struct fact_note *note,
+                      struct fact_exit *ret)
+{
+    *ret = (struct fact_exit){ .rank = note->rank,
+                               .attempt = note->attempt,
+                               .mono_ns = court_run_ns(court, note->rank, note->mono_ns),
+                               .status = 1 << 8 /* what an interpreter ends with */ };
+    snprintf(ret->text, sizeof(ret->text), CRASH_NOTED);
+    snprintf(ret->words, sizeof(ret->words), "%s",
+             strstr(note->text, CRASH_UNCAUGHT) + strlen(CRASH_UNCAUGHT));
+}
+
+void crash_left_as(const struct court *court, const struct fact_exit *fact, struct fact_exit *ret)
+{
+    const struct fact_note *note = note_of(court, fact->rank);
+
+    if (note) {
+        crash_fill_noted(court, note, ret);
+        return;
+    }
+    *ret = *fact;
+    ret->mono_ns = court_run_ns(court, fact->rank, fact->mono_ns);
+}
+
+void crash_left_exit(struct court *court, const struct fact_exit *left)
+{
+    bool raised = left->status > 0 && !crash_blames_others(left);
+
+    if (raised || (court->failed && left->status != 0))
+        crash_add(court, left);
+    else if (court->lefts < COUNT(court->left)) /* the first are the ones that count */
+        court->left[court->lefts++] = *left;
+}
+
+void crash_failed(struct court *court)
+{
+    uint32_t kept = 0;
+
+    court->failed = true;
+    for (uint32_t i = 0; i < court->lefts; i++) {
+        const struct fact_exit *left = &court->left[i];
+
+        if (left->status == 0)
+            court->left[kept++] = *left;
+        else if (!hang_is_alive(court, left->rank)) /* else another process is that rank now */
+            crash_add(court, left);
+    }
+    court->lefts = kept;
+}
+
+bool crash_left_first(const struct court *court, const struct fact_exit *first,
+                      struct fact_exit *ret)
+{
+    const struct fact_exit *found = NULL;
+
+    for (uint32_t i = 0; i < court->lefts; i++) {
+        const struct fact_exit *left = &court->left[i];
+        double before = (double)(first->mono_ns - left->mono_ns) / 1e9;
+
+        /* An interpreter takes its time to end: who lost it may be seen to fail before. */
+        if (left->status == 0 && left->rank != first->rank && before <= court->limits.crash_near &&
+            before >= (first->status == -1 ? 0 : -court->limits.crash_near) &&
+            (!found || left->mono_ns < found->mono_ns))
+            found = left;
+    }
+    if (!found)
+        return false;
+    *ret = *found;
+    snprintf(ret->text, sizeof(ret->text), "left in order, exit status unknown");
+    return true;
+}
+
+void crash_left_clear(struct court *court)
+{
+    court->raised.text[0] = court->raised_thread.text[0] = '\0';
+    court->uncaughts = court->lefts = 0;
+}
+
+void crash_anew(struct court *court)
+{
+    uint32_t kept = 0;
+
+    crash_left_clear(court);
+    for (uint32_t i = 0; i < court->exits; i++) {
+        if (!crash_is_left(&court->exit[i]))
+            court->exit[kept++] = court->exit[i];
+    }
+    court->crash_told &= kept > 0;
+    court->exits = kept;
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        struct verdict *verdict = &entry->verdict;
+
+        if (verdict->kind != VERDICT_CRASH || !entry->open || kept ||
+            entry->attempt != court->model.attempt)
+            continue;
+        snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW);
+        snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
+        entry->anew = entry->changed = true;
+    }
+}

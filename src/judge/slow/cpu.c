@@ -1,0 +1,256 @@
+/* cpu.c - a node whose ranks are ready to run but get no cpu.
+ *
+ * Busy neighbours or a cpu quota slow all ranks of a node a little and at random places, so no rank
+ * stands out against its peers.  The scheduler's own account does: time spent ready but not
+ * running, and time throttled by the cgroup.  It counts when it is well above what was
+ * typical for this node, the steps have become longer, what has become longer in them is
+ * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
+ * be the node's fault wherever cpus are a little short.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clean.h"
+#include "judge/court.h"
+#include "judge/slow/straggler.h"
+
+/* How many steps are looked at, and how many of them must be bad. */
+struct sight {
+    uint32_t steps, bad, strong;
+};
+
+static struct sight sight_of(const struct court *court, uint32_t more)
+{
+    const struct thresholds *limits = &court->limits;
+
+    return (struct sight){ (uint32_t)limits->cpu_steps + more,
+                           (uint32_t)limits->cpu_bad_steps + more,
+                           (uint32_t)limits->cpu_strong_steps + more };
+}
+
+/* Among many nodes some are always busy for a moment: one more bad step for each doubling of their number. */
+static uint32_t cpu_patience_ns(const struct court *court)
+{
+    uint32_t most = HISTORY_STEPS - (uint32_t)court->limits.cpu_steps, more = 0;
+
+    for (double nodes = court->limits.cpu_few_nodes; nodes < court->model.nodes; nodes *= 2)
+        more++;
+    return MIN(more, most);
+}
+
+static struct node_typical node_now(const struct court *court, uint32_t node, struct sight sight)
+{
+    return history_node(&court->history, node, sight.steps, sight.bad - 1);
+}
+
+static double pressure_above(const struct court *court, uint32_t node, struct sight sight)
+{
+    return node_now(court, node, sight).pressure - court->history.typical[node].pressure;
+}
+
+/* By how much steps are longer than before, all but the worst of them. */
+static double excess_of(const struct court *court, struct sight sight)
+{
+    const struct history *history = &court->history;
+
+    return MAX(0, history_period_above_ms(history, sight.steps, sight.bad - 1) -
+                      history->base_period_ms);
+}
+
+static bool node_is_starved(const struct court *court, uint32_t node, struct sight sight,
+                            double scale)
+{
+    const struct node_typical *typical = &court->history.typical[node];
+    struct node_typical now = node_now(court, node, sight);
+    const struct thresholds *limits = &court->limits;
+    double excess_ms = excess_of(court, sight);
+
+    return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
+           now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
+           (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms &&
+           (now.starved_ms - typical->starved_ms) > limits->cpu_wait_share * scale * excess_ms &&
+           excess_ms >= court->history.base_period_ms * (limits->cpu_slower - 1) * scale;
+}
+
+/* A quota bites in some steps and spares others, but its pressure is there in all of them. */
+static bool node_is_strangled(const struct court *court, uint32_t node, struct sight sight)
+{
+    const struct node_typical *typical = &court->history.typical[node];
+    struct node_typical now = history_node(&court->history, node, sight.steps, sight.strong - 1);
+    const struct thresholds *limits = &court->limits;
+
+    return now.pressure - typical->pressure > limits->cpu_strong_least &&
+           now.pressure > typical->pressure * limits->cpu_pressure_times &&
+           history_period_above_ms(&court->history, sight.steps, 0) >
+               court->history.base_period_ms * limits->cpu_strong_slower;
+}
+
+/* Slightly slower steps are looked at for longer: what somebody does for a moment is nothing to be told of. */
+static bool node_is_starved_for_long(const struct court *court, uint32_t node, struct sight sight,
+                                     double scale)
+{
+    const struct thresholds *limits = &court->limits;
+    struct sight longer = { MIN(sight.steps + (uint32_t)limits->cpu_slight_steps, HISTORY_STEPS),
+                            sight.bad + (uint32_t)limits->cpu_slight_bad_steps, sight.strong };
+
+    return excess_of(court, sight) >= court->history.base_period_ms * (limits->cpu_slight - 1) ||
+           node_is_starved(court, node, longer, scale);
+}
+
+static bool node_is_short(const struct court *court, uint32_t node, struct sight sight,
+                          double scale)
+{
+    return node_is_strangled(court, node, sight) ||
+           (node_is_starved(court, node, sight, scale) &&
+            node_is_starved_for_long(court, node, sight, scale));
+}
+
+/* Several of its ranks are slow enough to be named one by one: that is no moment among many. */
+static bool ranks_stand_out(const struct court *court, uint32_t node)
+{
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world && count < 2; rank++)
+        count += court->model.rank[rank].node == node && straggler_suspects(court, rank);
+    return count == 2;
+}
+
+/* The highest pressure of all nodes, above its typical. */
+static double worst_pressure(const struct court *court, struct sight sight)
+{
+    double worst = 0;
+
+    for (uint32_t node = 0; node < court->model.nodes; node++)
+        worst = MAX(worst, pressure_above(court, node, sight));
+    return worst;
+}
+
+static int64_t cpu_throttled(const struct rank_split *split)
+{
+    return split->throttled_ns;
+}
+
+static int64_t cpu_delayed(const struct rank_split *split)
+{
+    return split->delay_ns;
+}
+
+/* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
+static double node_part_ms(const struct court *court, uint32_t node, uint32_t steps,
+                           split_part *part)
+{
+    double sum = 0;
+    uint32_t count = 0;
+
+    for (uint32_t back = 0; back < MIN(steps, court->history.count); back++) {
+        const struct past_step *past = history_back(&court->history, back);
+
+        for (uint32_t rank = 0; rank < court->model.world; rank++) {
+            if (court->model.rank[rank].node != node || !past->split[rank].present)
+                continue;
+            sum += (double)part(&past->split[rank]) / 1e6;
+            count++;
+        }
+    }
+    return count ? sum / count : 0;
+}
+
+static double period_mean_ms(const struct history *history, uint32_t steps)
+{
+    uint32_t count = MIN(steps, history->count);
+    double sum = 0;
+
+    for (uint32_t back = 0; back < count; back++)
+        sum += (double)history_back(history, back)->measured_ns / 1e6;
+    return count ? sum / count : 0;
+}
+
+static void accuse_node(struct court *court, uint32_t node, struct sight sight)
+{
+    const struct history *history = &court->history;
+    const struct node_typical *typical = &history->typical[node];
+    struct node_typical now = node_now(court, node, sight);
+    struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
+    double throttled_ms = node_part_ms(court, node, sight.steps, cpu_throttled);
+    double delayed_ms = node_part_ms(court, node, sight.steps, cpu_delayed);
+    bool fresh;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (court->model.rank[rank].node == node)
+            court_add_rank(court, &draft, rank);
+    }
+    snprintf(draft.cause, sizeof(draft.cause), "%s",
+             throttled_ms > delayed_ms ? "the cgroup's cpu quota throttles its ranks"
+                                       : "other processes take the cpus of its ranks");
+    draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.seconds_per_step = excess_of(court, sight) / 1e3;
+    verdict_because(&draft, "schedstat",
+                    "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
+                    "%.1f ms a step ready but not running, %.1f ms throttled",
+                    court->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
+                    delayed_ms, throttled_ms);
+    verdict_because(&draft, "ring",
+                    "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
+                    typical->host_ms);
+    verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
+                    period_mean_ms(history, sight.steps), history->base_period_ms);
+    court_find(court, &draft, &fresh);
+}
+
+/* The verdict on a whole node, if there is one open. */
+static struct entry *node_entry(const struct court *court, uint32_t node)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
+
+        if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&
+            verdict->rank_count > 1 && verdict->rank[0] < court->model.world &&
+            court->model.rank[verdict->rank[0]].node == node)
+            return entry;
+    }
+    return NULL;
+}
+
+static void node_judge(struct court *court, uint32_t node, struct sight near, struct sight far)
+{
+    struct entry *open = node_entry(court, node);
+    double scale = open ? court->limits.cpu_stay_share : 1;
+    struct sight sight = far;
+
+    if (!node_is_short(court, node, far, scale)) {
+        if (!node_is_short(court, node, near, scale) || !ranks_stand_out(court, node))
+            return;
+        sight = near;
+    }
+    if (open) {
+        open->seen_step = history_back(&court->history, 0)->step;
+        open->step_seconds = excess_of(court, sight) / 1e3;
+    } else {
+        accuse_node(court, node, sight);
+    }
+}
+
+static void cpu_step(struct court *court)
+{
+    const struct thresholds *limits = &court->limits;
+    struct sight near = sight_of(court, 0), far = sight_of(court, cpu_patience_ns(court));
+    double least = limits->cpu_pressure_least * limits->cpu_stay_share, worst;
+
+    if (court->history.base_period_ms == 0)
+        return;
+    worst = worst_pressure(court, near);
+    if (worst < least)
+        return;
+    if (far.steps > near.steps)
+        worst = worst_pressure(court, far);
+    for (uint32_t node = 0; node < court->model.nodes; node++) {
+        double above = pressure_above(court, node, near);
+
+        if (above >= least && above >= limits->cpu_worst_share * worst)
+            node_judge(court, node, near, far);
+    }
+}
+
+const struct judge judge_cpu = { .name = "cpu", .step = cpu_step, .needs = NEEDS_TIMES };

@@ -1,0 +1,396 @@
+/* regress.c - the whole job has become slower, and nobody in particular is to blame.
+ *
+ * Steps are compared with steps of their kind: same ops on all ranks, about as many tokens and squared
+ * lengths; another batch or sequence length begins a baseline of its own.  Only steps count in
+ * which no other verdict explains lost time and no node is short of cpus.  What was typical is the
+ * lowest median that so many clean steps have had; it is kept over restarts, since a job that comes
+ * back slower is just what this is about.
+ */
+#include "judge/slow/regress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "judge/court.h"
+#include "judge/median.h"
+
+#define KINDS 16
+#define STEPS_MAX 64  /* looked at, at most */
+#define BLOCKS 64     /* in which a kind's whole past is kept; when full, two become one */
+#define BLOCK_STEPS 8 /* of a block at first */
+
+enum part {
+    PART_COMPUTE,
+    PART_TRANSFER,
+    PART_HOST,
+    PART_WAIT,
+    PARTS
+};
+
+struct regress_sample {
+    uint64_t step;
+    double period_ms, part_ms[PARTS]; /* of the median rank */
+};
+
+struct block {
+    uint64_t step; /* its first */
+    double sum_ms;
+    uint32_t steps;
+};
+
+struct step_kind {
+    uint64_t signature, used;
+    struct regress_sample sample[STEPS_MAX]; /* the newest clean ones, a ring */
+    uint32_t count;
+    struct regress_sample base;     /* medians; period 0: not known yet */
+    double noise_ms;                /* of what the median rank does */
+    uint64_t base_first, base_step; /* of the steps that are the base: the first, and the last */
+    struct block block[BLOCKS];
+    uint32_t blocks, block_steps;
+};
+
+struct regress {
+    struct step_kind *kind[KINDS];
+    uint64_t looks;
+};
+
+int regress_create(struct regress **ret)
+{
+    struct regress *regress = calloc(1, sizeof(*regress));
+
+    if (!regress)
+        return -ENOMEM;
+    *ret = regress;
+    return 0;
+}
+
+void regress_destroy(struct regress *regress)
+{
+    for (int i = 0; regress && i < KINDS; i++)
+        free(regress->kind[i]);
+    free(regress);
+}
+
+/* ---- which steps are alike, and which count ---- */
+
+/* Programs tell these numbers, and may tell any. */
+static uint64_t metric_round(double value)
+{
+    return bytes_round(value >= 0 && value < 1e18 ? (uint64_t)value : UINT64_MAX);
+}
+
+static uint64_t step_signature(const struct court *court)
+{
+    const struct whole *whole = court->whole;
+    const struct past_step *past = history_back(&court->history, 0);
+    uint64_t signature = court->model.world;
+    double tokens = 0, squares = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (!whole->shape_of[rank])
+            continue;
+        signature = hash64_u64(signature, whole->shape_of[rank]->fact.class);
+        if (past->split[rank].has_lengths) {
+            tokens += past->split[rank].tokens;
+            squares += past->split[rank].squares;
+        }
+    }
+    signature = hash64_u64(signature, metric_round(tokens));
+    return hash64_u64(signature, metric_round(squares));
+}
+
+static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
+{
+    uint32_t oldest = 0;
+
+    regress->looks++;
+    for (uint32_t i = 0; i < KINDS; i++) {
+        if (!regress->kind[i]) {
+            regress->kind[i] = calloc(1, sizeof(**regress->kind));
+            if (!regress->kind[i])
+                return NULL;
+            oldest = i;
+            break;
+        }
+        if (regress->kind[i]->signature == signature) {
+            regress->kind[i]->used = regress->looks;
+            return regress->kind[i];
+        }
+        if (regress->kind[i]->used < regress->kind[oldest]->used)
+            oldest = i;
+    }
+    *regress->kind[oldest] = (struct step_kind){ .signature = signature,
+                                                 .used = regress->looks,
+                                                 .block_steps = BLOCK_STEPS };
+    return regress->kind[oldest];
+}
+
+static bool regress_is_explained(const struct court *court)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        const struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind != VERDICT_REGRESSION &&
+            entry->verdict.kind != VERDICT_CORRUPTION && entry->verdict.kind != VERDICT_CRASH)
+            return true;
+    }
+    return false;
+}
+
+/* Half of what the judge of scarce cpus needs to speak, on more than a few nodes: of thousands some always
+ * have less than they want, and one that goes on is that judge's.
+ */
+static bool regress_is_starved(const struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    uint32_t nodes = MIN(past->nodes, court->history.nodes), starved = 0;
+
+    for (uint32_t node = 0; node < nodes; node++) {
+        double typical = MAX(0, court->history.typical[node].pressure);
+
+        starved += past->node[node].pressure - typical > court->limits.cpu_pressure_least / 2;
+    }
+    return starved > nodes / 16;
+}
+
+static int64_t part_of(const struct rank_split *split, int part)
+{
+    switch (part) {
+    case PART_COMPUTE:
+        return split->compute_ns;
+    case PART_TRANSFER:
+        return split->transfer_ns;
+    case PART_HOST:
+        return split_host_ns(split) + split->queued_ns;
+    default:
+        return split->wait_ns;
+    }
+}
+
+static struct regress_sample sample_take(const struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct regress_sample sample = { .step = past->step,
+                                     .period_ms = (double)past->measured_ns / 1e6 };
+    uint32_t stride = court->model.world / 257 + 1;
+
+    for (int part = 0; part < PARTS; part++) {
+        double value[257];
+        uint32_t used = 0;
+
+        for (uint32_t rank = 0; rank < court->model.world && used < COUNT(value); rank += stride) {
+            if (past->split[rank].present)
+                value[used++] = (double)part_of(&past->split[rank], part) / 1e6;
+        }
+        sample.part_ms[part] = median_f64(value, used);
+    }
+    return sample;
+}
+
+/* ---- the past ---- */
+
+static void blocks_add(struct step_kind *kind, const struct regress_sample *sample)
+{
+    struct block *block;
+
+    if (kind->blocks > 0 && kind->block[kind->blocks - 1].steps < kind->block_steps) {
+        block = &kind->block[kind->blocks - 1];
+    } else {
+        if (kind->blocks == BLOCKS) {
+            for (uint32_t i = 0; i < BLOCKS / 2; i++) {
+                kind->block[i] = kind->block[2 * i];
+                kind->block[i].sum_ms += kind->block[2 * i + 1].sum_ms;
+                kind->block[i].steps += kind->block[2 * i + 1].steps;
+            }
+            kind->blocks = BLOCKS / 2;
+            kind->block_steps *= 2;
+        }
+        block = &kind->block[kind->blocks++];
+        *block = (struct block){ .step = sample->step };
+    }
+    block->sum_ms += sample->period_ms;
+    block->steps++;
+}
+
+/* Medians of the newest steps, from `skip` before the newest on. */
+static struct regress_sample regress_recent(const struct step_kind *kind, uint32_t skip,
+                                            uint32_t steps)
+{
+    struct regress_sample median = { 0 };
+    double value[STEPS_MAX];
+
+    for (int part = -1; part < PARTS; part++) {
+        for (uint32_t i = 0; i < steps; i++) {
+            const struct regress_sample *at =
+                &kind->sample[(kind->count - 1 - skip - i) % STEPS_MAX];
+
+            value[i] = part < 0 ? at->period_ms : at->part_ms[part];
+            median.step = at->step;
+        }
+        *(part < 0 ? &median.period_ms : &median.part_ms[part]) = median_f64(value, steps);
+    }
+    return median;
+}
+
+/* All that the median rank does but wait for others.  Among thousands of ranks somebody is always late, so
+ * steps are noisy; this is not.
+ */
+static double work_ms(const struct regress_sample *sample)
+{
+    return sample->period_ms - sample->part_ms[PART_WAIT];
+}
+
+static double recent_noise_ms(const struct step_kind *kind, uint32_t steps)
+{
+    double value[STEPS_MAX], sorted[STEPS_MAX];
+
+    for (uint32_t i = 0; i < steps; i++)
+        value[i] = sorted[i] = work_ms(&kind->sample[(kind->count - 1 - i) % STEPS_MAX]);
+    return spread_f64(value, steps, median_f64(sorted, steps));
+}
+
+static void base_lower(struct step_kind *kind, uint32_t steps)
+{
+    struct regress_sample now;
+
+    if (kind->count < steps)
+        return;
+    now = regress_recent(kind, 0, steps);
+    if (kind->base.period_ms > 0 && now.period_ms >= kind->base.period_ms)
+        return;
+    kind->base = now;
+    kind->base_first = now.step;
+    kind->base_step = kind->sample[(kind->count - 1) % STEPS_MAX].step;
+    kind->noise_ms = recent_noise_ms(kind, steps);
+}
+
+/* ---- the verdict ---- */
+
+static double block_ms(const struct step_kind *kind, uint32_t at)
+{
+    return kind->block[at].sum_ms / kind->block[at].steps;
+}
+
+/* Since when, and whether it came at once.  The median of the base may still be low when almost half of its
+ * steps are slow, so it is looked for from its first step on; and a step down within a block is
+ * half in it and half behind, so growth counts over two of them.
+ */
+static uint64_t growth_began(const struct court *court, const struct step_kind *kind,
+                             double grown_ms, bool *stepped)
+{
+    uint32_t base = 0, most_at = 0;
+    double most = 0;
+
+    while (base + 1 < kind->blocks && kind->block[base + 1].step <= kind->base_first)
+        base++;
+    for (uint32_t at = base + 1; at < kind->blocks; at++) {
+        uint32_t end = MIN(at + 1, kind->blocks - 1);
+        double rise = block_ms(kind, end) - block_ms(kind, at - 1);
+
+        if (rise > most * 1.02) { /* the first of those that are about as steep */
+            most = rise;
+            most_at = at;
+        }
+    }
+    *stepped = most > court->limits.regress_stepped * grown_ms;
+    if (!*stepped)
+        return kind->base_step + 1;
+    /* Of both blocks the one with more of the growth. */
+    if (most_at + 1 < kind->blocks &&
+        block_ms(kind, most_at) - block_ms(kind, most_at - 1) < most / 8)
+        most_at++;
+    return kind->block[most_at].step;
+}
+
+static void regress_accuse(struct court *court, const struct step_kind *kind,
+                           const struct regress_sample *now, uint32_t steps)
+{
+    static const char *const names[PARTS] = { "device compute", "transfer",
+                                              "host work that devices wait for",
+                                              "waiting for other ranks" };
+    struct verdict draft = { .kind = VERDICT_REGRESSION, .layer = LAYER_UNKNOWN };
+    double grown = now->period_ms - kind->base.period_ms;
+    bool stepped, fresh;
+
+    draft.since_step = growth_began(court, kind, grown, &stepped);
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.confidence = stepped ? 0.7 : 0.6;
+    draft.seconds_per_step = grown / 1e3;
+    snprintf(draft.cause, sizeof(draft.cause), "all ranks alike: steps %s",
+             stepped ? "became longer at once" : "become longer bit by bit");
+    verdict_because(
+        &draft, "ring", "steps of this kind take %.1f ms, median of %u; %.1f ms by step %llu",
+        now->period_ms, steps, kind->base.period_ms, (unsigned long long)kind->base_step);
+    for (int part = 0; part < PARTS; part++) {
+        double more = now->part_ms[part] - kind->base.part_ms[part];
+
+        if (more > grown / 4)
+            verdict_because(&draft, "ring", "%s of the median rank %.1f ms, %.1f ms then",
+                            names[part], now->part_ms[part], kind->base.part_ms[part]);
+    }
+    verdict_because(&draft, "ring", "the same ops, tokens and squared lengths in both");
+    verdict_rule_out(&draft, LAYER_CPU, "no node is short of cpus in these steps");
+    verdict_rule_out(&draft, LAYER_DATA, "no rank, stage or input holds up the others");
+    court_find(court, &draft, &fresh);
+}
+
+/* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
+ * more waiting alone is somebody's slowness, and not all ranks'.
+ */
+static bool is_slower(const struct step_kind *kind, const struct regress_sample *now, double share,
+                      double noises)
+{
+    double grown = now->period_ms - kind->base.period_ms, least = share * kind->base.period_ms;
+    double worked = work_ms(now) - work_ms(&kind->base);
+
+    return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
+}
+
+static void kind_judge(struct court *court, struct step_kind *kind)
+{
+    uint32_t steps = (uint32_t)court->limits.regress_steps;
+    struct entry *open = court_open_entry(court, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
+    double least = court->limits.regress_share * (open ? court->limits.regress_stay_share : 1);
+    struct regress_sample now, half;
+    double noises;
+
+    if (kind->base.period_ms <= 0 || kind->count < 2 * steps)
+        return;
+    now = regress_recent(kind, 0, steps);
+    half = regress_recent(kind, 0, steps / 2);
+    noises = open ? 0 : court->limits.regress_noises;
+    if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
+        return;
+    if (open) {
+        open->seen_step = court->whole->step;
+        open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
+    } else {
+        regress_accuse(court, kind, &now, steps);
+    }
+}
+
+static void regress_step(struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct step_kind *kind;
+
+    if (!court->whole || past->measured_ns <= 0 ||
+        court->history.count <= court->limits.verdict_warm_up || regress_is_explained(court) ||
+        regress_is_starved(court))
+        return;
+    kind = kind_of(court->regress, step_signature(court));
+    if (!kind)
+        return;
+    kind->sample[kind->count++ % STEPS_MAX] = sample_take(court);
+    blocks_add(kind, &kind->sample[(kind->count - 1) % STEPS_MAX]);
+    base_lower(kind, (uint32_t)court->limits.regress_steps);
+    kind_judge(court, kind);
+}
+
+const struct judge judge_regress = { .name = "regress",
+                                     .step = regress_step,
+                                     .needs = NEEDS_TIMES };

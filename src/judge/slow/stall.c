@@ -1,0 +1,121 @@
+/* stall.c - what the devices of a job wait for when no rank holds up the others. */
+#include "judge/slow/stall.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/median.h"
+#include "judge/slow/stall_parts.h"
+
+int stall_create(struct stall **ret)
+{
+    struct stall *stall = calloc(1, sizeof(*stall));
+
+    if (!stall)
+        return -ENOMEM;
+    stall->input.base_ms = -1;
+    *ret = stall;
+    return 0;
+}
+
+void stall_destroy(struct stall *stall)
+{
+    if (!stall)
+        return;
+    stall_input_fini(&stall->input);
+    free(stall->files);
+    for (int i = 0; i < STALL_PAUSES; i++)
+        free(stall->pause[i].seen);
+    free(stall->birth);
+    free(stall);
+}
+
+void stall_attempt(struct stall *stall)
+{
+    stall->input.count =
+        0; /* what was typical, and what is usual below, stays: it is the same job */
+    stall->started = false;
+    stall_start_attempt(stall);
+    for (int i = 0; i < STALL_PAUSES; i++) {
+        stall->pause[i].count = 0;
+        stall->pause[i].slow = 0;
+        stall->pause[i].hot = false; /* the next one will tell, if one comes */
+    }
+}
+
+bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world)
+{
+    return ARRAY_FIT_ZERO(*files, *room, world);
+}
+
+bool stall_waits(const struct court *court, const struct stall_files *seen)
+{
+    return (double)seen->waits >= court->limits.storage_looks && 2 * seen->waits >= seen->looks;
+}
+
+static void files_beat(struct court *court, const struct fact_beat *beat)
+{
+    const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
+    struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+    float fade;
+
+    if (beat->rank >= world || (!stall->files && seen->waits == 0))
+        return;
+    if (!stall_files_room(&stall->files, &stall->files_room, world))
+        return;
+    fade = (float)court->limits.storage_fade;
+    stall->files[beat->rank].looks = fade * stall->files[beat->rank].looks + (float)seen->looks;
+    stall->files[beat->rank].waits = fade * stall->files[beat->rank].waits + (float)seen->waits;
+}
+
+bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen)
+{
+    const struct stall *stall = court->stall;
+
+    *seen = (struct stall_files){ 0 };
+    for (uint32_t i = 0; i < stall->files_room; i++) {
+        if (rank != MODEL_NONE && i != rank)
+            continue;
+        seen->looks += stall->files[i].looks;
+        seen->waits += stall->files[i].waits;
+    }
+    return stall_waits(court, seen);
+}
+
+void stall_beat(struct court *court, const struct fact_beat *beat)
+{
+    if (beat->attempt != court->model.attempt)
+        return;
+    stall_pause_beat(court, beat);
+    files_beat(court, beat);
+    stall_start_beat(court, beat);
+}
+
+int64_t stall_starved_ns(const struct rank_split *split)
+{
+    return split->delay_ns + split->throttled_ns;
+}
+
+double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part)
+{
+    uint32_t world = court->model.world, stride = world / 257 + 1, used = 0;
+    double value[257];
+
+    for (uint32_t rank = 0; rank < world && used < COUNT(value); rank += stride) {
+        if (history_back(&court->history, 0)->split[rank].present)
+            value[used++] = history_part_ms(&court->history, rank, steps, part);
+    }
+    return median_f64(value, used);
+}
+
+static void stall_step(struct court *court)
+{
+    stall_start_step(court);
+    stall_input_step(court);
+    stall_pause_step(court);
+}
+
+const struct judge judge_stall = { .name = "stall", .step = stall_step, .needs = NEEDS_TIMES };

@@ -1,0 +1,19 @@
+/* stall.h - devices that idle because the job waits: for input, a checkpoint, a start, an evaluation.
+ *
+ * What repeats is held against its own past, so this keeps more than the history's last steps: earlier
+ * checkpoints and evaluations, long waits, and how often ranks were seen waiting for storage.
+ */
+#ifndef LOCKSTEP_JUDGE_SLOW_STALL_H
+#define LOCKSTEP_JUDGE_SLOW_STALL_H
+
+#include "judge/court.h"
+
+int stall_create(struct stall **ret);
+void stall_destroy(struct stall *stall);
+void stall_beat(struct court *court, const struct fact_beat *beat);
+void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
+
+/* Its batches have come late for long enough, those of its peers have not; it need not cost anything. */
+bool stall_suspects(const struct court *court, uint32_t rank);
+
+#endif

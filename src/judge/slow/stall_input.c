@@ -1,0 +1,374 @@
+/* stall_input.c - are the batches there in time?
+ *
+ * A rank waits for input while its device idles and its host is in a data phase.  Where its peers wait
+ * just as long it is the job's input: an input-stall, priced by the replay with that much less
+ * waiting.  Where they do not it is that rank's: a straggler, layer data (stall_input_rank.c).  Both sides are medians of
+ * peers, so that one slow loader is not the job's, and a slow storage is nobody's rank.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/median.h"
+#include "judge/slow/stall_parts.h"
+
+const struct stall_rule stall_input_rules[STALL_INPUT_RULES] = {
+    { 3, 3 },
+    { 6, 1.7 },
+    { 12, 1 },
+};
+
+int64_t stall_input_ns(const struct rank_split *split)
+{
+    return split->host_ns[LOCKSTEP_PHASE_DATA];
+}
+
+int64_t stall_compute_ns(const struct rank_split *split)
+{
+    return split->compute_ns;
+}
+
+int64_t stall_transfer_ns(const struct rank_split *split)
+{
+    return split->transfer_ns;
+}
+
+int64_t stall_faults(const struct rank_split *split)
+{
+    return split->major_faults * 1000000; /* parts are told in millions */
+}
+
+void stall_input_fini(struct stall_input *input)
+{
+    free(input->level_ns);
+    *input = (struct stall_input){ 0 };
+}
+
+/* ---- how long peers wait ---- */
+
+struct input_member {
+    uint32_t group, rank;
+    int64_t ns;
+};
+
+static int member_compare(const void *a, const void *b)
+{
+    const struct input_member *left = a, *right = b;
+
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    if (left->ns != right->ns)
+        return left->ns < right->ns ? -1 : 1;
+    return left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+/* Sets what each rank's median peer waited in the newest step; returns the most of them.  The lower
+ * median: of two, one that waits is not the job.
+ */
+static double levels_fill(struct court *court, const struct past_step *past)
+{
+    struct stall_input *input = &court->stall->input;
+    CLEAN(free_clean)
+    struct input_member *member = malloc(court->model.world * sizeof(*member));
+    uint32_t count = 0;
+    int64_t most = 0;
+
+    if (!member || !ARRAY_FIT(input->level_ns, input->world, court->model.world))
+        return 0;
+    memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (past->split[rank].present)
+            member[count++] = (struct input_member){ court->model.rank[rank].peers, rank,
+                                                     stall_input_ns(&past->split[rank]) };
+    }
+    qsort(member, count, sizeof(*member), member_compare);
+    for (uint32_t from = 0, to; from < count; from = to) {
+        int64_t level;
+
+        for (to = from + 1; to < count && member[to].group == member[from].group;)
+            to++;
+        level = member[from + (to - from - 1) / 2].ns;
+        most = MAX(most, level);
+        for (uint32_t i = from; i < to; i++)
+            input->level_ns[member[i].rank] = level;
+    }
+    return (double)most / 1e6;
+}
+
+static double newest_most_ms(const struct court *court, const struct past_step *past)
+{
+    int64_t most = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (past->split[rank].present)
+            most = MAX(most, stall_input_ns(&past->split[rank]));
+    }
+    return (double)most / 1e6;
+}
+
+/* `back` 0 is the newest; NULL when there are not so many. */
+static const struct stall_level *level_back(const struct stall_input *input, uint32_t back)
+{
+    if (back >= input->count || back >= STALL_STEPS)
+        return NULL;
+    return &input->level[(input->count - 1 - back) % STALL_STEPS];
+}
+
+static double level_median(const struct stall_input *input, uint32_t steps, double *period_ms)
+{
+    double value[STALL_STEPS], period[STALL_STEPS];
+    uint32_t count = 0;
+
+    for (; count < steps && level_back(input, count); count++) {
+        value[count] = level_back(input, count)->ms;
+        period[count] = level_back(input, count)->period_ms;
+    }
+    *period_ms = median_f64(period, count);
+    return median_f64(value, count);
+}
+
+static void levels_put(struct court *court, const struct past_step *past)
+{
+    struct stall_input *input = &court->stall->input;
+    double period = (double)past->measured_ns / 1e6, base;
+    struct stall_level fresh = { .step = past->step, .period_ms = period };
+    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
+
+    input->newest_ms = newest_most_ms(court, past);
+    fresh.ms = input->newest_ms;
+    if (fresh.ms > court->limits.input_cost_share * court->limits.input_stay_share * period)
+        fresh.ms = levels_fill(court, past);
+    else if (ARRAY_FIT(input->level_ns, input->world, court->model.world))
+        memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
+    input->level[input->count++ % STALL_STEPS] = fresh;
+    if (input->count < (uint32_t)court->limits.verdict_warm_up + steps)
+        return;
+    base = level_median(input, steps, &period);
+    if (input->base_ms < 0 || base < input->base_ms)
+        input->base_ms = base;
+}
+
+/* ---- the job's input ---- */
+
+/* What the newest step lost to it: with the peers' median wait taken from everybody. */
+static double job_cost_ms(struct court *court)
+{
+    const struct stall_input *input = &court->stall->input;
+    int64_t shorter;
+
+    if (!court->program_ready || !court->whole)
+        return -1;
+    shorter =
+        program_shorter_ns(court->program, court->whole, LOCKSTEP_PHASE_DATA, input->level_ns);
+    return MAX(0, (double)(program_replayed_ns(court->program) - shorter) / 1e6);
+}
+
+/* Hosts without a cpu are late with everything, also with batches. */
+static bool input_is_starved(const struct court *court, uint32_t steps, double level_ms)
+{
+    double starved = 0, period = history_period_ms(&court->history, steps);
+
+    for (uint32_t node = 0; node < court->model.nodes; node++) {
+        struct node_typical now = history_node(&court->history, node, steps, steps / 2);
+        double typical =
+            node < court->history.nodes ? MAX(0, court->history.typical[node].pressure) : 0;
+
+        starved = MAX(starved, (now.pressure - typical) * period);
+    }
+    return starved > court->limits.input_cpu_share * level_ms;
+}
+
+static const struct stall_rule *job_rule(const struct court *court, bool *always)
+{
+    const struct stall_input *input = &court->stall->input;
+    const struct thresholds *limits = &court->limits;
+
+    for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
+        double period, level = level_median(input, stall_input_rules[i].steps, &period),
+                       least = 1e300, limit;
+        bool risen = input->base_ms >= 0 && level > limits->input_times * input->base_ms;
+        double share = risen ? limits->input_cost_share * stall_input_rules[i].shares
+                       : court->history.host_view ? limits->input_host_share
+                                                  : limits->input_always_share;
+
+        if (input->count < stall_input_rules[i].steps + (uint32_t)limits->verdict_warm_up)
+            return NULL;
+        if (!risen && i + 1 < COUNT(stall_input_rules))
+            continue; /* nothing to compare it with: only after many steps */
+        limit = share * period;
+        for (uint32_t back = 0; back < stall_input_rules[i].steps; back++)
+            least = MIN(least, level_back(input, back)->ms);
+        *always = !risen;
+        if (level > limit && least > limit / 2 &&
+            !input_is_starved(court, stall_input_rules[i].steps, level))
+            return &stall_input_rules[i];
+    }
+    return NULL;
+}
+
+static uint64_t job_since(const struct stall_input *input, double least_ms)
+{
+    uint64_t first = level_back(input, 0)->step;
+
+    for (uint32_t back = 0; level_back(input, back); back++) {
+        if (level_back(input, back)->ms < least_ms)
+            break;
+        first = level_back(input, back)->step;
+    }
+    return first;
+}
+
+static uint32_t job_waiting(const struct court *court, double least_ms)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++)
+        count += past->split[rank].present &&
+                 (double)stall_input_ns(&past->split[rank]) / 1e6 > least_ms;
+    return count;
+}
+
+unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+                           double faults)
+{
+    struct stall_files seen;
+
+    if (stall_waits_for_storage(court, rank, &seen)) {
+        verdict_because(draft, "beat",
+                        "seen waiting for storage in the kernel in %.0f %% of looks at its input",
+                        (double)(100 * seen.waits / seen.looks));
+        return LAYER_STORAGE;
+    }
+    if (faults < court->limits.stall_major_faults)
+        return LAYER_DATA;
+    verdict_because(draft, "schedstat", "%.0f major page faults a step: it reads from storage",
+                    faults);
+    return LAYER_STORAGE;
+}
+
+static void job_say_why(const struct court *court, struct verdict *draft,
+                        const struct stall_rule *rule, bool always, double cost_ms)
+{
+    const struct stall_input *input = &court->stall->input;
+    double period, level = level_median(input, rule->steps, &period);
+    char before[48] = "since the first steps";
+
+    if (!always)
+        snprintf(before, sizeof(before), "%.1f ms before", MAX(0, input->base_ms));
+    verdict_because(draft, "ring",
+                    "%s for the next batch %.1f ms a step on the median rank, %s: "
+                    "%.0f %% of steps of %.1f ms, over %u steps",
+                    court->history.host_view ? "hosts wait" : "devices idle", level, before,
+                    100 * level / MAX(period, 1e-3), period, rule->steps);
+    verdict_because(draft, "ring", "%u of %u ranks wait so, none alone",
+                    job_waiting(court, level / 2), court->model.world);
+    if (cost_ms >= 0)
+        verdict_because(draft, "replay",
+                        "each step of %.1f ms would be %.1f ms shorter with batches there in time",
+                        period, cost_ms);
+    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step",
+                     stall_typical_ms(court, rule->steps, stall_starved_ns));
+    verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, on no rank more than on its peers",
+                     stall_typical_ms(court, rule->steps, stall_compute_ns));
+    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms",
+                     stall_typical_ms(court, rule->steps, stall_transfer_ns));
+}
+
+static const char *job_cause(unsigned layer)
+{
+    return layer == LAYER_STORAGE ? "batches come late, from a slow storage"
+                                  : "batches come later than the devices need them";
+}
+
+/* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
+void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank)
+{
+    struct verdict *verdict = &entry->verdict;
+
+    if (verdict->layer != LAYER_DATA)
+        return;
+    verdict->layer = (uint8_t)stall_input_layer(court, verdict, rank, 0);
+    if (verdict->layer != LAYER_STORAGE)
+        return;
+    if (verdict->kind == VERDICT_INPUT_STALL)
+        snprintf(verdict->cause, sizeof(verdict->cause), "%s", job_cause(verdict->layer));
+    entry->changed = true;
+}
+
+static void job_accuse(struct court *court, const struct stall_rule *rule, bool always,
+                       double cost_ms)
+{
+    const struct stall_input *input = &court->stall->input;
+    struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
+    double period, level = level_median(input, rule->steps, &period);
+    bool fresh;
+
+    snprintf(draft.group, sizeof(draft.group), "input");
+    draft.layer = (uint8_t)stall_input_layer(court, &draft, MODEL_NONE,
+                                             stall_typical_ms(court, rule->steps, stall_faults));
+    snprintf(draft.cause, sizeof(draft.cause), "%s", job_cause(draft.layer));
+    if (cost_ms < 0)
+        draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
+    if (court->history.host_view)
+        draft.confidence = MIN(draft.confidence, 0.7);
+    draft.since_step = job_since(input, level / 2);
+    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;
+    job_say_why(court, &draft, rule, always, cost_ms);
+    court_find(court, &draft, &fresh);
+}
+
+static struct entry *job_entry(struct court *court)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind == VERDICT_INPUT_STALL &&
+            strcmp(entry->verdict.group, "input") == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static void job_step(struct court *court)
+{
+    const struct stall_input *input = &court->stall->input;
+    const struct thresholds *limits = &court->limits;
+    struct entry *open = job_entry(court);
+    const struct stall_rule *rule;
+    double period, level, cost;
+    bool always;
+
+    if (open) {
+        level = level_median(input, 5, &period);
+        if (level < limits->input_cost_share * limits->input_stay_share * period)
+            return;
+        stall_layer_settle(court, open, MODEL_NONE);
+        cost = job_cost_ms(court);
+        open->seen_step = history_back(&court->history, 0)->step;
+        open->step_seconds = (cost >= 0 ? cost : level_back(input, 0)->ms) / 1e3;
+        return;
+    }
+    if (level_back(input, 0)->ms <
+        limits->input_cost_share * limits->input_stay_share * level_back(input, 0)->period_ms)
+        return;
+    rule = job_rule(court, &always);
+    if (!rule)
+        return;
+    cost = job_cost_ms(court);
+    if (cost < 0 || cost > limits->input_cost_share / 2 * level_back(input, 0)->period_ms)
+        job_accuse(court, rule, always, cost);
+}
+
+void stall_input_step(struct court *court)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+
+    if (past->measured_ns <= 0)
+        return;
+    levels_put(court, past);
+    job_step(court);
+    stall_ranks_step(court);
+}

@@ -1,0 +1,109 @@
+/* stall_parts.h - what the files of the stall judge share. */
+#ifndef LOCKSTEP_JUDGE_SLOW_STALL_PARTS_H
+#define LOCKSTEP_JUDGE_SLOW_STALL_PARTS_H
+
+#include "judge/slow/stall.h"
+#include "lockstep/probe.h"
+
+#define STALL_STEPS HISTORY_STEPS
+
+struct stall_level { /* how long the ranks of a step waited for their batches */
+    uint64_t step;
+    double ms;        /* the median rank of the peers that waited longest */
+    double period_ms; /* of the step */
+};
+
+struct stall_input {
+    struct stall_level level[STALL_STEPS]; /* ring */
+    uint64_t count;                        /* ever put */
+    double base_ms;    /* typical of the steps before anything went wrong; -1: not known yet */
+    double newest_ms;  /* the largest of the newest step */
+    int64_t *level_ns; /* by rank: what its median peer waited in the newest step */
+    uint32_t world;    /* room of that */
+};
+
+/* A long wait needs few steps, a short one many. */
+struct stall_rule {
+    uint32_t steps;
+    double shares; /* a multiple of the threshold */
+};
+#define STALL_INPUT_RULES 3
+extern const struct stall_rule stall_input_rules[STALL_INPUT_RULES];
+
+#define STALL_USUAL 8 /* pauses of a kind that are remembered */
+
+enum stall_kind {
+    PAUSE_CHECKPOINT,
+    PAUSE_EVAL,
+    PAUSE_INPUT,
+    STALL_PAUSES
+};
+
+struct stall_event {
+    uint64_t step;
+    int64_t end_ns; /* of the step, common clock */
+    double ms;
+};
+
+struct
+    stall_files { /* of one rank: how often it was seen in a phase, and waiting for storage in it */
+    float looks, waits;
+};
+
+struct stall_pause {                       /* of one kind */
+    struct stall_event event[STALL_USUAL]; /* ring: all of them */
+    uint64_t count;
+    double usual_ms[STALL_USUAL]; /* ring: those that were not too long */
+    uint32_t usuals;
+    uint32_t slow;              /* so many in a row were */
+    uint64_t slow_since, every; /* steps between the last two */
+    bool hot;                   /* the last one was a stall; its verdict: */
+    char id[20];
+    struct stall_files *seen; /* by rank, since the last one; NULL: nobody was */
+    uint32_t seen_room;
+};
+
+struct stall_birth { /* of one rank, before its first step: what it was seen doing, by phase */
+    int64_t beat_ns; /* of its newest beat, on its node's clock; 0: none in this attempt */
+    float seconds[LOCKSTEP_PHASE_COUNT];
+    float storage; /* of these, waiting for a file system or a disk */
+};
+
+struct stall {
+    struct stall_input input;
+    struct stall_birth *birth; /* by rank; NULL: no beat came before the first step */
+    uint32_t births;
+    struct stall_files *files; /* by rank: with its batches, fading; NULL: nobody was seen so */
+    uint32_t files_room;
+    struct stall_pause pause[STALL_PAUSES];
+    bool started;         /* the attempt's first step was seen */
+    double start_seconds; /* until then, of the newest attempt that came so far; 0: none did */
+};
+
+/* Over the last n steps: the median rank's median of a part. */
+double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
+int64_t stall_starved_ns(const struct rank_split *split);
+/* Room for all ranks, zeroed where new; false: no memory. */
+bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
+bool stall_waits(const struct court *court,
+                 const struct stall_files *seen); /* in most looks, and more than once */
+/* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
+bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
+void stall_input_step(struct court *court); /* stall_input.c */
+int64_t stall_input_ns(const struct rank_split *split);
+int64_t stall_compute_ns(const struct rank_split *split);
+int64_t stall_transfer_ns(const struct rank_split *split);
+int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
+/* What its batches come late from; `rank` MODEL_NONE: of all. */
+unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+                           double faults);
+void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank);
+void stall_ranks_step(struct court *court); /* stall_input_rank.c */
+void stall_pause_step(struct court *court); /* stall_pause.c */
+void stall_pause_beat(struct court *court, const struct fact_beat *beat);
+void stall_start_step(struct court *court); /* stall_start.c */
+void stall_start_beat(struct court *court, const struct fact_beat *beat);
+void stall_start_attempt(struct stall *stall);
+void stall_input_fini(struct stall_input *input);
+
+#endif

@@ -1,0 +1,285 @@
+/* stall_start.c - how long an attempt took until its first step.
+ *
+ * Slow starts are the rule: images are pulled, libraries are read, models are compiled.  It is said only
+ * when one rank comes so late that all others wait for it, or when the whole start takes longer than
+ * anyone plans for, or many times as long as in the attempt before.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/ledger.h"
+#include "judge/median.h"
+#include "judge/slow/stall_parts.h"
+#include "wire/names.h"
+
+void stall_start_attempt(struct stall *stall)
+{
+    if (stall->birth)
+        memset(stall->birth, 0, stall->births * sizeof(*stall->birth));
+}
+
+/* It meets the others, or is in an operation with them: that is their time, not its own. */
+static bool birth_waits(const struct fact_beat *beat)
+{
+    bool waits = beat->phase == LOCKSTEP_PHASE_COMM_INIT;
+
+    for (uint32_t i = 0; i < beat->ops; i++)
+        waits |= beat->op[i].started;
+    return waits;
+}
+
+/* What a rank does until its first step comes only with its beats: once a second, the innermost phase. */
+void stall_start_beat(struct court *court, const struct fact_beat *beat)
+{
+    struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+    const struct beat_storage *seen =
+        beat->phase == LOCKSTEP_PHASE_DATA         ? &beat->storage[BEAT_STORAGE_DATA]
+        : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
+                                                   : NULL;
+    struct stall_birth *birth;
+    int64_t most_ns = (int64_t)(court->limits.startup_beat_most * 1e9);
+    float took;
+
+    if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
+        beat->phase >= LOCKSTEP_PHASE_COUNT)
+        return;
+    if (!ARRAY_FIT_ZERO(stall->birth, stall->births, world))
+        return;
+    birth = &stall->birth[beat->rank];
+    took = birth->beat_ns ? (float)MIN(beat->mono_ns - birth->beat_ns, most_ns) / 1e9f
+                          : (float)MIN(beat->phase_age_ns, most_ns) / 1e9f;
+    birth->beat_ns = beat->mono_ns;
+    if (took <= 0 || birth_waits(beat))
+        return;
+    birth->seconds[beat->phase] += took;
+    if (seen && seen->looks)
+        birth->storage += took * (float)seen->waits / (float)seen->looks;
+}
+
+struct reason {
+    unsigned phase;
+    double seconds, storage;
+};
+
+/* The phase that took longest, but for meeting the others: that is waiting for them.  False: not seen, or less
+ * than what is to be explained.
+ */
+static bool reason_of(const struct court *court, uint32_t rank, double late, struct reason *ret)
+{
+    const struct stall *stall = court->stall;
+
+    *ret = (struct reason){ 0 };
+    for (unsigned phase = 0; rank < stall->births && phase < LOCKSTEP_PHASE_COUNT; phase++) {
+        if (phase == LOCKSTEP_PHASE_COMM_INIT ||
+            (double)stall->birth[rank].seconds[phase] <= ret->seconds)
+            continue;
+        ret->phase = phase;
+        ret->seconds = (double)stall->birth[rank].seconds[phase];
+        ret->storage = (double)stall->birth[rank].storage;
+    }
+    return ret->seconds > 0 && ret->seconds >= court->limits.startup_reason_share * late;
+}
+
+static unsigned reason_layer(const struct reason *reason)
+{
+    bool files = reason->phase == LOCKSTEP_PHASE_DATA || reason->phase == LOCKSTEP_PHASE_CHECKPOINT;
+
+    if (files && 2 * reason->storage > reason->seconds)
+        return LAYER_STORAGE;
+    switch (reason->phase) {
+    case LOCKSTEP_PHASE_DATA:
+        return LAYER_DATA;
+    case LOCKSTEP_PHASE_CHECKPOINT:
+        return LAYER_CHECKPOINT;
+    case LOCKSTEP_PHASE_COMPILE:
+        return LAYER_FRAMEWORK;
+    case LOCKSTEP_PHASE_INIT: /* all that a program does before it trains: whose it is cannot be told */
+        return LAYER_UNKNOWN;
+    default:
+        return LAYER_USER_CODE;
+    }
+}
+
+static void say_reason(const struct court *court, struct verdict *draft, uint32_t rank, double late)
+{
+    struct reason reason;
+
+    if (!reason_of(court, rank, late, &reason))
+        return;
+    draft->layer = (uint8_t)reason_layer(&reason);
+    verdict_because(draft, "beat", "rank %u was in %s for %.1f s of that%s", rank,
+                    name_of_phase(reason.phase), reason.seconds,
+                    draft->layer == LAYER_STORAGE ? ", most of it waiting for storage in the kernel"
+                                                  : "");
+}
+
+struct start { /* seconds from the attempt's begin to a rank's first step */
+    double median, most;
+    uint32_t last; /* the rank that came last */
+};
+
+static bool start_read(const struct court *court, struct start *ret)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    int64_t began = ledger_began_ns(court->book);
+    CLEAN(free_clean) double *value = malloc((court->model.world + 1) * sizeof(*value));
+    uint32_t count = 0;
+
+    *ret = (struct start){ 0 };
+    for (uint32_t rank = 0; value && rank < court->model.world; rank++) {
+        double took = (double)(past->split[rank].begin_ns - began) / 1e9;
+
+        if (!past->split[rank].present)
+            continue;
+        if (took > ret->most) {
+            ret->most = took;
+            ret->last = rank;
+        }
+        value[count++] = took;
+    }
+    ret->median = median_f64(value, count);
+    return count > 0 && began > 0 && ret->median > 0;
+}
+
+static void late_accuse(struct court *court, const struct start *start)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
+                             .layer = LAYER_UNKNOWN,
+                             .confidence = 0.8 };
+    double late = start->most - start->median;
+    int64_t began = ledger_began_ns(court->book);
+    bool fresh;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        double took = (double)(past->split[rank].begin_ns - began) / 1e9;
+
+        if (past->split[rank].present && took > start->median + late / 2)
+            court_add_rank(court, &draft, rank);
+    }
+    snprintf(draft.cause, sizeof(draft.cause), "all others wait for its first step");
+    draft.since_step = past->step;
+    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.seconds_per_step = late;
+    verdict_because(&draft, "ring",
+                    "rank %u began its first step %.1f s after the attempt, the median rank %.1f s",
+                    start->last, start->most, start->median);
+    say_reason(court, &draft, start->last, late);
+    verdict_rule_out(&draft, LAYER_FABRIC, "the others had met and waited for it");
+    court_find(court, &draft, &fresh);
+}
+
+/* Seconds of its own that a rank was seen to need. */
+static double birth_seconds(const struct stall_birth *birth)
+{
+    double sum = 0;
+
+    for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
+        sum += (double)birth->seconds[phase];
+    return sum;
+}
+
+static bool births_read(const struct court *court, struct start *ret)
+{
+    const struct stall *stall = court->stall;
+    uint32_t world = court->model.world;
+    CLEAN(free_clean) double *value = malloc((world + 1) * sizeof(*value));
+
+    *ret = (struct start){ 0 };
+    if (!value || stall->births < world || world < 2)
+        return false;
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (!stall->birth[rank].beat_ns)
+            return false; /* one that was not seen may be the one */
+        value[rank] = birth_seconds(&stall->birth[rank]);
+        if (value[rank] > ret->most) {
+            ret->most = value[rank];
+            ret->last = rank;
+        }
+    }
+    ret->median = median_f64(value, world);
+    return true;
+}
+
+/* Ranks that meet before their first step begin it together: who was waited for shows in what each did of its
+ * own until then.
+ */
+static void births_accuse(struct court *court, const struct start *start)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
+                             .layer = LAYER_UNKNOWN,
+                             .confidence = 0.75 };
+    double late = start->most - start->median;
+    bool fresh;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (birth_seconds(&court->stall->birth[rank]) > start->median + late / 2)
+            court_add_rank(court, &draft, rank);
+    }
+    snprintf(draft.cause, sizeof(draft.cause), "all others wait for it to start");
+    draft.since_step = past->step;
+    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.seconds_per_step = late;
+    verdict_because(
+        &draft, "beat",
+        "rank %u was seen busy with its own start for %.1f s, the median rank for %.1f s; "
+        "the others had come and waited",
+        start->last, start->most, start->median);
+    say_reason(court, &draft, start->last, late);
+    court_find(court, &draft, &fresh);
+}
+
+static void long_accuse(struct court *court, const struct start *start, double usual)
+{
+    const struct past_step *past = history_back(&court->history, 0);
+    struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
+                             .layer = LAYER_UNKNOWN,
+                             .confidence = 0.6 };
+    bool fresh;
+
+    snprintf(draft.group, sizeof(draft.group), "start-up");
+    snprintf(draft.cause, sizeof(draft.cause), "%s",
+             usual > 0 ? "the start takes many times what it took before"
+                       : "the start takes longer than anyone plans for");
+    draft.since_step = past->step;
+    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.seconds_per_step = start->median - usual;
+    verdict_because(
+        &draft, "ring",
+        "the median rank began its first step %.1f s after the attempt, the last one %.1f s",
+        start->median, start->most);
+    if (usual > 0)
+        verdict_because(&draft, "ring", "in the attempt before it took %.1f s", usual);
+    else
+        verdict_because(&draft, "ring", "the limit is %.0f s", court->limits.startup_most);
+    say_reason(court, &draft, start->last, start->median - usual);
+    court_find(court, &draft, &fresh);
+}
+
+void stall_start_step(struct court *court)
+{
+    const struct thresholds *limits = &court->limits;
+    struct stall *stall = court->stall;
+    double before = stall->start_seconds;
+    struct start start, births;
+
+    if (stall->started)
+        return;
+    stall->started = true;
+    if (!start_read(court, &start))
+        return;
+    stall->start_seconds = start.median;
+    if (start.most - start.median > limits->startup_late)
+        late_accuse(court, &start);
+    else if (births_read(court, &births) && births.most - births.median > limits->startup_late)
+        births_accuse(court, &births);
+    else if (start.median > limits->startup_most)
+        long_accuse(court, &start, 0);
+    else if (before > 0 && start.median > limits->startup_times * before &&
+             start.median - before > limits->startup_late)
+        long_accuse(court, &start, before);
+}

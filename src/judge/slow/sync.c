@@ -1,0 +1,434 @@
+/* sync.c - measures each link's transfers step by step, and says when they have grown.
+ *
+ * Nothing is said when the bytes have changed, when the replay hides it behind compute, or when hosts had
+ * no cpu to move the data with.
+ */
+#include "judge/slow/sync.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "judge/median.h"
+#include "judge/slow/sync_parts.h"
+
+/* Much slower is clear after three steps, a little only after many. */
+static const struct sync_rule {
+    uint32_t steps;
+    double times; /* of the threshold's excess over one */
+} rules[] = {
+    { 3, 2 },
+    { 10, 1 },
+};
+
+int sync_create(struct sync **ret)
+{
+    struct sync *sync = calloc(1, sizeof(*sync));
+
+    if (!sync)
+        return -ENOMEM;
+    *ret = sync;
+    return 0;
+}
+
+void sync_destroy(struct sync *sync)
+{
+    if (!sync)
+        return;
+    map_fini(&sync->by_key);
+    map_fini(&sync->past);
+    sync_how_fini(sync);
+    free(sync->link);
+    free(sync);
+}
+
+static uint64_t sync_past_key(const struct court *court, const struct sync_link *link)
+{
+    const struct model_comm *comm = &court->model.comm[link->comm];
+    uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
+
+    key = hash64_u64(hash64_u64(key, comm->size), link->bytes);
+    key = hash64_u64(hash64_u64(key, link->from), link->to);
+    /* Names need not be unique: the member that is always there tells them apart. */
+    return hash64_u64(key, comm->size ? model_member(comm, 0) : 0);
+}
+
+void sync_attempt(struct court *court)
+{
+    struct sync *sync = court->sync;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        const struct sync_link *link = &sync->link[i];
+        bool room = link->base_ms >= 0 && sync->past.used < SYNC_PAST_MAX;
+        uint64_t *at = room ? map_put(&sync->past, sync_past_key(court, link), 0) : NULL;
+
+        if (at)
+            *at = (uint64_t)(link->base_ms * 1e6);
+    }
+    sync_how_attempt(court);
+    map_fini(&sync->by_key);
+    sync->links = 0;
+    sync->slow_key = 0;
+}
+
+/* ---- measuring ---- */
+
+static uint64_t link_key(uint32_t comm, uint32_t from, uint32_t to)
+{
+    return hash64_u64(hash64_u64(comm, from), to);
+}
+
+const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, uint32_t from,
+                                       uint32_t to)
+{
+    const uint64_t *at = map_get(&sync->by_key, link_key(comm, from, to));
+
+    return at && *at < sync->links ? &sync->link[*at] : NULL;
+}
+
+static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t from, uint32_t to)
+{
+    uint64_t key = link_key(comm, from, to), *at;
+
+    at = map_put(&sync->by_key, key, sync->links);
+    if (!at)
+        return NULL;
+    if (*at < sync->links)
+        return &sync->link[*at];
+    if (!ARRAY_FIT(sync->link, sync->room, sync->links + 1))
+        return NULL; /* the key stays without a link: found again, it is tried again */
+    sync->link[sync->links] =
+        (struct sync_link){ .comm = comm, .from = from, .to = to, .base_ms = -1 };
+    return &sync->link[sync->links++];
+}
+
+/* A pair is told by its receiver. */
+static struct sync_link *item_link(const struct court *court, struct sync *sync,
+                                   const struct model_shape *shape, uint32_t rank, uint32_t item)
+{
+    const struct shape_item *at = &shape->fact.item[item];
+    uint32_t comm = shape->comm[item], self;
+
+    if (comm == MODEL_NONE)
+        return NULL;
+    if (at->kind == ITEM_COLL)
+        return link_get(sync, comm, MODEL_NONE, MODEL_NONE);
+    self = model_index(&court->model, comm, rank);
+    return at->what == LOCKSTEP_OP_SEND ? link_get(sync, comm, self, at->peer)
+                                        : link_get(sync, comm, at->peer, self);
+}
+
+static int64_t transfer_ns(const struct court *court, const struct whole *whole, uint32_t rank,
+                           uint32_t item, const struct meeting *meeting)
+{
+    const struct item_time *time = &whole->step_of[rank].time[item];
+    const struct shape_item *at = &whole->shape_of[rank]->fact.item[item];
+    int64_t begin = whole_begin(&court->model, whole, rank), stay = time->end_ns - time->start_ns;
+
+    if (at->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
+        return MAX(0, stay - time->wait_ns);
+    if (at->kind == ITEM_COLL && op_synchronises(at->what))
+        return meeting->shortest_ns;
+    return MAX(0, MIN(stay, begin + time->end_ns - meeting->last_arrival_ns));
+}
+
+/* Adds up the transfers of all links in the newest step, each meeting once. */
+static bool links_sum(struct court *court, struct sync *sync)
+{
+    const struct whole *whole = court->whole;
+    const struct meeting *meeting = split_meeting_base(court->splitter);
+    CLEAN(free_clean) uint8_t *seen = calloc(split_meetings(court->splitter) + 1, 1);
+
+    if (!seen)
+        return false;
+    for (uint32_t i = 0; i < sync->links; i++) {
+        sync->link[i].sum_ms = 0;
+        sync->link[i].sum_bytes = 0;
+    }
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        const struct model_shape *shape = whole->shape_of[rank];
+        const uint32_t *number = split_numbers(court->splitter, rank);
+
+        for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
+            const struct shape_item *item = &shape->fact.item[i];
+            bool sends = item->kind == ITEM_P2P && item->what == LOCKSTEP_OP_SEND;
+            struct sync_link *link;
+
+            if (number[i] == MODEL_NONE || sends || seen[number[i]] ||
+                meeting[number[i]].members < 2)
+                continue;
+            seen[number[i]] = 1;
+            link = item_link(court, sync, shape, rank, i);
+            if (!link)
+                return false;
+            link->sum_ms += (double)transfer_ns(court, whole, rank, i, &meeting[number[i]]) / 1e6;
+            link->sum_bytes += item->bytes * item->count;
+            link->step = whole->step;
+        }
+    }
+    return true;
+}
+
+double sync_link_ms(const struct sync_link *link, uint32_t steps)
+{
+    double value[SYNC_STEPS];
+    uint32_t count = MIN(MIN(steps, link->count), SYNC_STEPS);
+
+    for (uint32_t i = 0; i < count; i++)
+        value[i] = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS];
+    return median_f64(value, count);
+}
+
+/* Other bytes are another transfer: what was typical says nothing about it. */
+static void link_put(const struct court *court, struct sync_link *link)
+{
+    const uint64_t *past;
+    double change = (double)link->sum_bytes - (double)link->bytes, typical;
+    double alike = court->limits.sync_bytes_alike * (double)link->bytes;
+    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
+
+    if (change > alike || -change > alike) {
+        link->bytes = link->sum_bytes;
+        link->count = 0;
+        past = map_get(&court->sync->past, sync_past_key(court, link));
+        link->base_ms = past ? (double)*past / 1e6 : -1;
+    }
+    link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
+    if (link->count < (uint32_t)court->limits.verdict_warm_up + steps ||
+        (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
+        return; /* a step that is not shorter makes nothing typical that is */
+    typical = sync_link_ms(link, steps);
+    if (link->base_ms < 0 || typical < link->base_ms)
+        link->base_ms = typical;
+}
+
+/* ---- is it slow? ---- */
+
+static bool sync_breaks(const struct sync_link *link, const struct sync_rule *rule, double excess)
+{
+    double limit = link->base_ms * (1 + excess * rule->times), least = 1e300;
+
+    if (link->count < rule->steps || sync_link_ms(link, rule->steps) < limit)
+        return false;
+    for (uint32_t i = 0; i < rule->steps; i++)
+        least = MIN(least, (double)link->ms[(link->count - 1 - i) % SYNC_STEPS]);
+    return least > link->base_ms * (1 + excess * rule->times / 2);
+}
+
+/* It was slow in many of the last steps, and was as before in between, again and again. */
+static bool wavers(const struct sync_link *link, double excess)
+{
+    double limit = link->base_ms * (1 + excess);
+    uint32_t slow = 0, turns = 0;
+    bool before = false;
+
+    if (link->count < SYNC_STEPS)
+        return false;
+    for (uint32_t i = 0; i < SYNC_STEPS; i++) {
+        bool now = (double)link->ms[(link->count - 1 - i) % SYNC_STEPS] > limit;
+
+        turns += i > 0 && now != before;
+        slow += now;
+        before = now;
+    }
+    return slow >= SYNC_STEPS / 3 && turns >= 4;
+}
+
+static void link_judge(const struct court *court, struct sync_link *link, bool open)
+{
+    const struct thresholds *limits = &court->limits;
+    double excess = limits->sync_times - 1;
+    bool was = link->slow;
+
+    link->slow = link->wavers = false;
+    if (!sync_link_is_active(link, court->whole->step))
+        return;
+    /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
+    for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
+        link->slow |= sync_breaks(link, &rules[i], excess);
+    if (!link->slow)
+        link->slow = link->wavers = wavers(link, excess);
+    if (link->slow && sync_link_ms(link, SYNC_STEPS) < limits->sync_least)
+        link->slow = link->wavers = false;
+    if (!link->slow && open && was)
+        link->slow = sync_link_ms(link, 5) > link->base_ms * (1 + excess * limits->sync_stay_share);
+}
+
+/* What the newest step lost: its replay with slow transfers as they were before. */
+struct ask {
+    const struct court *court;
+    struct sync *sync;
+};
+
+static int64_t as_before(void *arg, const struct model_shape *shape, uint32_t rank, uint32_t item,
+                         int64_t ns)
+{
+    const struct ask *ask = arg;
+    const struct sync_link *link = item_link(ask->court, ask->sync, shape, rank, item);
+
+    if (!link || !link->slow || link->sum_ms <= link->base_ms)
+        return ns;
+    return (int64_t)((double)ns * link->base_ms / link->sum_ms);
+}
+
+static double cost_ms(struct court *court)
+{
+    struct ask ask = { court, court->sync };
+    int64_t before;
+
+    if (!court->program_ready)
+        return -1;
+    before = program_transfers_ns(court->program, court->whole, as_before, &ask);
+    return MAX(0, (double)(program_replayed_ns(court->program) - before) / 1e6);
+}
+
+/* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
+ * not: such a step alone says nothing about the network.
+ */
+static double usual_cost_ms(const struct sync *sync, uint32_t steps, double cost)
+{
+    double now = 0, usual = 0;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        const struct sync_link *link = &sync->link[i];
+        double excess = MAX(0, link->sum_ms - link->base_ms);
+
+        if (!link->slow)
+            continue;
+        now += excess;
+        usual +=
+            link->wavers ? excess : MIN(excess, MAX(0, sync_link_ms(link, steps) - link->base_ms));
+    }
+    return now > 0 ? cost * usual / now : cost;
+}
+
+/* Where the network is a program on the host, a host without a cpu moves nothing.  Where hosts do all of it,
+ * as gloo's threads do, any wait for a cpu may be the transfer's, and not only what is new of it.
+ */
+static bool sync_is_starved(const struct court *court, double cost)
+{
+    double starved = 0, period = history_period_ms(&court->history, 5);
+    bool all = court->history.host_view;
+
+    for (uint32_t node = 0; node < court->model.nodes && node < court->history.nodes; node++) {
+        struct node_typical now = history_node(&court->history, node, 5, 2);
+
+        double usual = all ? 0 : MAX(0, court->history.typical[node].pressure);
+
+        starved = MAX(starved, (now.pressure - usual) * period);
+    }
+    return starved > court->limits.sync_cpu_share * cost;
+}
+
+static struct entry *sync_open_entry(const struct court *court)
+{
+    for (uint32_t i = 0; i < court->docket.count; i++) {
+        struct entry *entry = court->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind == VERDICT_SYNC_STALL &&
+            strcmp(entry->verdict.id, court->sync->id) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Which links are slow; 0: none. */
+static uint64_t slow_key(const struct sync *sync)
+{
+    uint64_t key = 0;
+
+    for (uint32_t i = 0; i < sync->links; i++) {
+        if (sync->link[i].slow)
+            key = hash64_u64(key + 1, i);
+    }
+    return key;
+}
+
+static void sync_accuse(struct court *court, double cost)
+{
+    struct sync_place place;
+    struct verdict draft;
+    struct entry *entry;
+    bool fresh;
+
+    if (sync_where(court, &place) < 0)
+        return;
+    sync_draft(court, &place, cost, &draft);
+    entry = court_find(court, &draft, &fresh);
+    if (entry)
+        memcpy(court->sync->id, entry->verdict.id, sizeof(court->sync->id));
+}
+
+/* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
+ * nobody gets its node when that has been plain for some steps; it stays the same verdict.
+ */
+static void sync_settle(struct court *court, struct entry *open, double cost)
+{
+    struct sync *sync = court->sync;
+    struct verdict *verdict = &open->verdict, draft;
+    struct sync_place place;
+
+    if (verdict->rank_count || sync_where(court, &place) < 0)
+        return;
+    sync->settles =
+        place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
+    sync->settles_on = place.node;
+    if (sync->settles < court->limits.sync_settles)
+        return;
+    sync_draft(court, &place, MAX(cost, 0), &draft);
+    memcpy(draft.id, verdict->id, sizeof(draft.id));
+    memcpy(draft.run, verdict->run, sizeof(draft.run));
+    draft.since_step = verdict->since_step;
+    draft.since_real_ns = verdict->since_real_ns;
+    draft.decided_step = verdict->decided_step;
+    draft.decided_real_ns = verdict->decided_real_ns;
+    draft.gpu_seconds = verdict->gpu_seconds;
+    *verdict = draft;
+    open->changed = true;
+}
+
+/* Of the step, in ms: what it must cost at least to be said. */
+static double least_cost_ms(const struct court *court)
+{
+    double share =
+        court->history.host_view ? court->limits.sync_host_share : court->limits.sync_cost_share;
+
+    return share * history_period_ms(&court->history, 5);
+}
+
+static void sync_step(struct court *court)
+{
+    struct sync *sync = court->sync;
+    struct entry *open = sync_open_entry(court);
+    uint64_t key, before = sync->slow_key;
+    double cost;
+
+    if (!court->whole || !links_sum(court, sync))
+        return;
+    for (uint32_t i = 0; i < sync->links; i++) {
+        if (sync->link[i].step == court->whole->step)
+            link_put(court, &sync->link[i]);
+        link_judge(court, &sync->link[i], open != NULL);
+    }
+    sync_how_step(court);
+    sync->slow_key = key = slow_key(sync);
+    if (!key)
+        return;
+    cost = cost_ms(court);
+    if (open) {
+        open->seen_step = court->whole->step;
+        if (cost >= 0)
+            open->step_seconds = cost / 1e3;
+        sync_settle(court, open, cost);
+        return;
+    }
+    cost = usual_cost_ms(sync, (uint32_t)court->limits.sync_usual_steps, cost);
+    /* The same links twice: what slows several of them is seen in all before anything is said. */
+    if (key != before || cost < least_cost_ms(court) || sync_is_starved(court, cost))
+        return;
+    sync_accuse(court, cost);
+}
+
+const struct judge judge_sync = { .name = "sync", .step = sync_step, .needs = NEEDS_TIMES };

@@ -1,0 +1,19 @@
+/* sync.h - transfers that take longer than they did: which communicators, and where.
+ *
+ * A transfer is what is left of a collective when waiting for the last member is taken away, so that
+ * a late rank does not make it longer.  Each communicator (and each pair of a pipeline) is held
+ * against its own past, and against others of its kind.
+ */
+#ifndef LOCKSTEP_JUDGE_SLOW_SYNC_H
+#define LOCKSTEP_JUDGE_SLOW_SYNC_H
+
+#include "judge/court.h"
+
+int sync_create(struct sync **ret);
+void sync_destroy(struct sync *sync);
+/* A new one begins: its communicators are others, but those of the same name took as long. */
+void sync_attempt(struct court *court);
+/* How the communication library moves collectives of a rank from now on. */
+int sync_how(struct court *court, const struct fact_how *fact);
+
+#endif

@@ -1,0 +1,286 @@
+/* hang.c - keeps the newest beat of every rank, and how long steps take. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/stuck/hang_parts.h"
+
+int hang_create(struct hang **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : -ENOMEM;
+}
+
+void hang_destroy(struct hang *hang)
+{
+    if (!hang)
+        return;
+    for (uint32_t rank = 0; rank < hang->world; rank++) {
+        free(hang->rank[rank].op); /* the channels lie behind */
+        free(hang->kept[rank].stack);
+    }
+    for (int i = 0; i < SHAPES; i++)
+        free(hang->shape[i]);
+    free(hang->rank);
+    free(hang->kept);
+    free(hang);
+}
+
+static int hang_resize(struct hang *hang, uint32_t world)
+{
+    struct wait_rank *rank;
+    struct beat_kept *kept;
+
+    if (world <= hang->world)
+        return 0;
+    rank = realloc(hang->rank, world * sizeof(*rank));
+    if (rank)
+        hang->rank = rank;
+    kept = realloc(hang->kept, world * sizeof(*kept));
+    if (kept)
+        hang->kept = kept;
+    if (!rank || !kept)
+        return -ENOMEM;
+    memset(rank + hang->world, 0, (world - hang->world) * sizeof(*rank));
+    memset(kept + hang->world, 0, (world - hang->world) * sizeof(*kept));
+    hang->world = world;
+    return 0;
+}
+
+/* ---- facts ---- */
+
+void hang_attempt(struct court *court)
+{
+    struct hang *hang = court->hang;
+
+    for (uint32_t rank = 0; rank < hang->world; rank++) {
+        struct wait_rank *at = &hang->rank[rank];
+        struct beat_kept *kept = &hang->kept[rank];
+
+        free(TAKE(kept->stack));
+        hang->bytes -= kept->stack_bytes;
+        *kept = (struct beat_kept){ .room = kept->room };
+        *at = (struct wait_rank){ .op = at->op, .channel = at->channel };
+    }
+    hang->warm = 0;
+    memset(hang->found, 0, sizeof(hang->found));
+    hang->given_up.kind = 0;
+}
+
+/* Copies what varies in length into one piece of memory of the rank's own. */
+static int beat_keep(struct hang *hang, struct wait_rank *rank, struct beat_kept *kept,
+                     const struct fact_beat *fact)
+{
+    size_t ops = fact->ops * sizeof(*fact->op), channels = fact->channels * sizeof(*fact->channel);
+
+    if (ops + channels > kept->room) {
+        void *grown = realloc(rank->op, ops + channels);
+
+        if (!grown)
+            return -ENOMEM;
+        rank->op = grown;
+        hang->bytes += ops + channels - kept->room;
+        kept->room = ops + channels;
+    }
+    rank->ops = fact->ops;
+    rank->channels = fact->channels;
+    if (ops)
+        memcpy(rank->op, fact->op, ops);
+    rank->channel = channels ? (void *)((char *)rank->op + ops) : NULL;
+    if (channels)
+        memcpy(rank->channel, fact->channel, channels);
+    return 0;
+}
+
+static bool op_moved(const struct fact_beat *fact)
+{
+    for (uint32_t i = 0; i < fact->ops; i++) {
+        if (fact->op[i].advanced)
+            return true;
+    }
+    return false;
+}
+
+/* How busy it was since an older beat: of beats that come close together the first is kept. */
+static void beat_cpu(struct wait_rank *rank, struct beat_kept *kept, const struct fact_beat *fact)
+{
+    int64_t apart = fact->mono_ns - kept->cpu_at_ns;
+    /* Ready to run is no waiting, either.  Of many threads in years it is more than 63 bits hold. */
+    double cpu_ns = (double)fact->cpu_ns + (double)fact->run_delay_ns;
+
+    if (kept->any && apart < NS_PER_S / 2)
+        return;
+    rank->burns = kept->any ? (cpu_ns - kept->cpu_ns) / (double)MAX(apart, 1) : -1;
+    kept->cpu_ns = cpu_ns;
+    kept->cpu_at_ns = fact->mono_ns;
+}
+
+int hang_beat(struct court *court, const struct fact_beat *fact)
+{
+    struct hang *hang = court->hang;
+    struct wait_rank *rank;
+    struct beat_kept *kept;
+    int result;
+
+    if (fact->attempt != court->model.attempt)
+        return 0;
+    if (fact->rank >= court->model.world)
+        return -EPROTO;
+    if (fact->ring < court->model.rank[fact->rank].from_ring)
+        return 0;
+    result = hang_resize(hang, court->model.world);
+    if (result < 0)
+        return result;
+    rank = &hang->rank[fact->rank];
+    kept = &hang->kept[fact->rank];
+    if (rank->gone && !fact->final) /* a forked child of the rank: not the rank */
+        return 0;
+    result = beat_keep(hang, rank, kept, fact);
+    if (result < 0)
+        return result;
+    beat_cpu(rank, kept, fact);
+    rank->advanced = fact->advanced || op_moved(fact) || !kept->any;
+    if (rank->advanced)
+        kept->advanced_ns = fact->mono_ns;
+    rank->gone = fact->final || fact->state == 'X';
+    rank->state = fact->state;
+    rank->phase = fact->phase;
+    rank->phases = fact->phases;
+    rank->mono_ns = fact->mono_ns;
+    rank->stuck_ns = fact->mono_ns - kept->advanced_ns;
+    rank->phase_age_ns = fact->phase ? fact->phase_age_ns : 0;
+    rank->step = fact->step;
+    kept->oom_kills = fact->oom_kills;
+    kept->any = kept->arrived = true;
+    return 0;
+}
+
+int hang_stack(struct court *court, const struct fact_stack *fact)
+{
+    CLEAN(buf_fini) struct buf payload = { 0 };
+    struct hang *hang = court->hang;
+    struct beat_kept *kept;
+    unsigned char *grown;
+
+    if (fact->attempt != court->model.attempt)
+        return 0;
+    if (fact->rank >= court->model.world)
+        return -EPROTO;
+    if (hang_resize(hang, court->model.world) < 0)
+        return -ENOMEM;
+    kept = &hang->kept[fact->rank];
+    fact_stack_put(&payload, fact);
+    grown = payload.failed ? NULL : realloc(kept->stack, payload.size);
+    if (!grown)
+        return -ENOMEM;
+    memcpy(grown, payload.data, payload.size);
+    hang->bytes += payload.size - kept->stack_bytes;
+    kept->stack = grown;
+    kept->stack_bytes = payload.size;
+    return 0;
+}
+
+bool hang_is_gone(const struct court *court, uint32_t rank)
+{
+    return rank < court->hang->world && court->hang->rank[rank].gone;
+}
+
+bool hang_is_alive(const struct court *court, uint32_t rank)
+{
+    return rank < court->hang->world && court->hang->kept[rank].any &&
+           !court->hang->rank[rank].gone;
+}
+
+uint32_t hang_oom_kills(const struct court *court, uint32_t rank)
+{
+    return rank < court->hang->world ? court->hang->kept[rank].oom_kills : 0;
+}
+
+bool hang_stack_of(const struct court *court, uint32_t rank, struct fact_stack *ret)
+{
+    const struct beat_kept *kept = rank < court->hang->world ? &court->hang->kept[rank] : NULL;
+
+    return kept && kept->stack && fact_stack_get(cut_of(kept->stack, kept->stack_bytes), ret) == 0;
+}
+
+size_t hang_bytes(const struct hang *hang)
+{
+    size_t bytes =
+        sizeof(*hang) + hang->bytes + hang->world * (sizeof(*hang->rank) + sizeof(*hang->kept));
+
+    for (int i = 0; i < SHAPES; i++)
+        bytes += hang->shape[i] ? sizeof(*hang->shape[i]) : 0;
+    return bytes;
+}
+
+/* ---- how long a step takes ---- */
+
+static struct shape_time *shape_find(struct hang *hang, uint64_t class)
+{
+    int place = 0;
+
+    for (int i = 0; i < SHAPES; i++) {
+        if (!hang->shape[i]) {
+            hang->shape[i] = calloc(1, sizeof(*hang->shape[i]));
+            if (hang->shape[i])
+                hang->shape[i]->class = class;
+            return hang->shape[i];
+        }
+        if (hang->shape[i]->class == class)
+            return hang->shape[i];
+        if (hang->shape[i]->used < hang->shape[place]->used)
+            place = i;
+    }
+    *hang->shape[place] = (struct shape_time){ .class = class };
+    return hang->shape[place];
+}
+
+void hang_step(struct court *court, const struct whole *whole)
+{
+    struct hang *hang = court->hang;
+    struct shape_time *shape;
+    int64_t longest = 0;
+
+    for (uint32_t rank = court->model.world; rank > 0; rank--) {
+        const struct fact_step *step = &whole->step_of[rank - 1];
+
+        if (!whole->shape_of[rank - 1])
+            continue;
+        if (step->flags & STEP_UNFINISHED)
+            return;
+        longest = MAX(longest, step->duration_ns + step->tail_ns);
+        hang->class = whole->shape_of[rank - 1]->fact.class;
+    }
+    hang->steps++;
+    hang->warm++;
+    shape = shape_find(hang, hang->class);
+    if (!shape)
+        return;
+    shape->used = hang->steps;
+    sketch_add(&shape->sketch, (uint64_t)MAX(longest, 0));
+}
+
+bool hang_is_late(const struct court *court)
+{
+    return court->hang->warm < court->limits.hang_warm_steps;
+}
+
+struct wait_rule hang_rule(struct court *court)
+{
+    struct hang *hang = court->hang;
+    const struct thresholds *limits = &court->limits;
+    const struct shape_time *shape = hang_is_late(court) ? NULL : shape_find(hang, hang->class);
+    struct wait_rule rule = { .late_ns = (int64_t)(limits->hang_late_limit * 1e9),
+                              .burns = limits->hang_burns };
+
+    rule.limit_ns = rule.late_ns;
+    if (shape) {
+        double step_ns = (double)sketch_quantile(&shape->sketch, 0.99);
+
+        rule.limit_ns =
+            (int64_t)MAX(limits->hang_least_limit * 1e9, limits->hang_step_times * step_ns);
+    }
+    rule.stuck_ns = (int64_t)(limits->hang_stuck_share * (double)rule.limit_ns);
+    return rule;
+}

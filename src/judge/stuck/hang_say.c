@@ -1,0 +1,419 @@
+/* hang_say.c - what is said about ranks that do not move: each way to hang has its own sentence. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/stuck/hang.h"
+#include "lockstep/probe.h"
+#include "wire/names.h"
+
+#define NAMED_LINES 3 /* culprits that get lines of their own; the rest are only listed */
+
+static double hang_seconds(int64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+static const char *comm_name(const struct court *court, uint32_t comm)
+{
+    const char *name = comm < court->model.comms ? court->model.comm[comm].name : "";
+
+    return name[0] ? name : "a communicator";
+}
+
+static const char *node_name(const struct court *court, uint32_t rank)
+{
+    uint32_t node = rank < court->model.world ? court->model.rank[rank].node : MODEL_NONE;
+
+    return node < court->model.nodes ? court->model.node[node].name : "?";
+}
+
+/* "all-reduce 12 of dp0 (4096 bytes of float32)". */
+static const char *op_text(const struct court *court, const struct wait_op *op, char *out,
+                           size_t room)
+{
+    int size = snprintf(out, room, "%s %llu of %s", name_of_op(op->what),
+                        (unsigned long long)op->key, comm_name(court, op->comm));
+
+    if (op->bytes && size > 0 && (size_t)size < room)
+        snprintf(out + size, room - (size_t)size, " (%llu bytes%s%s)",
+                 (unsigned long long)op->bytes, op->dtype ? " of " : "",
+                 op->dtype ? name_of_dtype(op->dtype) : "");
+    return out;
+}
+
+static const char *ranks_text(const uint32_t *rank, uint32_t count, char *out, size_t room)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < MIN(count, WAIT_CULPRITS) && used + 16 < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%s%u", i ? ", " : "", rank[i]);
+    if (used + 16 >= room || count > WAIT_CULPRITS)
+        snprintf(out + MIN(used, room - 6), 6, ", ...");
+    return out;
+}
+
+static const char *state_text(char state)
+{
+    switch (state) {
+    case 'T':
+        return "stopped by a signal";
+    case 't':
+        return "held by a debugger";
+    case 'D':
+        return "in the kernel, not interruptible";
+    case 'R':
+        return "running";
+    case 'S':
+        return "asleep";
+    case 'Z':
+    case 'X':
+        return "ended";
+    default:
+        return "in a state that cannot be seen";
+    }
+}
+
+/* ---- the layer ---- */
+
+static bool waits_for_storage(const struct court *court, uint32_t rank)
+{
+    struct fact_stack stack;
+
+    return hang_stack_of(court, rank, &stack) &&
+           (name_is_storage_wait(stack.channel) || name_is_storage_wait(stack.kernel));
+}
+
+static unsigned hang_layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,
+                              enum wait_how how)
+{
+    if (how == WAIT_GONE)
+        return court_left_unseen(court, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
+                   LAYER_USER_CODE; /* it left while the others still count on it */
+    if (at->state == 'T')
+        return LAYER_UNKNOWN; /* the ring cannot say by whom */
+    if (at->state == 't')
+        return LAYER_USER_CODE;
+    if (waits_for_storage(court, rank) || at->state == 'D')
+        return LAYER_STORAGE;
+    if (how == WAIT_LAUNCHED)
+        return LAYER_GPU;
+    switch (at->phase) {
+    case LOCKSTEP_PHASE_DATA:
+        return LAYER_DATA;
+    case LOCKSTEP_PHASE_CHECKPOINT:
+        return LAYER_CHECKPOINT;
+    case LOCKSTEP_PHASE_INIT:
+    case LOCKSTEP_PHASE_COMM_INIT:
+    case LOCKSTEP_PHASE_COMPILE:
+        return LAYER_FRAMEWORK;
+    default:
+        return LAYER_USER_CODE;
+    }
+}
+
+/* ---- who holds the others ---- */
+
+static void root_cause(struct verdict *draft, const struct wait_rank *at, enum wait_how how,
+                       bool late)
+{
+    const char *word = late || wait_is_named_phase(at) ? "late: " : "";
+
+    if (how == WAIT_GONE)
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "its process has ended while others wait for it");
+    else if (how == WAIT_HELD)
+        snprintf(draft->cause, sizeof(draft->cause), "%s%s", word, state_text(at->state));
+    else if (how == WAIT_LAUNCHED)
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "%sits device does not get to the collective it launched", word);
+    else if (at->phase)
+        snprintf(draft->cause, sizeof(draft->cause), "%snever returns from %s%s", word,
+                 name_of_phase(at->phase), at->state == 'D' ? ", in the kernel" : "");
+    else
+        snprintf(draft->cause, sizeof(draft->cause), "%snever enters the collective%s", word,
+                 at->state == 'D' ? ", stuck in the kernel" : "");
+}
+
+/* "load (/data/train.py:12)" without the directories. */
+static void frame_shorten(const char *text, size_t size, char *out, size_t room)
+{
+    const char *open = memchr(text, '(', size);
+    const char *name = open ? open + 1 : text;
+
+    for (const char *at = name; at < text + size; at++) {
+        if (*at == '/')
+            name = at + 1;
+    }
+    snprintf(out, room, "%.*s%.*s", open ? (int)(open + 1 - text) : 0, text,
+             (int)(text + size - name), name);
+}
+
+/* The innermost line of Python says more than any phase. */
+static void cause_python(const struct court *court, struct verdict *draft, uint32_t rank)
+{
+    size_t used = strlen(draft->cause), size;
+    char frame[sizeof(draft->cause)];
+    struct fact_stack stack;
+
+    size = hang_stack_of(court, rank, &stack) ? strcspn(stack.python, "\n") : 0;
+    if (!size)
+        return;
+    if (used + size + 6 < sizeof(draft->cause))
+        snprintf(frame, sizeof(frame), "%.*s", (int)size, stack.python);
+    else
+        frame_shorten(stack.python, size, frame, sizeof(frame));
+    if (used + strlen(frame) + 6 < sizeof(draft->cause))
+        snprintf(draft->cause + used, sizeof(draft->cause) - used, ": in %s", frame);
+}
+
+/* Where it is instead: for each culprit, of the first ones. */
+static void root_line(const struct court *court, struct verdict *draft, uint32_t rank,
+                      const struct wait_rank *at, enum wait_how how, const struct wait_op *missed)
+{
+    char text[160] = "", phase[64] = "";
+
+    if (at->phase)
+        snprintf(phase, sizeof(phase), " in %s for %.0f s,", name_of_phase(at->phase),
+                 hang_seconds(at->phase_age_ns));
+    if (missed->comm != MODEL_NONE)
+        op_text(court, missed, text, sizeof(text));
+    switch (how) {
+    case WAIT_GONE:
+        verdict_because(draft, "ring", "rank %u has ended, after step %llu; it is missing from %s",
+                        rank, (unsigned long long)at->step, text);
+        break;
+    case WAIT_LAUNCHED:
+        verdict_because(draft, "ring",
+                        "rank %u has launched %s, and its device has not come to it; its host is "
+                        "%s, and nothing has advanced for %.0f s",
+                        rank, text, state_text(at->state), hang_seconds(at->stuck_ns));
+        break;
+    case WAIT_HELD:
+        verdict_because(draft, "kernel", "rank %u is %s;%s nothing has advanced for %.0f s", rank,
+                        state_text(at->state), phase, hang_seconds(at->stuck_ns));
+        break;
+    default:
+        verdict_because(draft, "ring",
+                        "rank %u has not entered %s: it is%s %s, and nothing has "
+                        "advanced for %.0f s",
+                        rank, text[0] ? text : "anything", phase[0] ? phase : " in no phase,",
+                        state_text(at->state), hang_seconds(at->stuck_ns));
+    }
+}
+
+static void first_frames(const char *text, char *out, size_t room)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    while (*text && used + 4 < room) {
+        size_t size = strcspn(text, "\n");
+
+        if (used + size + 4 >= room)
+            break;
+        used +=
+            (size_t)snprintf(out + used, room - used, "%s%.*s", used ? " < " : "", (int)size, text);
+        text += size + (text[size] == '\n');
+    }
+    if (!used) /* one frame that is longer than the line */
+        snprintf(out, room, "%.*s", (int)MIN(strcspn(text, "\n"), room - 1), text);
+}
+
+/* What it is doing now, as its agent saw from outside. */
+static void stack_lines(const struct court *court, struct verdict *draft, uint32_t rank)
+{
+    struct fact_stack stack;
+    char frames[170];
+
+    if (!hang_stack_of(court, rank, &stack))
+        return;
+    if (stack.python[0]) {
+        first_frames(stack.python, frames, sizeof(frames));
+        verdict_because(draft, "python stack", "rank %u: %s", rank, frames);
+    }
+    if (stack.native[0]) {
+        first_frames(stack.native, frames, sizeof(frames));
+        verdict_because(draft, "native stack", "rank %u: %s", rank, frames);
+    }
+    if (stack.kernel[0]) {
+        first_frames(stack.kernel, frames, sizeof(frames));
+        verdict_because(draft, "kernel stack", "rank %u: %s", rank, frames);
+    } else if (stack.channel[0]) {
+        verdict_because(draft, "kernel", "rank %u waits in the kernel in %s", rank, stack.channel);
+    }
+}
+
+static void draft_roots(const struct court *court, const struct wait_rank *rank,
+                        const struct wait_finding *finding, bool late, struct verdict *draft)
+{
+    const struct wait_rank *first = &rank[finding->culprit[0]];
+    char text[160];
+
+    draft->kind = VERDICT_HANG;
+    draft->layer = (uint8_t)hang_layer_of(court, first, finding->culprit[0], finding->how[0]);
+    root_cause(draft, first, finding->how[0], late);
+    cause_python(court, draft, finding->culprit[0]);
+    if (finding->op.comm != MODEL_NONE)
+        verdict_because(draft, "ring", "%u rank%s wait for %s: in %s for %.0f s", finding->victims,
+                        finding->victims == 1 ? "" : "s", finding->culprits == 1 ? "it" : "them",
+                        op_text(court, &finding->op, text, sizeof(text)),
+                        hang_seconds(finding->op.age_ns));
+    for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
+        uint32_t who = finding->culprit[i];
+
+        court_add_rank(court, draft, who);
+        if (i >= NAMED_LINES)
+            continue;
+        root_line(court, draft, who, &rank[who], finding->how[i], &finding->missed[i]);
+        stack_lines(court, draft, who);
+    }
+    draft->confidence = finding->how[0] == WAIT_HELD || finding->how[0] == WAIT_GONE ? 0.97 : 0.92;
+    if (first->burns >= 0 && finding->how[0] == WAIT_ABSENT)
+        verdict_rule_out(draft, LAYER_CPU, "it uses %.0f %% of a CPU: it does not work, it waits",
+                         100 * first->burns);
+    if (finding->op.comm != MODEL_NONE && finding->how[0] != WAIT_HELD)
+        verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all have entered");
+}
+
+/* ---- those who disagree ---- */
+
+static void side_line(const struct court *court, struct verdict *draft,
+                      const struct wait_side *side)
+{
+    char text[120], ranks[72];
+
+    verdict_because(draft, "ring", "%u rank%s (%s) %s in %s", side->count,
+                    side->count == 1 ? "" : "s",
+                    ranks_text(side->rank, side->count, ranks, sizeof(ranks)),
+                    side->count == 1 ? "is" : "are", op_text(court, &side->op, text, sizeof(text)));
+}
+
+static void draft_sides(const struct court *court, const struct wait_finding *finding,
+                        struct verdict *draft)
+{
+    const struct wait_op *one = &finding->side[0].op, *other = &finding->side[1].op;
+    bool order = finding->kind == WAIT_ORDER;
+
+    draft->kind = order ? VERDICT_HANG : VERDICT_DESYNC;
+    draft->layer = LAYER_USER_CODE;
+    draft->confidence = finding->undecided ? 0.8 : 0.95;
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    if (order)
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "communicators %s and %s are entered in opposite order",
+                 comm_name(court, one->comm), comm_name(court, other->comm));
+    else if (one->what != other->what)
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "different collectives at the same place: "
+                 "%s and %s",
+                 name_of_op(one->what), name_of_op(other->what));
+    else if (one->dtype && other->dtype && one->dtype != other->dtype)
+        snprintf(draft->cause, sizeof(draft->cause), "different types in the same %s: %s and %s",
+                 name_of_op(one->what), name_of_dtype(one->dtype), name_of_dtype(other->dtype));
+    else
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "different sizes of the same %s: %llu and "
+                 "%llu bytes",
+                 name_of_op(one->what), (unsigned long long)one->bytes,
+                 (unsigned long long)other->bytes);
+    for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
+        court_add_rank(court, draft, finding->culprit[i]);
+    if (finding->side[0].count)
+        side_line(court, draft, &finding->side[0]);
+    if (finding->side[1].count)
+        side_line(court, draft, &finding->side[1]);
+    if (finding->op.age_ns)
+        verdict_because(draft, "ring", "nothing has moved in it for %.0f s",
+                        hang_seconds(finding->op.age_ns));
+    verdict_because(draft, "ring", "%s",
+                    finding->undecided ? "as many on one side as on the other: all are named"
+                    : finding->side[0].count == finding->side[1].count
+                        ? "named is the side that never did so in the steps before"
+                        : "the smaller side is named");
+    for (uint32_t i = 0; i < MIN(finding->culprits, 2u); i++)
+        stack_lines(court, draft, finding->culprit[i]);
+    verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all agree on it");
+}
+
+/* ---- nobody in particular ---- */
+
+static void draft_link(const struct court *court, const struct wait_finding *finding,
+                       struct verdict *draft)
+{
+    char text[160];
+
+    draft->kind = VERDICT_HANG;
+    draft->layer = LAYER_FABRIC;
+    draft->confidence = 0.85;
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    snprintf(draft->cause, sizeof(draft->cause), "all have entered and nothing moves");
+    op_text(court, &finding->op, text, sizeof(text));
+    if (finding->op.p2p) {
+        snprintf(draft->device, sizeof(draft->device), "link rank %u - rank %u", finding->op.from,
+                 finding->op.to);
+        verdict_because(draft, "ring",
+                        "rank %u (node %s) and rank %u (node %s) are both in %s for %.0f s",
+                        finding->op.from, node_name(court, finding->op.from), finding->op.to,
+                        node_name(court, finding->op.to), text, hang_seconds(finding->op.age_ns));
+    } else {
+        verdict_because(draft, "ring",
+                        "%u of %u members are in %s, %u have left it, nobody is missing, and "
+                        "nothing has moved for %.0f s",
+                        finding->op.members - finding->op.left, finding->op.members, text,
+                        finding->op.left, hang_seconds(finding->op.age_ns));
+    }
+    for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
+        court_add_rank(court, draft, finding->culprit[i]);
+    if (finding->culprits) {
+        draft->layer = LAYER_NIC;
+        draft->device[0] = '\0';
+        verdict_because(draft, "ring", "all messages that are stuck touch node %s, to other nodes",
+                        node_name(court, finding->culprit[0]));
+    }
+    verdict_rule_out(draft, LAYER_USER_CODE, "every member entered it with the same arguments");
+}
+
+static void draft_unseen(const struct court *court, const struct wait_finding *finding,
+                         struct verdict *draft)
+{
+    char text[160];
+
+    draft->kind = VERDICT_HANG;
+    draft->layer = LAYER_UNKNOWN;
+    draft->confidence = 0.3;
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    snprintf(draft->cause, sizeof(draft->cause), "waiting for ranks that cannot be seen");
+    verdict_because(draft, "ring",
+                    "all members that can be seen are in %s for %.0f s; of %u nothing is known",
+                    op_text(court, &finding->op, text, sizeof(text)),
+                    hang_seconds(finding->op.age_ns), finding->op.unseen);
+}
+
+void hang_draft(const struct court *court, const struct wait_rank *rank,
+                const struct wait_finding *finding, int64_t limit_ns, bool late,
+                struct verdict *draft)
+{
+    switch (finding->kind) {
+    case WAIT_ROOTS:
+        draft_roots(court, rank, finding, late, draft);
+        break;
+    case WAIT_MISMATCH:
+    case WAIT_ORDER:
+        draft_sides(court, finding, draft);
+        break;
+    case WAIT_UNSEEN:
+        draft_unseen(court, finding, draft);
+        break;
+    default:
+        draft_link(court, finding, draft);
+    }
+    if (limit_ns && late)
+        verdict_because(draft, "ring", "longer than the limit of %.0f s (before %.0f whole steps)",
+                        hang_seconds(limit_ns), court->limits.hang_warm_steps);
+    else if (limit_ns)
+        verdict_because(
+            draft, "ring", "longer than the limit of %.0f s (%.0f s, or %.3g times the p99 step)",
+            hang_seconds(limit_ns), court->limits.hang_least_limit, court->limits.hang_step_times);
+}

@@ -1,0 +1,302 @@
+/* corrupt.c - a job that goes on, and computes the wrong thing.
+ *
+ * Nothing is slow and nobody fails, so only the numbers can tell: digests of parameters that
+ * should be equal on all replicas or should change, losses and gradient norms that are not finite or
+ * jump.  What is said rests on who was first: one step later the gradients have carried
+ * it to everybody.
+ *
+ * Each step brings the digest of one part of a rank's parameters, and parts take turns.  What was read is remembered
+ * here, by rank and part, and handed to corrupt_groups.c, which compares replicas; corrupt_values.c has losses and norms.
+ */
+#include "judge/wrong/corrupt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "core/hash.h"
+#include "judge/wrong/corrupt_parts.h"
+
+/* ---- what is remembered ---- */
+
+/* Where the part is remembered, made when it is new; NO_PART: no room. */
+static uint32_t part_place(struct replicas *replicas, uint32_t rank, const struct fact_step *step)
+{
+    uint64_t key = hash64_u64(hash64_u64(rank, step->digest_parts), step->digest_part), *slot;
+
+    slot = map_get(&replicas->place, key);
+    if (slot)
+        return (uint32_t)*slot;
+    if (replicas->parts == CORRUPT_PARTS_MAX ||
+        !ARRAY_FIT(replicas->part, replicas->room, replicas->parts + 1))
+        return NO_PART;
+    if (!map_put(&replicas->place, key, replicas->parts))
+        return NO_PART;
+    replicas->part[replicas->parts] = (struct part_seen){ 0 };
+    return replicas->parts++;
+}
+
+static bool shape_updates(struct replicas *replicas, const struct fact_shape *shape)
+{
+    uint64_t *slot = map_get(&replicas->updating, shape->hash), found = 0;
+
+    if (slot)
+        return *slot;
+    for (uint32_t i = 0; i < shape->count && !found; i++)
+        found = (shape->item[i].kind == ITEM_PHASE || shape->item[i].kind == ITEM_SPAN) &&
+                shape->item[i].what == LOCKSTEP_PHASE_OPTIMIZER;
+    map_put(&replicas->updating, shape->hash, found);
+    return found;
+}
+
+/* The digest as it is now, once everything has been said about it. */
+static void part_update(struct corrupt_book *book, const struct digest_member *member,
+                        uint64_t step)
+{
+    struct rank_numbers *rank = &book->rank[member->rank];
+    struct part_seen *part = part_of(book, member);
+
+    if (!part || member->same)
+        return;
+    if (part->step) {
+        rank->longest = MAX(rank->longest, rank->updates - part->updates);
+        rank->changed = part->changed = true;
+    }
+    part_mark(book, member, &part->stuck, false);
+    part->digest = member->digest;
+    part->step = step + 1;
+    part->updates = rank->updates + member->updates;
+}
+
+/* In which step it was taken.  A device's digest is told up to DIGEST_LATE steps later, and the part's number says
+ * when its turn was; where turns are too close for that, and from who takes them otherwise, it is of the step that told it.
+ */
+static uint64_t turn_of(struct rank_numbers *rank, const struct fact_step *step)
+{
+    uint64_t parts = step->digest_parts, turn = step->step;
+    uint64_t back = (turn % parts + parts - step->digest_part) % parts;
+
+    if (parts >= 2 * DIGEST_LATE && back <= DIGEST_LATE && back <= turn &&
+        turn - back >= rank->turn)
+        turn -= back;
+    rank->turn = turn + 1;
+    return turn;
+}
+
+static uint32_t members_gather(const struct court *court, struct corrupt_book *book,
+                               struct digest_member *member)
+{
+    const struct whole *whole = court->whole;
+    uint32_t count = 0;
+
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        const struct fact_step *step = &whole->step_of[rank];
+        struct digest_member *at = &member[count];
+        const struct part_seen *part;
+
+        if (!whole->shape_of[rank] || step->digest_parts == 0)
+            continue;
+        *at = (struct digest_member){ .turn = turn_of(&book->rank[rank], step),
+                                      .digest = hash64_u64(step->digest[0], step->digest[1]),
+                                      .class = whole->shape_of[rank]->class->class,
+                                      .rank = rank,
+                                      .number = step->digest_part,
+                                      .of = step->digest_parts,
+                                      .part = part_place(&book->replicas, rank, step) };
+        book->rank[rank].parts = step->digest_parts;
+        at->updates = shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
+        part = part_of(book, at);
+        at->same = part && part->step && part->digest == at->digest;
+        at->first = part && !part->step;
+        count++;
+    }
+    return count;
+}
+
+/* ---- those that wait for the others' ---- */
+
+static void replicas_forget(struct corrupt_book *book)
+{
+    book->replicas.holds = 0;
+}
+
+/* Without memory they are not compared. */
+static void digests_hold(struct corrupt_book *book, const struct digest_member *member,
+                         uint32_t count)
+{
+    struct replicas *replicas = &book->replicas;
+
+    if (count == 0)
+        return;
+    if (!ARRAY_FIT(replicas->hold, replicas->hold_room, replicas->holds + count))
+        return;
+    memcpy(replicas->hold + replicas->holds, member, count * sizeof(*member));
+    replicas->holds += count;
+}
+
+/* ---- parameters that do not change ---- */
+
+/* A part that never changed may be frozen by design, as most are in fine-tuning, unless nothing ever
+ * changes at all.
+ */
+static bool member_is_stuck(const struct court *court, const struct corrupt_book *book,
+                            const struct digest_member *member)
+{
+    const struct rank_numbers *rank = &book->rank[member->rank];
+    const struct part_seen *part = part_of(book, member);
+    uint32_t parts = court->whole->step_of[member->rank].digest_parts;
+    double updates, least = court->limits.corrupt_frozen_updates;
+
+    if (!part || !member->same || part->differs)
+        return false;
+    updates = rank->updates - part->updates; /* of which all are surely between both digests */
+    if (updates < MAX(least, 2.0 * rank->longest))
+        return false;
+    return part->changed || (!rank->changed && updates >= 2.0 * parts);
+}
+
+static void stuck_accuse(struct court *court, const struct corrupt_book *book,
+                         const struct digest_member *first, struct verdict *draft, uint32_t of)
+{
+    const struct part_seen *part = part_of(book, first);
+    struct entry *entry;
+    bool fresh;
+
+    draft->layer = LAYER_USER_CODE;
+    draft->confidence = part->changed ? 0.8 : 0.7;
+    draft->since_step = part->step - 1;
+    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
+    snprintf(draft->cause, sizeof(draft->cause),
+             "parameters do not change though the optimizer runs");
+    verdict_because(draft, "digest",
+                    "the same digest since step %llu on %u of %u ranks; the optimizer ran %u times "
+                    "since then",
+                    (unsigned long long)draft->since_step,
+                    draft->rank_count ? draft->rank_count : of, of,
+                    book->rank[first->rank].updates - part->updates);
+    verdict_because(draft, "digest", "%s",
+                    part->changed ? "it changed before"
+                                  : "it has not changed since the first step");
+    entry = court_find(court, draft, &fresh);
+    if (entry)
+        entry->seen_step = court->whole->step;
+}
+
+static void stuck_judge(struct court *court, struct corrupt_book *book,
+                        const struct digest_member *member, uint32_t count)
+{
+    struct verdict draft = { .kind = VERDICT_CORRUPTION };
+    const struct digest_member *first = NULL;
+    uint32_t stuck = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        stuck += member_is_stuck(court, book, &member[i]);
+    if (stuck == 0)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!member_is_stuck(court, book, &member[i]))
+            continue;
+        first = first ? first : &member[i];
+        if (stuck == count)
+            break; /* nobody in particular */
+        part_mark(book, &member[i], &part_of(book, &member[i])->stuck, true);
+        if (!corrupt_open(court, member[i].rank))
+            court_add_rank(court, &draft, member[i].rank);
+    }
+    if (stuck == count)
+        snprintf(draft.group, sizeof(draft.group), "all ranks");
+    if (stuck == count || draft.rank_count > 0)
+        stuck_accuse(court, book, first, &draft, count);
+}
+
+static void replicas_step(struct court *court, struct corrupt_book *book)
+{
+    const struct whole *whole = court->whole;
+    CLEAN(free_clean)
+    struct digest_member *member = calloc(court->model.world, sizeof(*member));
+    uint32_t count;
+
+    if (!member)
+        return;
+    count = members_gather(court, book, member);
+    digests_hold(book, member, count);
+    groups_judge(court, book);
+    stuck_judge(court, book, member, count);
+    for (uint32_t i = 0; i < count; i++)
+        part_update(book, &member[i], whole->step);
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        if (whole->shape_of[rank])
+            book->rank[rank].updates +=
+                shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
+    }
+}
+
+/* ---- the judge ---- */
+
+int corrupt_book_create(struct corrupt_book **ret)
+{
+    struct corrupt_book *book = calloc(1, sizeof(*book));
+
+    if (!book)
+        return -ENOMEM;
+    *ret = book;
+    return 0;
+}
+
+void corrupt_book_destroy(struct corrupt_book *book)
+{
+    if (!book)
+        return;
+    map_fini(&book->replicas.clean);
+    map_fini(&book->replicas.place);
+    map_fini(&book->replicas.updating);
+    free(book->replicas.part);
+    free(book->replicas.hold);
+    free(book->rank);
+    free(book);
+}
+
+/* What was clean, and when, stays known: the newest clean step is what people ask for. */
+void corrupt_attempt(struct corrupt_book *book)
+{
+    map_fini(&book->replicas.place);
+    book->replicas.place = (struct map){ 0 };
+    map_fini(&book->replicas.updating); /* by shape: those of the next attempt are others */
+    book->replicas.parts = 0;
+    replicas_forget(book);
+    if (book->rank)
+        memset(book->rank, 0, book->world * sizeof(*book->rank));
+    book->finite = false;
+    book->streak = (struct streak){ 0 };
+}
+
+/* Parts take turns, so a part that is wrong is not seen again for many steps. */
+static void wrong_stays(struct court *court, const struct corrupt_book *book)
+{
+    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+        struct entry *entry = book->rank[rank].wrong ? corrupt_open(court, rank) : NULL;
+
+        if (entry)
+            entry->seen_step = court->whole->step;
+    }
+}
+
+void corrupt_numbers(struct court *court)
+{
+    struct corrupt_book *book = court->corrupt;
+
+    if (!court->whole || !ARRAY_FIT_ZERO(book->rank, book->world, court->model.world))
+        return;
+    if (book->streak.steps == 0) /* what is not finite any more differs for that reason alone */
+        replicas_step(court, book);
+    else
+        replicas_forget(book);
+    values_step(court, book);
+    wrong_stays(court, book);
+}
+
+const struct judge judge_corrupt = { .name = "corrupt",
+                                     .step = corrupt_numbers,
+                                     .needs = NEEDS_NOTHING };

@@ -1,0 +1,13 @@
+/* corrupt.h - what the judge of wrong numbers remembers from step to step. */
+#ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_H
+#define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
+
+struct corrupt_book;
+struct court;
+
+int corrupt_book_create(struct corrupt_book **ret);
+void corrupt_book_destroy(struct corrupt_book *book);
+void corrupt_numbers(struct court *court); /* judges those of court->whole, also of a bare one */
+void corrupt_attempt(struct corrupt_book *book); /* a new one begins: parameters were read again */
+
+#endif
