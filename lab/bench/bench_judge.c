@@ -1,4 +1,4 @@
-/* bench_judge.c - a made-up job of 16,384 GPUs before the court that the controller calls.
+/* bench_judge.c - a made-up job of 16,384 GPUs before the judge state that the controller calls.
  *
  * Tensor groups of 8 are nodes; replicas of a tensor index reduce gradients across all nodes.  Each
  * tensor reduction holds up compute, gradient buckets overlap it, one reduction over all ranks
@@ -15,8 +15,8 @@
 #include "core/clean.h"
 #include "core/rand.h"
 #include "core/time.h"
-#include "judge/court.h"
 #include "judge/ledger.h"
+#include "judge/state.h"
 #include "lockstep/probe.h"
 #include "wire/frame.h"
 
@@ -63,7 +63,7 @@ struct clocks { /* of a rank in the step being made, after the step's begin */
 };
 
 struct crowd {
-    struct court court;
+    struct judge_state judge;
     struct whole whole;
     enum item_role role[ITEMS];
     uint32_t items;
@@ -80,7 +80,7 @@ static void crowd_fini(struct crowd *crowd)
     free(crowd->time);
     free(crowd->whole.step_of); /* their times are the crowd's */
     free(crowd->whole.shape_of);
-    court_fini(&crowd->court);
+    judge_state_fini(&crowd->judge);
 }
 
 static void crowd_script(struct crowd *crowd)
@@ -149,7 +149,7 @@ static int crowd_comms(struct crowd *crowd, uint32_t rank)
         struct fact_comm fact = comm[i];
 
         fact.rank = rank;
-        result = model_comm(&crowd->court.model, &fact);
+        result = model_comm(&crowd->judge.model, &fact);
     }
     return result;
 }
@@ -166,7 +166,7 @@ static int crowd_introduce(struct crowd *crowd, uint32_t rank)
 
     memcpy(ring.layout, layout, sizeof(layout));
     snprintf(ring.node, sizeof(ring.node), "node-%u", rank / TENSOR);
-    result = model_ring(&crowd->court.model, &ring);
+    result = model_ring(&crowd->judge.model, &ring);
     if (result == 0)
         result = crowd_comms(crowd, rank);
     shape.item = malloc(crowd->items * sizeof(*shape.item));
@@ -176,15 +176,15 @@ static int crowd_introduce(struct crowd *crowd, uint32_t rank)
         shape.item[i] = crowd_item(crowd->role[i], rank);
     shape_hash(&shape);
     crowd->whole.step_of[rank].shape = shape.hash;
-    result = model_shape(&crowd->court.model, &shape);
+    result = model_shape(&crowd->judge.model, &shape);
     crowd->whole.shape_of[rank] =
-        model_shape_get(&crowd->court.model, crowd->whole.step_of[rank].shape);
+        model_shape_get(&crowd->judge.model, crowd->whole.step_of[rank].shape);
     return result;
 }
 
 static int crowd_init(struct crowd *crowd)
 {
-    int result = court_init(&crowd->court, "bench");
+    int result = judge_state_init(&crowd->judge, "bench");
 
     if (result == 0)
         result = whole_init(&crowd->whole, RANKS, 0, 0);
@@ -196,7 +196,7 @@ static int crowd_init(struct crowd *crowd)
     crowd->time = malloc((size_t)RANKS * crowd->items * sizeof(*crowd->time));
     if (result < 0 || !crowd->at || !crowd->time)
         return result < 0 ? result : -ENOMEM;
-    ledger_run(crowd->court.book, RANKS, 0);
+    ledger_run(crowd->judge.book, RANKS, 0);
     for (uint32_t rank = 0; rank < RANKS && result == 0; rank++)
         result = crowd_introduce(crowd, rank);
     return result;
@@ -284,7 +284,7 @@ static void crowd_op(struct crowd *crowd, uint32_t item, int64_t launch_ns)
     }
 }
 
-/* Makes the next step and lays it before the court. */
+/* Makes the next step and lays it before the judge state. */
 static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
 {
     int64_t launch = DATA_NS, longest = 0, begin;
@@ -311,15 +311,15 @@ static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
     }
     crowd->begin_ns += longest + TAIL_NS;
     begin = time_mono_ns();
-    result = court_step(&crowd->court, &crowd->whole);
+    result = judge_state_step(&crowd->judge, &crowd->whole);
     *ms = (double)(time_mono_ns() - begin) / (double)NS_PER_MS;
     return result;
 }
 
 static bool crowd_named(const struct crowd *crowd)
 {
-    for (uint32_t i = 0; i < crowd->court.docket.count; i++) {
-        const struct verdict *verdict = &crowd->court.docket.entry[i]->verdict;
+    for (uint32_t i = 0; i < crowd->judge.docket.count; i++) {
+        const struct verdict *verdict = &crowd->judge.docket.entry[i]->verdict;
 
         if (verdict->kind == VERDICT_STRAGGLER && verdict->rank[0] == SLOW_RANK)
             return true;
@@ -344,7 +344,7 @@ static int crowd_run(struct crowd *crowd, double *first_ms, double *decided_ms, 
             *first_ms = ms;
         *decided_ms = ms;
         if (crowd_named(crowd))
-            return crowd->court.docket.count == 1
+            return crowd->judge.docket.count == 1
                        ? 0
                        : err_set(err, -EIO, "others than rank %u were named, too", SLOW_RANK);
     }

@@ -7,7 +7,7 @@
 
 #include "lab/bench/bench_replay.h"
 
-/* 16,384 ranks × 200 collectives through court_step(): the first step, which builds the program,
+/* 16,384 ranks × 200 collectives through judge_state_step(): the first step, which builds the program,
  * and the step in which a straggler is named.
  */
 int bench_judge(uint32_t repeats, struct bench_report *report, struct err *err);

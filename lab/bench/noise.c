@@ -146,11 +146,11 @@ void noise_taper_destroy(struct noise_taper *taper)
     free(taper);
 }
 
-void noise_taper_step(struct noise_taper *taper, const struct court *court)
+void noise_taper_step(struct noise_taper *taper, const struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
 
-    if (!past || court->model.world < NOISE_RANKS || past->measured_ns <= 0 ||
+    if (!past || judge->model.world < NOISE_RANKS || past->measured_ns <= 0 ||
         taper->skipped++ < WARM_UP || taper->steps == NOISE_STEPS_MAX)
         return;
     for (uint32_t rank = 0; rank < NOISE_RANKS; rank++) {

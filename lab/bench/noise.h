@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "core/rand.h"
-#include "judge/court.h"
+#include "judge/state.h"
 
 #define NOISE_RANKS 8 /* of a tape, and of a host that plays it */
 #define NOISE_STEPS_MAX 1024
@@ -37,7 +37,7 @@ extern const struct noise_tape noise_tape_recorded; /* noise_tape.c says when an
 struct noise_taper;
 int noise_taper_create(struct noise_taper **ret);
 void noise_taper_destroy(struct noise_taper *taper);
-void noise_taper_step(struct noise_taper *taper, const struct court *court);
+void noise_taper_step(struct noise_taper *taper, const struct judge_state *judge);
 int noise_taper_end(struct noise_taper *taper, struct noise_tape *ret); /* -ENODATA: too short */
 void noise_tape_print(const struct noise_tape *tape, FILE *out);        /* as noise_tape.c has it */
 

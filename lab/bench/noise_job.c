@@ -40,7 +40,7 @@ struct noise_job {
     const struct noise_job_settings *settings;
     struct noise_job_result *result;
     struct noise noise;
-    struct court court;
+    struct judge_state judge;
     struct whole whole;
     struct noise_host *host;
     struct item_time (*time)[ITEMS]; /* by rank */
@@ -57,7 +57,7 @@ static void job_fini(struct noise_job *job)
     free(job->slow);
     free(job->whole.step_of); /* their times are the job's */
     free(job->whole.shape_of);
-    court_fini(&job->court);
+    judge_state_fini(&job->judge);
 }
 
 /* ---- who they are ---- */
@@ -101,7 +101,7 @@ static int job_comms(struct noise_job *job, uint32_t rank)
         struct fact_comm fact = comm[i];
 
         fact.rank = rank;
-        result = model_comm(&job->court.model, &fact);
+        result = model_comm(&job->judge.model, &fact);
     }
     return result;
 }
@@ -124,7 +124,7 @@ static int job_introduce(struct noise_job *job, uint32_t rank)
 
     memcpy(ring.layout, layout, sizeof(layout));
     snprintf(ring.node, sizeof(ring.node), "n%u", rank / NOISE_RANKS);
-    result = model_ring(&job->court.model, &ring);
+    result = model_ring(&job->judge.model, &ring);
     if (result == 0)
         result = job_comms(job, rank);
     shape.item = malloc(ITEMS * sizeof(*shape.item));
@@ -134,14 +134,14 @@ static int job_introduce(struct noise_job *job, uint32_t rank)
         shape.item[item] = job_item((enum item)item, rank);
     shape_hash(&shape);
     job->whole.step_of[rank].shape = shape.hash;
-    result = model_shape(&job->court.model, &shape);
-    job->whole.shape_of[rank] = model_shape_get(&job->court.model, job->whole.step_of[rank].shape);
+    result = model_shape(&job->judge.model, &shape);
+    job->whole.shape_of[rank] = model_shape_get(&job->judge.model, job->whole.step_of[rank].shape);
     return result;
 }
 
 static int job_init(struct noise_job *job)
 {
-    int result = court_init(&job->court, "noise");
+    int result = judge_state_init(&job->judge, "noise");
 
     job->ranks = job->settings->ranks;
     job->hosts = job->ranks / NOISE_RANKS;
@@ -155,7 +155,7 @@ static int job_init(struct noise_job *job)
     job->slow = malloc(job->ranks * sizeof(*job->slow));
     if (result < 0 || !job->host || !job->time || !job->slow)
         return result < 0 ? result : -ENOMEM;
-    ledger_run(job->court.book, job->ranks, 0);
+    ledger_run(job->judge.book, job->ranks, 0);
     for (uint32_t rank = 0; rank < job->ranks && result == 0; rank++) {
         job->slow[rank] = 1;
         result = job_introduce(job, rank);
@@ -279,7 +279,7 @@ static int job_step(struct noise_job *job)
     job->begin_ns += longest + TAIL_NS;
     job->step++;
     before = cpu_ns();
-    result = court_step(&job->court, &job->whole);
+    result = judge_state_step(&job->judge, &job->whole);
     job->judged_ns += cpu_ns() - before;
     return result;
 }
@@ -288,7 +288,7 @@ static int job_step(struct noise_job *job)
 
 static uint32_t job_opened(struct noise_job *job, bool keep)
 {
-    struct docket *docket = &job->court.docket;
+    struct docket *docket = &job->judge.docket;
     uint32_t opened = 0;
 
     for (uint32_t i = 0; i < docket->count; i++) {
@@ -333,7 +333,7 @@ static int job_quiet(struct noise_job *job, struct err *err)
         if (settings->progress)
             settings->progress(settings->arg, result->steps, result->alarms);
     }
-    result->unfit = job->court.unfit_steps;
+    result->unfit = job->judge.unfit_steps;
     result->judge_ms = (double)job->judged_ns / 1e6 / (double)MAX(1, result->steps);
     return 0;
 }
@@ -381,8 +381,8 @@ static bool is_about(const struct verdict *verdict, bool all, uint32_t rank)
 static void fault_look(struct noise_job *job, struct noise_fault *fault, bool all, uint32_t rank,
                        uint64_t steps)
 {
-    for (uint32_t i = 0; i < job->court.docket.count; i++) {
-        struct entry *entry = job->court.docket.entry[i];
+    for (uint32_t i = 0; i < job->judge.docket.count; i++) {
+        struct entry *entry = job->judge.docket.entry[i];
 
         if (!entry->open || !entry->changed)
             continue;

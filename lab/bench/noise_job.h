@@ -1,4 +1,4 @@
-/* noise_job.h - a made-up job on hosts with recorded noise, laid before the court step by step.
+/* noise_job.h - a made-up job on hosts with recorded noise, laid before the judge state step by step.
  *
  * Tensor groups of 8 are hosts; replicas of a tensor index reduce gradients across all hosts; one
  * reduction over all ranks comes before the optimizer.  What the judges say while nothing is wrong is a

@@ -48,10 +48,11 @@ static const struct opt bench_noise_opts[] = {
     { .name = NULL },
 };
 
-static void bench_noise_take_step(void *arg, const struct court *court, const struct whole *whole)
+static void bench_noise_take_step(void *arg, const struct judge_state *judge,
+                                  const struct whole *whole)
 {
     (void)whole;
-    noise_taper_step(arg, court);
+    noise_taper_step(arg, judge);
 }
 
 static int tape_read(const char *run, struct noise_tape *ret, struct err *err)

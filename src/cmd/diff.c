@@ -27,9 +27,9 @@ static const struct opt diff_opts[] = {
     { .name = NULL },
 };
 
-static void watch_step(void *arg, const struct court *court, const struct whole *whole)
+static void watch_step(void *arg, const struct judge_state *judge, const struct whole *whole)
 {
-    profile_step(arg, court, whole);
+    profile_step(arg, judge, whole);
 }
 
 static int profile_read(const char *run, struct profile *profile, struct err *err)

@@ -9,11 +9,11 @@
 #include "core/clean.h"
 #include "core/map.h"
 #include "core/time.h"
-#include "judge/court.h"
 #include "judge/crash/crash.h"
 #include "judge/ledger.h"
 #include "judge/slow/stall.h"
 #include "judge/slow/sync.h"
+#include "judge/state.h"
 #include "judge/stuck/hang.h"
 
 #define PENDING_MAX 256             /* steps that wait for ranks ... */
@@ -31,7 +31,7 @@
 struct core {
     core_watch *watch; /* NULL: nobody */
     void *watch_arg;
-    struct court court;
+    struct judge_state judge;
     struct core_counts counts;
     struct step_wait pending[PENDING_MAX]; /* ordered by step, oldest first */
     uint32_t pendings;
@@ -57,7 +57,7 @@ int core_create(const char *run, struct core **ret)
 
     if (!core)
         return -ENOMEM;
-    result = court_init(&core->court, run);
+    result = judge_state_init(&core->judge, run);
     if (result < 0)
         free(core);
     else
@@ -84,7 +84,7 @@ void core_destroy(struct core *core)
     if (!core)
         return;
     pending_clear(core);
-    court_fini(&core->court);
+    judge_state_fini(&core->judge);
     map_fini(&core->heard);
     buf_fini(&core->early);
     free(core);
@@ -92,36 +92,36 @@ void core_destroy(struct core *core)
 
 size_t core_bytes(const struct core *core)
 {
-    return sizeof(*core) + court_bytes(&core->court) + map_bytes(&core->heard) + core->early.room +
-           core->pending_bytes;
+    return sizeof(*core) + judge_state_bytes(&core->judge) + map_bytes(&core->heard) +
+           core->early.room + core->pending_bytes;
 }
 
 void core_counts(const struct core *core, struct core_counts *ret)
 {
     *ret = core->counts;
-    ret->unfit_steps = core->court.unfit_steps;
+    ret->unfit_steps = core->judge.unfit_steps;
 }
 
 void core_tell(struct core *core)
 {
-    for (uint32_t i = 0; i < core->court.docket.count; i++)
-        core->court.docket.entry[i]->changed |= core->court.docket.entry[i]->open;
+    for (uint32_t i = 0; i < core->judge.docket.count; i++)
+        core->judge.docket.entry[i]->changed |= core->judge.docket.entry[i]->open;
 }
 
 void core_ledger(const struct core *core, struct ledger *ret)
 {
-    ledger_read(core->court.book, ret);
+    ledger_read(core->judge.book, ret);
 }
 
 const struct thresholds *core_thresholds(const struct core *core)
 {
-    return &core->court.limits;
+    return &core->judge.limits;
 }
 
 bool core_node_clock(const struct core *core, const char *node, int64_t *offset_ns,
                      int64_t *error_ns)
 {
-    const struct model *model = &core->court.model;
+    const struct model *model = &core->judge.model;
 
     for (uint32_t i = 0; i < model->nodes; i++) {
         if (!model->node[i].aligned || strcmp(model->node[i].name, node) != 0)
@@ -140,16 +140,16 @@ static void judge_pending(struct core *core, int64_t now_ns);
 /* What is known of the attempt before is judged first: there may have been no tick since. */
 static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 {
-    if (attempt > core->court.model.attempt) {
+    if (attempt > core->judge.model.attempt) {
         judge_pending(core, mono_ns);
-        crash_judge(&core->court, mono_ns, true);
+        crash_judge(&core->judge, mono_ns, true);
         core->counts.steps_partial += core->pendings;
         pending_clear(core);
         core->unseen = core->away = 0;
         core->done_step = 0;
         core->attempt_end_ns = 0;
     }
-    court_attempt(&core->court, attempt, mono_ns);
+    judge_state_attempt(&core->judge, attempt, mono_ns);
 }
 
 /* A rank whose process has ended opens a ring again, and the attempt is the same: its worker was begun anew by somebody
@@ -157,12 +157,12 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
  */
 static bool begins_anew(const struct core *core, const struct fact_ring *fact)
 {
-    const struct model *model = &core->court.model;
+    const struct model *model = &core->judge.model;
     const struct model_rank *rank = fact->rank < model->world ? &model->rank[fact->rank] : NULL;
 
     return rank && rank->seen && rank->attempt == fact->attempt &&
            model->attempt == fact->attempt && fact->ring > rank->ring &&
-           hang_is_gone(&core->court, fact->rank);
+           hang_is_gone(&core->judge, fact->rank);
 }
 
 static void begin_anew(struct core *core, const struct fact_ring *fact)
@@ -170,12 +170,12 @@ static void begin_anew(struct core *core, const struct fact_ring *fact)
     uint32_t world = MAX(fact->world, fact->rank + 1);
 
     judge_pending(core, fact->open_ns);
-    crash_judge(&core->court, fact->open_ns, true);
+    crash_judge(&core->judge, fact->open_ns, true);
     core->counts.steps_partial += core->pendings;
     pending_clear(core);
     core->done_step = 0;
-    court_anew(&core->court, world, fact->open_ns);
-    core->away = core->court.model.world - MIN(world, core->court.model.world);
+    judge_state_workers_restarted(&core->judge, world, fact->open_ns);
+    core->away = core->judge.model.world - MIN(world, core->judge.model.world);
 }
 
 /* ---- the world ----
@@ -186,7 +186,7 @@ static void begin_anew(struct core *core, const struct fact_ring *fact)
 
 static uint32_t world_room(const struct core *core)
 {
-    return MAX(core->court.model.world,
+    return MAX(core->judge.model.world,
                model_room(core->claimed, (uint32_t)core->heard.used, WORLD_ROOM));
 }
 
@@ -213,14 +213,14 @@ static void ledger_begin(struct core *core, uint32_t ranks, int64_t mono_ns)
     core->claimed = MAX(core->claimed, ranks);
     core->ledger_ranks = ranks;
     core->run_known = true;
-    ledger_run(core->court.book, MIN(ranks, world_room(core)), mono_ns);
+    ledger_run(core->judge.book, MIN(ranks, world_room(core)), mono_ns);
 }
 
 /* Of a rank that exists, as far as was told, but is not believed in yet. */
 static bool frame_is_early(const struct core *core, const struct frame *frame)
 {
     struct cut in = cut_of(frame->payload, frame->payload_bytes);
-    uint32_t rank, world = core->court.model.world;
+    uint32_t rank, world = core->judge.model.world;
 
     switch (frame->type) {
     case FRAME_STEP:
@@ -278,12 +278,12 @@ static int world_grow(struct core *core)
     uint32_t world = world_room(core);
     int result;
 
-    if (world <= core->court.model.world)
+    if (world <= core->judge.model.world)
         return 0;
     pending_clear(core);
-    result = model_resize(&core->court.model, world);
+    result = model_resize(&core->judge.model, world);
     if (result == 0)
-        result = ledger_grow(core->court.book, MIN(core->ledger_ranks, world));
+        result = ledger_grow(core->judge.book, MIN(core->ledger_ranks, world));
     return result < 0 ? result : early_feed(core);
 }
 
@@ -295,10 +295,10 @@ static int feed_hello(struct core *core, struct cut in)
 
     if (result < 0 || fact.kind != SENDER_AGENT)
         return result;
-    node = model_node(&core->court.model, fact.node);
+    node = model_node(&core->judge.model, fact.node);
     if (node == MODEL_NONE)
         return -ENOMEM;
-    core->court.model.node[node].real_ns = fact.real_ns - fact.mono_ns;
+    core->judge.model.node[node].real_ns = fact.real_ns - fact.mono_ns;
     return 0;
 }
 
@@ -313,14 +313,14 @@ static int feed_ring(struct core *core, struct cut in)
         return -E2BIG;
     if (!core->run_known) /* nobody launched it through us: the first ring begins the run */
         ledger_begin(core, MAX(fact.world, fact.rank + 1), fact.open_ns);
-    if (fact.attempt > core->court.model.attempt)
+    if (fact.attempt > core->judge.model.attempt)
         attempt_begin(core, fact.attempt, fact.open_ns);
     if (begins_anew(core, &fact))
         begin_anew(core, &fact);
     core->unseen = 0; /* this one, or all of a larger world, may come after all */
     result = world_grow(core);
-    fact.world = core->court.model.world; /* not what it says */
-    return result < 0 ? result : model_ring(&core->court.model, &fact);
+    fact.world = core->judge.model.world; /* not what it says */
+    return result < 0 ? result : model_ring(&core->judge.model, &fact);
 }
 
 static int feed_comm(struct core *core, struct cut in)
@@ -328,7 +328,7 @@ static int feed_comm(struct core *core, struct cut in)
     struct fact_comm fact;
     int result = fact_comm_get(in, &fact);
 
-    return result < 0 ? result : model_comm(&core->court.model, &fact);
+    return result < 0 ? result : model_comm(&core->judge.model, &fact);
 }
 
 static int feed_shape(struct core *core, struct cut in)
@@ -336,12 +336,12 @@ static int feed_shape(struct core *core, struct cut in)
     CLEAN(fact_shape_fini) struct fact_shape fact = { 0 };
     int result = fact_shape_get(in, &fact);
 
-    return result < 0 ? result : model_shape(&core->court.model, &fact);
+    return result < 0 ? result : model_shape(&core->judge.model, &fact);
 }
 
 static uint32_t pending_room(const struct core *core)
 {
-    uint32_t room = MIN(PENDING_MAX, PENDING_RANKS / MAX(1, core->court.model.world));
+    uint32_t room = MIN(PENDING_MAX, PENDING_RANKS / MAX(1, core->judge.model.world));
 
     if (core->pending_bytes > PENDING_BYTES)
         room = MIN(room, core->pendings);
@@ -361,8 +361,8 @@ static struct step_wait *pending_get(struct core *core, uint64_t step)
         return NULL;
     memmove(core->pending + at + 1, core->pending + at,
             (core->pendings - at) * sizeof(*core->pending));
-    if (step_wait_init(&core->pending[at], core->court.model.world, step,
-                       core->court.model.attempt) < 0) {
+    if (step_wait_init(&core->pending[at], core->judge.model.world, step,
+                       core->judge.model.attempt) < 0) {
         memmove(core->pending + at, core->pending + at + 1,
                 (core->pendings - at) * sizeof(*core->pending));
         return NULL;
@@ -382,7 +382,7 @@ static void pending_drop_first(struct core *core)
 
 static int feed_step(struct core *core, struct cut in)
 {
-    struct model *model = &core->court.model;
+    struct model *model = &core->judge.model;
     struct model_shape *shape = model_shape_get(model, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step fact = { 0 };
     struct step_wait *whole;
@@ -420,7 +420,7 @@ static int feed_step(struct core *core, struct cut in)
 
 static int feed_exit(struct core *core, struct cut in)
 {
-    const struct model *model = &core->court.model;
+    const struct model *model = &core->judge.model;
     struct fact_exit fact;
     int result = fact_exit_get(in, &fact);
     uint32_t node;
@@ -429,7 +429,7 @@ static int feed_exit(struct core *core, struct cut in)
         result = world_grow(core);
     if (result < 0)
         return result;
-    crash_exit(&core->court, &fact);
+    crash_exit(&core->judge, &fact);
     node = fact.rank < model->world ? model->rank[fact.rank].node : MODEL_NONE;
     core->exit_ns =
         MAX(core->exit_ns, fact.mono_ns + (node < model->nodes ? model->node[node].offset_ns : 0));
@@ -441,7 +441,7 @@ static int feed_setting(struct core *core, struct cut in)
     struct fact_setting fact;
     int result = fact_setting_get(in, &fact);
 
-    return result < 0 ? result : thresholds_set(&core->court.limits, fact.name, fact.value, NULL);
+    return result < 0 ? result : thresholds_set(&core->judge.limits, fact.name, fact.value, NULL);
 }
 
 static int feed_beat(struct core *core, struct cut in)
@@ -451,9 +451,9 @@ static int feed_beat(struct core *core, struct cut in)
 
     if (result < 0)
         return result;
-    stall_beat(&core->court, &fact);
-    crash_beat(&core->court, &fact);
-    return hang_beat(&core->court, &fact);
+    stall_beat(&core->judge, &fact);
+    crash_beat(&core->judge, &fact);
+    return hang_beat(&core->judge, &fact);
 }
 
 static int feed_stack(struct core *core, struct cut in)
@@ -461,7 +461,7 @@ static int feed_stack(struct core *core, struct cut in)
     struct fact_stack fact;
     int result = fact_stack_get(in, &fact);
 
-    return result < 0 ? result : hang_stack(&core->court, &fact);
+    return result < 0 ? result : hang_stack(&core->judge, &fact);
 }
 
 static int feed_note(struct core *core, struct cut in)
@@ -470,7 +470,7 @@ static int feed_note(struct core *core, struct cut in)
     int result = fact_note_get(in, &fact);
 
     if (result == 0)
-        crash_note(&core->court, &fact);
+        crash_note(&core->judge, &fact);
     return result;
 }
 
@@ -479,7 +479,7 @@ static int feed_how(struct core *core, struct cut in)
     struct fact_how fact;
     int result = fact_how_get(in, &fact);
 
-    return result < 0 ? result : sync_how(&core->court, &fact);
+    return result < 0 ? result : sync_how(&core->judge, &fact);
 }
 
 static int feed_gap(struct core *core, struct cut in)
@@ -502,8 +502,8 @@ static int feed_run(struct core *core, struct cut in)
 
     if (result < 0)
         return result;
-    if (core->court.mono_to_real_ns == 0 && fact.real_ns) /* no tick has come yet */
-        core->court.mono_to_real_ns = fact.real_ns - fact.mono_ns;
+    if (core->judge.mono_to_real_ns == 0 && fact.real_ns) /* no tick has come yet */
+        core->judge.mono_to_real_ns = fact.real_ns - fact.mono_ns;
     switch (fact.event) {
     case RUN_BEGIN:
         if (fact.ranks > 0 && fact.ranks <= MODEL_RANKS_MAX && !core->run_known) {
@@ -515,12 +515,12 @@ static int feed_run(struct core *core, struct cut in)
         attempt_begin(core, fact.attempt, fact.mono_ns);
         break;
     case RUN_ATTEMPT_END:
-        if (fact.attempt == core->court.model.attempt)
+        if (fact.attempt == core->judge.model.attempt)
             core->attempt_end_ns = fact.mono_ns;
-        ledger_attempt_end(core->court.book, fact.attempt, fact.mono_ns, fact.status == 0);
-        if (fact.attempt == core->court.model.attempt && fact.status != 0 &&
+        ledger_attempt_end(core->judge.book, fact.attempt, fact.mono_ns, fact.status == 0);
+        if (fact.attempt == core->judge.model.attempt && fact.status != 0 &&
             !fact_run_stopped(&fact))
-            crash_failed(&core->court);
+            crash_failed(&core->judge);
         break;
     default:
         core->end_ns = fact.mono_ns;
@@ -616,7 +616,7 @@ static int64_t run_end_ns(const struct core *core, int64_t now_ns)
 
 static bool core_is_whole(const struct core *core, const struct step_wait *whole)
 {
-    return whole->have >= core->court.model.world - MAX(core->unseen, core->away);
+    return whole->have >= core->judge.model.world - MAX(core->unseen, core->away);
 }
 
 /* Whole steps newer than the oldest waiting one. */
@@ -634,7 +634,7 @@ static uint32_t newer_whole(const struct core *core)
  */
 static uint32_t never_seen(const struct core *core, const struct step_wait *whole)
 {
-    const struct model *model = &core->court.model;
+    const struct model *model = &core->judge.model;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < model->world; rank++)
@@ -656,9 +656,9 @@ static void judge_step(struct core *core, struct step_wait *wait, bool numbers)
     if (step_wait_whole(wait, &whole) < 0)
         return;
     if (numbers)
-        court_numbers(&core->court, &whole);
-    else if (court_step(&core->court, &whole) == 0 && core->watch)
-        core->watch(core->watch_arg, &core->court, &whole);
+        judge_state_numbers(&core->judge, &whole);
+    else if (judge_state_step(&core->judge, &whole) == 0 && core->watch)
+        core->watch(core->watch_arg, &core->judge, &whole);
     whole_fini(&whole);
 }
 
@@ -696,7 +696,7 @@ static void judge_pending(struct core *core, int64_t now_ns)
 
 static void emit_verdicts(struct core *core, int64_t real_ns, core_emit *emit, void *arg)
 {
-    struct docket *docket = &core->court.docket;
+    struct docket *docket = &core->judge.docket;
 
     for (uint32_t i = 0; i < docket->count; i++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
@@ -716,24 +716,24 @@ static void emit_ledger(struct core *core, core_emit *emit, void *arg)
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct ledger ledger;
 
-    ledger_read(core->court.book, &ledger);
+    ledger_read(core->judge.book, &ledger);
     ledger_put(&payload, &ledger);
     emit(arg, FRAME_LEDGER, &payload);
 }
 
 void core_tick(struct core *core, const struct fact_tick *now, int last, core_emit *emit, void *arg)
 {
-    core->court.mono_to_real_ns = now->real_ns - now->mono_ns;
+    core->judge.mono_to_real_ns = now->real_ns - now->mono_ns;
     judge_pending(core, now->mono_ns);
     if (!core->attempt_end_ns)
-        hang_judge(&core->court, now->mono_ns);
+        hang_judge(&core->judge, now->mono_ns);
     crash_judge(
-        &core->court, now->mono_ns,
+        &core->judge, now->mono_ns,
         last || (core->attempt_end_ns && now->mono_ns - core->attempt_end_ns > AFTER_ATTEMPT_NS));
     if (last) {
         core->counts.steps_partial += core->pendings;
         pending_clear(core);
-        court_end(&core->court, run_end_ns(core, now->mono_ns));
+        judge_state_end(&core->judge, run_end_ns(core, now->mono_ns));
     }
     emit_verdicts(core, now->real_ns, emit, arg);
     if (last || now->mono_ns - core->ledger_ns >= LEDGER_NS) {

@@ -40,9 +40,9 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
                void *arg);
 
 /* Called with each whole step after the judges have looked at it: for who wants more than verdicts. */
-struct court;
+struct judge_state;
 struct whole;
-typedef void core_watch(void *arg, const struct court *court, const struct whole *whole);
+typedef void core_watch(void *arg, const struct judge_state *judge, const struct whole *whole);
 void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
 void core_tell(struct core *core); /* at the next tick all open verdicts are said, changed or not */

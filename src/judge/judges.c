@@ -1,5 +1,5 @@
 /* judges.c - the list of judges, in the order in which they look. */
-#include "judge/court.h"
+#include "judge/state.h"
 
 extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_regress, judge_stall,
     judge_straggler, judge_straggler_forming, judge_straggler_kinds, judge_straggler_late,

@@ -163,14 +163,14 @@ void ledger_hang(struct ledger_book *book, int64_t since_ns)
         book->hung_ns = since_ns;
 }
 
-bool ledger_was_hung(const struct ledger_book *book, const struct court *court,
+bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *judge,
                      const struct past_step *past)
 {
     int64_t end_ns = past->begin_ns;
 
     if (!book->hung_ns)
         return false;
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         if (past->split[rank].present)
             end_ns = MAX(end_ns, past->split[rank].begin_ns + past->split[rank].total_ns);
     return end_ns > book->hung_ns && (book->hang_ns || past->begin_ns <= book->hung_ns);
@@ -246,7 +246,7 @@ struct parts {     /* of a step, for all ranks */
     enum ledger_bucket starting; /* where waiting for that goes */
 };
 
-static struct parts step_parts(const struct court *court, const struct past_step *past)
+static struct parts step_parts(const struct judge_state *judge, const struct past_step *past)
 {
     struct parts parts = { .fits = past->replayed_ns > 0 };
     double most = 0;
@@ -254,9 +254,9 @@ static struct parts step_parts(const struct court *court, const struct past_step
     if (!parts.fits)
         return parts;
     parts.excess = MAX(0, (double)(past->replayed_ns - past->ideal_ns) / 1e9);
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         most = MAX(most, (double)past->length_ms[rank] / 1e3);
-    if (court->history.explained > court->limits.ledger_data_explained && parts.excess > 0)
+    if (judge->history.explained > judge->limits.ledger_data_explained && parts.excess > 0)
         parts.data = MIN(1, most / parts.excess);
     return parts;
 }
@@ -332,23 +332,24 @@ static void account_step(struct ledger_book *book, uint32_t rank, const struct r
     book->until_ns[rank] = end;
 }
 
-void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past)
+void ledger_step(struct ledger_book *book, const struct judge_state *judge,
+                 const struct past_step *past)
 {
     struct step_account *kept = &book->step[past->step % KEPT_STEPS];
-    struct parts parts = step_parts(court, past);
+    struct parts parts = step_parts(judge, past);
     bool first = true;
 
-    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
+    for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++)
         first = first && !book->stepped[rank];
     if (first && began_again(book))
         roll_back(book, past->step);
     parts.starting = began_again(book) ? LEDGER_RESTART : LEDGER_START_UP;
-    for (uint32_t rank = 0; first && rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; first && rank < judge->model.world; rank++) {
         if (past->split[rank].present)
             parts.last_begin_ns = MAX(parts.last_begin_ns, past->split[rank].begin_ns);
     }
     *kept = (struct step_account){ .step = past->step + 1 };
-    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
+    for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++) {
         const struct rank_split *split = &past->split[rank];
         double seconds[LEDGER_BUCKETS] = { 0 };
 
@@ -369,27 +370,28 @@ void ledger_step(struct ledger_book *book, const struct court *court, const stru
         rank_parts(split, against_peers(past, rank), &parts, &book->bubble[rank], seconds);
         account_step(book, rank, split, seconds, kept);
     }
-    scarce_rebook(&book->typical, court, past->step, book->step, book->total.gpu_seconds);
+    scarce_rebook(&book->typical, judge, past->step, book->step, book->total.gpu_seconds);
     book->total.steps++;
-    book->total.unfit_steps = court->unfit_steps;
-    book->total.host_view = court->history.host_view;
+    book->total.unfit_steps = judge->unfit_steps;
+    book->total.host_view = judge->history.host_view;
 }
 
 /* It was trained, and nobody can say how. */
-void ledger_bare(struct ledger_book *book, const struct court *court, const struct whole *whole)
+void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
+                 const struct whole *whole)
 {
     bool first = true;
 
-    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++)
+    for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++)
         first = first && !book->stepped[rank];
     if (first && began_again(book))
         roll_back(book, whole->step);
-    for (uint32_t rank = 0; rank < MIN(book->ranks, court->model.world); rank++) {
+    for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++) {
         int64_t begin_ns;
 
         if (!whole->shape_of[rank])
             continue;
-        begin_ns = whole_begin(&court->model, whole, rank);
+        begin_ns = whole_begin(&judge->model, whole, rank);
         if (!book->stepped[rank])
             account_start(book, rank, begin_ns);
         book->stepped[rank] = true;

@@ -6,7 +6,7 @@
 #ifndef LOCKSTEP_JUDGE_LEDGER_H
 #define LOCKSTEP_JUDGE_LEDGER_H
 
-#include "judge/court.h"
+#include "judge/state.h"
 #include "wire/facts.h"
 
 struct ledger_book;
@@ -23,14 +23,15 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
 void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns);
 /* It ended; steps of it may still come.  Not well: the work since its last step is lost. */
 void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well);
-void ledger_step(struct ledger_book *book, const struct court *court, const struct past_step *past);
-void ledger_bare(struct ledger_book *book, const struct court *court,
+void ledger_step(struct ledger_book *book, const struct judge_state *judge,
+                 const struct past_step *past);
+void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
                  const struct whole *whole);                /* a step without its operations */
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);
 /* Whether a hang began, or went on, in that step. */
-bool ledger_was_hung(const struct ledger_book *book, const struct court *court,
+bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *judge,
                      const struct past_step *past);
 int64_t ledger_began_ns(
     const struct ledger_book *book); /* this attempt: the first, the allocation */

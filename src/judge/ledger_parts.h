@@ -21,7 +21,7 @@ struct scarce_typical { /* a step before cpus became scarce */
 };
 
 /* Books the steps anew that scarce cpus have made longer, from where the open verdicts say that it began. */
-void scarce_rebook(struct scarce_typical *typical, const struct court *court, uint64_t newest,
+void scarce_rebook(struct scarce_typical *typical, const struct judge_state *judge, uint64_t newest,
                    struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS]);
 
 #endif

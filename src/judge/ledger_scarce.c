@@ -96,12 +96,12 @@ static void account_rebook(const struct scarce_typical *typical, struct step_acc
 }
 
 /* The first step that an open verdict about scarce cpus is about. */
-static uint64_t scarce_since(const struct court *court)
+static uint64_t scarce_since(const struct judge_state *judge)
 {
     uint64_t since = UINT64_MAX;
 
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        const struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        const struct entry *entry = judge->docket.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU)
@@ -110,12 +110,12 @@ static uint64_t scarce_since(const struct court *court)
     return since;
 }
 
-void scarce_rebook(struct scarce_typical *typical, const struct court *court, uint64_t newest,
+void scarce_rebook(struct scarce_typical *typical, const struct judge_state *judge, uint64_t newest,
                    struct step_account step[KEPT_STEPS], double total[LEDGER_BUCKETS])
 {
-    uint64_t since = scarce_since(court);
+    uint64_t since = scarce_since(judge);
 
-    if (since > newest || !typical_learn(typical, since, court->limits.ledger_typical_least, step))
+    if (since > newest || !typical_learn(typical, since, judge->limits.ledger_typical_least, step))
         return;
     for (uint64_t at = newest + 1; at-- > since && newest - at < HISTORY_STEPS;) {
         struct step_account *account = &step[at % KEPT_STEPS];

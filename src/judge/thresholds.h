@@ -1,6 +1,6 @@
 /* thresholds.h - from which numbers on the judges speak: one table for files, the API and the page.
  *
- * A court has its own copy, set to the defaults; a FRAME_SETTING in the log changes one of them, so that
+ * A judge state has its own copy, set to the defaults; a FRAME_SETTING in the log changes one of them, so that
  * a replay judges every step by what held when it was first judged.
  */
 #ifndef LOCKSTEP_JUDGE_THRESHOLDS_H

@@ -126,54 +126,54 @@ static void part_add(struct profile *profile, struct profile_body *body, uint32_
 }
 
 /* How much of a rank's stay in a meeting was not waiting for the others. */
-static int64_t op_transfer_ns(const struct court *court, const struct whole *whole, uint32_t rank,
-                              uint32_t item)
+static int64_t op_transfer_ns(const struct judge_state *judge, const struct whole *whole,
+                              uint32_t rank, uint32_t item)
 {
     const struct item_time *time = &whole->step_of[rank].time[item];
     const struct shape_item *shape = &whole->shape_of[rank]->fact.item[item];
-    uint32_t number = split_numbers(court->splitter, rank)[item];
+    uint32_t number = split_numbers(judge->splitter, rank)[item];
     const struct meeting *meeting;
-    int64_t begin = whole_begin(&court->model, whole, rank), latest;
+    int64_t begin = whole_begin(&judge->model, whole, rank), latest;
 
     if (shape->count > 1)
         return whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0
                    ? time->end_ns - time->start_ns - time->wait_ns
                    : 0;
-    if (number >= split_meetings(court->splitter))
+    if (number >= split_meetings(judge->splitter))
         return time->end_ns - time->start_ns;
-    meeting = split_meeting_base(court->splitter) + number;
+    meeting = split_meeting_base(judge->splitter) + number;
     latest = MAX(begin + time->start_ns, meeting->last_arrival_ns);
     return begin + time->end_ns - latest;
 }
 
-static void rank_add(struct profile *profile, struct profile_body *body, const struct court *court,
-                     const struct whole *whole, uint32_t rank)
+static void rank_add(struct profile *profile, struct profile_body *body,
+                     const struct judge_state *judge, const struct whole *whole, uint32_t rank)
 {
-    const struct rank_split *split = &history_back(&court->history, 0)->split[rank];
+    const struct rank_split *split = &history_back(&judge->history, 0)->split[rank];
     const struct model_shape *shape = whole->shape_of[rank];
 
     for (uint32_t i = 0; i < shape->fact.count; i++) {
         const struct shape_item *item = &shape->fact.item[i];
         const struct item_time *time = &whole->step_of[rank].time[i];
         const char *group =
-            shape->comm[i] < court->model.comms ? court->model.comm[shape->comm[i]].name : "";
+            shape->comm[i] < judge->model.comms ? judge->model.comm[shape->comm[i]].name : "";
 
         if (item->kind == ITEM_SPAN)
             part_add(profile, body, rank, PROFILE_DEVICE, item->what, "",
                      time->end_ns - time->start_ns);
         else if (item->kind == ITEM_COLL || item->kind == ITEM_P2P)
             part_add(profile, body, rank, PROFILE_TRANSFER, item->what, group,
-                     op_transfer_ns(court, whole, rank, i));
+                     op_transfer_ns(judge, whole, rank, i));
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
         part_add(profile, body, rank, PROFILE_HOST, phase, "", split->host_ns[phase]);
     part_add(profile, body, rank, PROFILE_QUEUED, 0, "", split->queued_ns);
 }
 
-static bool profile_begin(struct profile *profile, const struct court *court,
+static bool profile_begin(struct profile *profile, const struct judge_state *judge,
                           const struct whole *whole)
 {
-    const struct model *model = &court->model;
+    const struct model *model = &judge->model;
 
     if (profile->world == 0) {
         profile->node = calloc(model->world, sizeof(*profile->node));
@@ -190,26 +190,27 @@ static bool profile_begin(struct profile *profile, const struct court *court,
     }
     if (whole->step_of[0].metric_set & 1u << LOCKSTEP_METRIC_MICRO_BATCHES)
         profile->micro_batches = whole->step_of[0].metric[LOCKSTEP_METRIC_MICRO_BATCHES];
-    profile->host_view |= court->history.host_view;
+    profile->host_view |= judge->history.host_view;
     return profile->world == model->world;
 }
 
-void profile_step(struct profile *profile, const struct court *court, const struct whole *whole)
+void profile_step(struct profile *profile, const struct judge_state *judge,
+                  const struct whole *whole)
 {
     struct profile_body *body = NULL;
 
-    if (court->history.count > court->limits.verdict_warm_up && !profile->failed &&
-        profile_begin(profile, court, whole))
-        body = body_of(profile, &court->model, whole);
+    if (judge->history.count > judge->limits.verdict_warm_up && !profile->failed &&
+        profile_begin(profile, judge, whole))
+        body = body_of(profile, &judge->model, whole);
     if (!body) {
         profile->skipped++;
         return;
     }
     body->steps++;
-    body->period_ms += (double)history_back(&court->history, 0)->measured_ns / 1e6;
+    body->period_ms += (double)history_back(&judge->history, 0)->measured_ns / 1e6;
     for (uint32_t rank = 0; rank < profile->world; rank++) {
         if (whole->shape_of[rank])
-            rank_add(profile, body, court, whole, rank);
+            rank_add(profile, body, judge, whole, rank);
     }
 }
 

@@ -7,7 +7,7 @@
 #ifndef LOCKSTEP_JUDGE_COMPARE_PROFILE_H
 #define LOCKSTEP_JUDGE_COMPARE_PROFILE_H
 
-#include "judge/court.h"
+#include "judge/state.h"
 
 struct profile_op { /* of a step, in launch order */
     uint8_t kind, what, dtype;
@@ -58,8 +58,9 @@ struct profile {
 };
 
 void profile_fini(struct profile *profile);
-/* The step that the court has just judged. */
-void profile_step(struct profile *profile, const struct court *court, const struct whole *whole);
+/* The step that the judge state has just judged. */
+void profile_step(struct profile *profile, const struct judge_state *judge,
+                  const struct whole *whole);
 int profile_end(struct profile *profile); /* -ENODATA: no step; -ENOMEM */
 
 static inline const struct profile_body *profile_most(const struct profile *profile)

@@ -26,82 +26,82 @@ static bool crash_is_bad(const struct fact_exit *fact)
     return fact->status != 0 && (!fact->told || died_itself(fact->status));
 }
 
-void crash_note(struct court *court, const struct fact_note *fact)
+void crash_note(struct judge_state *judge, const struct fact_note *fact)
 {
-    if (fact->attempt != court->model.attempt)
+    if (fact->attempt != judge->model.attempt)
         return;
-    court->note[court->notes++ % COUNT(court->note)] = *fact;
-    crash_raised_note(court, fact);
-    crash_left_note(court, fact);
+    judge->note[judge->notes++ % COUNT(judge->note)] = *fact;
+    crash_raised_note(judge, fact);
+    crash_left_note(judge, fact);
 }
 
-static bool all_blame_others(const struct court *court)
+static bool all_blame_others(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < court->exits; i++) {
-        if (!crash_blames_others(&court->exit[i]))
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        if (!crash_blames_others(&judge->exit[i]))
             return false;
     }
     return true;
 }
 
 /* Soon those who waited are gone, and who they waited for, too. */
-static void look_for_hang(struct court *court, const struct fact_exit *fact)
+static void look_for_hang(struct judge_state *judge, const struct fact_exit *fact)
 {
-    if (crash_gave_up(fact) && all_blame_others(court))
-        hang_gave_up(court, fact);
+    if (crash_gave_up(fact) && all_blame_others(judge))
+        hang_gave_up(judge, fact);
 }
 
-void crash_exit(struct court *court, const struct fact_exit *fact)
+void crash_exit(struct judge_state *judge, const struct fact_exit *fact)
 {
     struct fact_exit left;
 
-    if (fact->attempt != court->model.attempt)
+    if (fact->attempt != judge->model.attempt)
         return;
     if (crash_is_unknown(fact)) {
-        crash_left_as(court, fact, &left);
-        look_for_hang(court, &left);
-        crash_left_exit(court, &left);
+        crash_left_as(judge, fact, &left);
+        look_for_hang(judge, &left);
+        crash_left_exit(judge, &left);
         return;
     }
-    look_for_hang(court, fact);
+    look_for_hang(judge, fact);
     if (crash_is_bad(fact)) {
-        crash_add(court, fact);
+        crash_add(judge, fact);
         return;
     }
     if (fact->status > 0)
-        crash_told_exit(court, fact);
+        crash_told_exit(judge, fact);
     if (fact->told)
-        hang_told_exit(court, fact);
+        hang_told_exit(judge, fact);
 }
 
 /* Of more than there is room for, the earliest are kept. */
-void crash_add(struct court *court, const struct fact_exit *fact)
+void crash_add(struct judge_state *judge, const struct fact_exit *fact)
 {
     uint32_t latest = 0;
 
-    if (court->exits < COUNT(court->exit)) {
-        court->exit[court->exits++] = *fact;
+    if (judge->exits < COUNT(judge->exit)) {
+        judge->exit[judge->exits++] = *fact;
         return;
     }
-    for (uint32_t i = 1; i < court->exits; i++) {
-        if (court->exit[i].mono_ns > court->exit[latest].mono_ns)
+    for (uint32_t i = 1; i < judge->exits; i++) {
+        if (judge->exit[i].mono_ns > judge->exit[latest].mono_ns)
             latest = i;
     }
-    if (fact->mono_ns < court->exit[latest].mono_ns)
-        court->exit[latest] = *fact;
+    if (fact->mono_ns < judge->exit[latest].mono_ns)
+        judge->exit[latest] = *fact;
 }
 
-static int64_t near_ns(const struct court *court)
+static int64_t near_ns(const struct judge_state *judge)
 {
-    return (int64_t)(court->limits.crash_near * 1e9);
+    return (int64_t)(judge->limits.crash_near * 1e9);
 }
 
 /* -1 when `a` is the likelier culprit of the two. */
-static int culprit_order(const struct court *court, const struct fact_exit *a,
+static int culprit_order(const struct judge_state *judge, const struct fact_exit *a,
                          const struct fact_exit *b)
 {
-    int64_t apart = a->mono_ns - b->mono_ns, same = (int64_t)(court->limits.crash_same * 1e6);
-    bool near = apart <= near_ns(court) && apart >= -near_ns(court);
+    int64_t apart = a->mono_ns - b->mono_ns, same = (int64_t)(judge->limits.crash_same * 1e6);
+    bool near = apart <= near_ns(judge) && apart >= -near_ns(judge);
 
     /* One that dumps its core ends after those who notice that it does not answer. */
     if (near && died_itself(a->status) != died_itself(b->status))
@@ -121,14 +121,14 @@ static int culprit_order(const struct court *court, const struct fact_exit *a,
     return apart < 0 ? -1 : apart > 0;
 }
 
-static const struct fact_exit *first_bad(const struct court *court)
+static const struct fact_exit *first_bad(const struct judge_state *judge)
 {
     const struct fact_exit *first = NULL;
 
-    for (uint32_t i = 0; i < court->exits; i++) {
-        const struct fact_exit *fact = &court->exit[i];
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        const struct fact_exit *fact = &judge->exit[i];
 
-        if (crash_is_bad(fact) && (!first || culprit_order(court, fact, first) < 0))
+        if (crash_is_bad(fact) && (!first || culprit_order(judge, fact, first) < 0))
             first = fact;
     }
     return first;
@@ -157,11 +157,11 @@ static const char *source_of(const struct fact_exit *fact)
     return crash_is_left(fact) ? "ring" : "launcher";
 }
 
-static void say_echoes(const struct court *court, struct verdict *draft,
+static void say_echoes(const struct judge_state *judge, struct verdict *draft,
                        const struct fact_exit *culprit)
 {
-    for (uint32_t i = 0; i < court->exits && draft->echo_count < VERDICT_LINES; i++) {
-        const struct fact_exit *fact = &court->exit[i];
+    for (uint32_t i = 0; i < judge->exits && draft->echo_count < VERDICT_LINES; i++) {
+        const struct fact_exit *fact = &judge->exit[i];
         struct verdict_line *line = &draft->echo[draft->echo_count];
 
         if (fact->rank == culprit->rank || !crash_is_bad(fact))
@@ -180,9 +180,9 @@ static bool may_be_killed(int status)
     return status == -1 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static bool was_oom_killed(const struct court *court, const struct fact_exit *fact)
+static bool was_oom_killed(const struct judge_state *judge, const struct fact_exit *fact)
 {
-    return may_be_killed(fact->status) && hang_oom_kills(court, fact->rank) > 0;
+    return may_be_killed(fact->status) && hang_oom_kills(judge, fact->rank) > 0;
 }
 
 static void say_oom(struct verdict *verdict, uint32_t kills)
@@ -236,7 +236,7 @@ static const char *telling_line(const char *words, size_t *size)
 }
 
 /* What is known of the culprit beside how it ended. */
-static void say_words(const struct court *court, struct verdict *draft,
+static void say_words(const struct judge_state *judge, struct verdict *draft,
                       const struct fact_exit *culprit)
 {
     size_t size;
@@ -253,19 +253,20 @@ static void say_words(const struct court *court, struct verdict *draft,
             snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
                      (int)MIN(size, 70u), line);
     }
-    for (uint32_t i = 0; i < MIN(court->notes, (uint32_t)COUNT(court->note)); i++) {
-        const struct fact_note *note = &court->note[i];
+    for (uint32_t i = 0; i < MIN(judge->notes, (uint32_t)COUNT(judge->note)); i++) {
+        const struct fact_note *note = &judge->note[i];
 
         if (note->rank == culprit->rank && !(noted && strstr(note->text, CRASH_UNCAUGHT)) &&
-            culprit->mono_ns - court_run_ns(court, note->rank, note->mono_ns) < near_ns(court))
+            culprit->mono_ns - judge_state_run_ns(judge, note->rank, note->mono_ns) <
+                near_ns(judge))
             verdict_because(draft, "note", "it had noted: %.160s", note->text);
     }
-    if (was_oom_killed(court, culprit))
-        say_oom(draft, hang_oom_kills(court, culprit->rank));
+    if (was_oom_killed(judge, culprit))
+        say_oom(draft, hang_oom_kills(judge, culprit->rank));
 }
 
 /* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
-static void echo_hang(struct court *court, struct entry *entry, const struct fact_exit *first)
+static void echo_hang(struct judge_state *judge, struct entry *entry, const struct fact_exit *first)
 {
     struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count];
 
@@ -274,18 +275,18 @@ static void echo_hang(struct court *court, struct entry *entry, const struct fac
         snprintf(line->source, sizeof(line->source), "%s", source_of(first));
         entry->verdict.echo_count++;
     }
-    say_echoes(court, &entry->verdict, first);
+    say_echoes(judge, &entry->verdict, first);
     entry->changed = true;
-    court->crash_told = true;
+    judge->crash_told = true;
 }
 
-static void crash_say_first(const struct court *court, struct verdict *draft,
+static void crash_say_first(const struct judge_state *judge, struct verdict *draft,
                             const struct fact_exit *culprit)
 {
-    if (court->stepped)
+    if (judge->stepped)
         verdict_because(draft, source_of(culprit),
                         "rank %u was the first to end: %s, after step %llu", culprit->rank,
-                        culprit->text, (unsigned long long)court->last_step);
+                        culprit->text, (unsigned long long)judge->last_step);
     else
         verdict_because(draft, source_of(culprit),
                         "rank %u was the first to end: %s, before any step", culprit->rank,
@@ -293,44 +294,44 @@ static void crash_say_first(const struct court *court, struct verdict *draft,
 }
 
 /* A library that notices that ranks disagree ends its process: what they disagree about is the fault. */
-static bool draft_desync(const struct court *court, const struct fact_exit *first,
+static bool draft_desync(const struct judge_state *judge, const struct fact_exit *first,
                          struct verdict *draft)
 {
     bool noticed = WIFEXITED(first->status) || WTERMSIG(first->status) == SIGABRT;
 
-    if (!noticed || !hang_disagreed(court, first, draft))
+    if (!noticed || !hang_disagreed(judge, first, draft))
         return false;
-    draft->since_step = court->history.count ? court->last_step + 1 : 0;
-    draft->since_real_ns = first->mono_ns + court->mono_to_real_ns;
-    crash_say_first(court, draft, first);
-    say_words(court, draft, first);
-    say_echoes(court, draft, first);
+    draft->since_step = judge->history.count ? judge->last_step + 1 : 0;
+    draft->since_real_ns = first->mono_ns + judge->mono_to_real_ns;
+    crash_say_first(judge, draft, first);
+    say_words(judge, draft, first);
+    say_echoes(judge, draft, first);
     return true;
 }
 
 /* Somebody else was gone so soon that nobody can tell who was first. */
-static bool one_of_many(const struct court *court, const struct fact_exit *culprit)
+static bool one_of_many(const struct judge_state *judge, const struct fact_exit *culprit)
 {
-    for (uint32_t i = 0; i < court->exits; i++) {
-        const struct fact_exit *fact = &court->exit[i];
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        const struct fact_exit *fact = &judge->exit[i];
 
         if (fact->rank != culprit->rank && fact->status == -1 &&
-            (double)llabs(fact->mono_ns - culprit->mono_ns) <= court->limits.crash_same * 1e6)
+            (double)llabs(fact->mono_ns - culprit->mono_ns) <= judge->limits.crash_same * 1e6)
             return true;
     }
     return false;
 }
 
-static void draft_crash(struct court *court, const struct fact_exit *culprit,
+static void draft_crash(struct judge_state *judge, const struct fact_exit *culprit,
                         const struct fact_exit *first, struct verdict *draft)
 {
     *draft = (struct verdict){ .kind = VERDICT_CRASH };
     draft->layer = (uint8_t)crash_layer_of(culprit->status);
     snprintf(draft->cause, sizeof(draft->cause), "%s", culprit->text);
-    court_add_rank(court, draft, culprit->rank);
+    judge_state_add_rank(judge, draft, culprit->rank);
     draft->confidence = WIFSIGNALED(culprit->status) ? 0.95 : 0.85;
     if (culprit->status == -1) /* who was gone at the same time may have been it as well */
-        draft->confidence = one_of_many(court, culprit) ? 0.3 : 0.6;
+        draft->confidence = one_of_many(judge, culprit) ? 0.3 : 0.6;
     if (culprit->status == 0) { /* left in order, with what is not known; was it missed? */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = crash_blames_others(first) ? 0.5 : 0.4;
@@ -339,10 +340,10 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = 0.4;
     }
-    draft->since_step = court->history.count ? court->last_step + 1 : 0;
-    draft->since_real_ns = culprit->mono_ns + court->mono_to_real_ns;
+    draft->since_step = judge->history.count ? judge->last_step + 1 : 0;
+    draft->since_real_ns = culprit->mono_ns + judge->mono_to_real_ns;
     if (culprit->rank == first->rank)
-        crash_say_first(court, draft, culprit);
+        crash_say_first(judge, draft, culprit);
     else if (culprit->status == 0)
         verdict_because(draft, "ring",
                         crash_blames_others(first)
@@ -355,8 +356,8 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
                         "rank %u had an exception that nobody caught before rank %u, the first to "
                         "end, noticed that somebody was gone",
                         culprit->rank, first->rank);
-    say_words(court, draft, culprit);
-    say_echoes(court, draft, culprit);
+    say_words(judge, draft, culprit);
+    say_echoes(judge, draft, culprit);
     if (draft->layer == LAYER_UNKNOWN && WIFSIGNALED(culprit->status) &&
         WTERMSIG(culprit->status) != SIGABRT)
         verdict_rule_out(draft, LAYER_USER_CODE, "a program does not send itself this signal");
@@ -365,20 +366,20 @@ static void draft_crash(struct court *court, const struct fact_exit *culprit,
 /* Who gives up closes its connections before it has ended: who loses it may be gone sooner, and then it is told to
  * end itself.
  */
-static bool somebody_gave_up(const struct court *court, const struct fact_exit *first)
+static bool somebody_gave_up(const struct judge_state *judge, const struct fact_exit *first)
 {
     bool gave_up = crash_gave_up(first);
 
-    for (uint32_t i = 0; i < court->tolds && crash_blames_others(first); i++)
-        gave_up |= crash_gave_up(&court->told[i]) &&
-                   court->told[i].mono_ns - first->mono_ns < near_ns(court);
+    for (uint32_t i = 0; i < judge->tolds && crash_blames_others(first); i++)
+        gave_up |= crash_gave_up(&judge->told[i]) &&
+                   judge->told[i].mono_ns - first->mono_ns < near_ns(judge);
     return gave_up;
 }
 
-void crash_judge(struct court *court, int64_t now_ns, bool over)
+void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
 {
-    const struct fact_exit *first = court->crash_told ? NULL : first_bad(court), *culprit = first;
-    int64_t settle_ns = (int64_t)(court->limits.crash_settle * 1e9);
+    const struct fact_exit *first = judge->crash_told ? NULL : first_bad(judge), *culprit = first;
+    int64_t settle_ns = (int64_t)(judge->limits.crash_settle * 1e9);
     struct fact_exit raised;
     struct verdict draft;
     struct entry *entry;
@@ -386,32 +387,32 @@ void crash_judge(struct court *court, int64_t now_ns, bool over)
 
     if (!first || (!over && now_ns - first->mono_ns < settle_ns))
         return;
-    if ((crash_blames_others(first) && crash_raised(court, first, &raised)) ||
+    if ((crash_blames_others(first) && crash_raised(judge, first, &raised)) ||
         ((crash_blames_others(first) || first->status == -1) &&
-         crash_left_first(court, first, &raised)))
+         crash_left_first(judge, first, &raised)))
         culprit = &raised;
-    entry = hang_open(court);
-    if (!entry && culprit == first && somebody_gave_up(court, first))
-        entry = hang_given_up(court, now_ns);
+    entry = hang_open(judge);
+    if (!entry && culprit == first && somebody_gave_up(judge, first))
+        entry = hang_given_up(judge, now_ns);
     if (entry) {
-        echo_hang(court, entry, first);
+        echo_hang(judge, entry, first);
         return;
     }
-    court->crash_told = true;
-    if (!draft_desync(court, first, &draft))
-        draft_crash(court, culprit, first, &draft);
-    entry = court_find(court, &draft, &fresh);
+    judge->crash_told = true;
+    if (!draft_desync(judge, first, &draft))
+        draft_crash(judge, culprit, first, &draft);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry) {
-        entry->seen_step = court->last_step;
-        entry->attempt = court->model.attempt;
+        entry->seen_step = judge->last_step;
+        entry->attempt = judge->model.attempt;
         entry->status = culprit->status;
     }
 }
 
-void crash_beat(struct court *court, const struct fact_beat *fact)
+void crash_beat(struct judge_state *judge, const struct fact_beat *fact)
 {
-    for (uint32_t i = 0; fact->oom_kills && i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; fact->oom_kills && i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
@@ -431,10 +432,10 @@ static bool is_ending(unsigned kind)
     return kind == VERDICT_CRASH || kind == VERDICT_HANG || kind == VERDICT_DESYNC;
 }
 
-void crash_restarted(struct court *court, uint32_t attempt)
+void crash_restarted(struct judge_state *judge, uint32_t attempt)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (!is_ending(verdict->kind) || !entry->open || entry->attempt >= attempt)
@@ -449,12 +450,12 @@ void crash_restarted(struct court *court, uint32_t attempt)
 /* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
  * has no cost.
  */
-static void recovered_anew(const struct court *court, struct entry *entry,
+static void recovered_anew(const struct judge_state *judge, struct entry *entry,
                            const struct past_step *past)
 {
     struct verdict *verdict = &entry->verdict;
 
-    verdict->until_real_ns = past->begin_ns + court->mono_to_real_ns;
+    verdict->until_real_ns = past->begin_ns + judge->mono_to_real_ns;
     snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
              (unsigned long long)past->step);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
@@ -462,28 +463,28 @@ static void recovered_anew(const struct court *court, struct entry *entry,
     entry->changed = true;
 }
 
-void crash_recovered(struct court *court, const struct past_step *past)
+void crash_recovered(struct judge_state *judge, const struct past_step *past)
 {
-    double cost = ledger_crash_seconds(court->book);
+    double cost = ledger_crash_seconds(judge->book);
 
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
 
         if (!is_ending(entry->verdict.kind) || !entry->open)
             continue;
         if (entry->anew) {
-            recovered_anew(court, entry, past);
+            recovered_anew(judge, entry, past);
             continue;
         }
         /* Late steps of the attempt that crashed are no recovery. */
-        if (cost <= 0 || entry->attempt >= court->model.attempt)
+        if (cost <= 0 || entry->attempt >= judge->model.attempt)
             continue;
-        entry->cost_seconds += cost / court->model.world; /* of all its crashes */
-        entry->verdict.gpu_seconds = entry->cost_seconds * court->model.world;
-        entry->verdict.until_real_ns = past->begin_ns + court->mono_to_real_ns;
+        entry->cost_seconds += cost / judge->model.world; /* of all its crashes */
+        entry->verdict.gpu_seconds = entry->cost_seconds * judge->model.world;
+        entry->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
         snprintf(entry->verdict.plan, sizeof(entry->verdict.plan),
                  "all ranks started again as attempt %u, training since step %llu",
-                 court->model.attempt, (unsigned long long)past->step);
+                 judge->model.attempt, (unsigned long long)past->step);
         snprintf(entry->verdict.plan_state, sizeof(entry->verdict.plan_state), "done");
         entry->open = false;
         entry->changed = true;

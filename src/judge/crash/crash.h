@@ -7,23 +7,23 @@
 #ifndef LOCKSTEP_JUDGE_CRASH_CRASH_H
 #define LOCKSTEP_JUDGE_CRASH_CRASH_H
 
-#include "judge/court.h"
+#include "judge/state.h"
 
-void crash_exit(struct court *court, const struct fact_exit *fact);
-void crash_note(struct court *court, const struct fact_note *fact); /* a rank's own words */
+void crash_exit(struct judge_state *judge, const struct fact_exit *fact);
+void crash_note(struct judge_state *judge, const struct fact_note *fact); /* a rank's own words */
 /* The attempt is over, and not well: ranks that are gone, nobody knows how, may be why. */
-void crash_failed(struct court *court);
+void crash_failed(struct judge_state *judge);
 /* Workers were begun again within the attempt: how those before them left is over. */
-void crash_anew(struct court *court);
+void crash_anew(struct judge_state *judge);
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
-void crash_judge(struct court *court, int64_t now_ns, bool over);
+void crash_judge(struct judge_state *judge, int64_t now_ns, bool over);
 /* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy
  * machine even after the next attempt began: then the verdict says it from now on.
  */
-void crash_beat(struct court *court, const struct fact_beat *fact);
+void crash_beat(struct judge_state *judge, const struct fact_beat *fact);
 /* A new attempt begins: that is what was done about what ended the one before. */
-void crash_restarted(struct court *court, uint32_t attempt);
+void crash_restarted(struct judge_state *judge, uint32_t attempt);
 /* The first step of a new attempt closes the crash that ended the one before. */
-void crash_recovered(struct court *court, const struct past_step *past);
+void crash_recovered(struct judge_state *judge, const struct past_step *past);
 
 #endif

@@ -53,25 +53,25 @@ bool crash_gave_up(const struct fact_exit *fact)
            (strstr(fact->words, "imed out") || strstr(fact->words, "imeout"));
 }
 
-static int64_t note_ns(const struct court *court, const struct fact_note *note)
+static int64_t note_ns(const struct judge_state *judge, const struct fact_note *note)
 {
-    return court_run_ns(court, note->rank, note->mono_ns);
+    return judge_state_run_ns(judge, note->rank, note->mono_ns);
 }
 
-void crash_told_exit(struct court *court, const struct fact_exit *fact)
+void crash_told_exit(struct judge_state *judge, const struct fact_exit *fact)
 {
-    bool raised = fact->rank == court->raised.rank || fact->rank == court->raised_thread.rank;
+    bool raised = fact->rank == judge->raised.rank || fact->rank == judge->raised_thread.rank;
 
-    if (court->tolds < COUNT(court->told))
-        court->told[court->tolds++] = *fact;
+    if (judge->tolds < COUNT(judge->told))
+        judge->told[judge->tolds++] = *fact;
     else if (raised)
-        court->told[COUNT(court->told) - 1] = *fact;
+        judge->told[COUNT(judge->told) - 1] = *fact;
 }
 
 /* An exception in a main thread ends its process: the earliest counts.  One in another thread may be nothing, or
  * old: the newest does, where its process ended.
  */
-void crash_raised_note(struct court *court, const struct fact_note *fact)
+void crash_raised_note(struct judge_state *judge, const struct fact_note *fact)
 {
     bool thread =
         strncmp(fact->text, "in thread ", 10) == 0 && strstr(fact->text, ": " CRASH_UNCAUGHT);
@@ -79,27 +79,27 @@ void crash_raised_note(struct court *court, const struct fact_note *fact)
     if (words_blame(fact->text))
         return;
     if (thread)
-        court->raised_thread = *fact;
+        judge->raised_thread = *fact;
     else if (strncmp(fact->text, CRASH_UNCAUGHT, strlen(CRASH_UNCAUGHT)) == 0 &&
-             (!court->raised.text[0] || note_ns(court, fact) < note_ns(court, &court->raised)))
-        court->raised = *fact;
+             (!judge->raised.text[0] || note_ns(judge, fact) < note_ns(judge, &judge->raised)))
+        judge->raised = *fact;
 }
 
-static const struct fact_exit *exit_of(const struct court *court, uint32_t rank)
+static const struct fact_exit *exit_of(const struct judge_state *judge, uint32_t rank)
 {
-    for (uint32_t i = 0; i < court->exits; i++) {
-        if (court->exit[i].rank == rank)
-            return &court->exit[i];
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        if (judge->exit[i].rank == rank)
+            return &judge->exit[i];
     }
-    for (uint32_t i = 0; i < court->tolds; i++) {
-        if (court->told[i].rank == rank)
-            return &court->told[i];
+    for (uint32_t i = 0; i < judge->tolds; i++) {
+        if (judge->told[i].rank == rank)
+            return &judge->told[i];
     }
     return NULL;
 }
 
 /* One that left by itself is told as it was; of others, which were ended on their way, the exception is. */
-static void exit_fill(const struct court *court, const struct fact_note *note,
+static void exit_fill(const struct judge_state *judge, const struct fact_note *note,
                       const struct fact_exit *known, struct fact_exit *ret)
 {
     const char *words = strstr(note->text, CRASH_UNCAUGHT) + strlen(CRASH_UNCAUGHT);
@@ -110,25 +110,26 @@ static void exit_fill(const struct court *court, const struct fact_note *note,
             snprintf(ret->words, sizeof(ret->words), "%s", words);
         return;
     }
-    crash_fill_noted(court, note, ret);
+    crash_fill_noted(judge, note, ret);
 }
 
-bool crash_raised(const struct court *court, const struct fact_exit *first, struct fact_exit *ret)
+bool crash_raised(const struct judge_state *judge, const struct fact_exit *first,
+                  struct fact_exit *ret)
 {
-    const struct fact_note *main = &court->raised, *thread = &court->raised_thread;
-    int64_t near_ns = (int64_t)(court->limits.crash_near * 1e9);
+    const struct fact_note *main = &judge->raised, *thread = &judge->raised_thread;
+    int64_t near_ns = (int64_t)(judge->limits.crash_near * 1e9);
     const struct fact_exit *known;
 
-    if (main->text[0] && main->rank != first->rank && note_ns(court, main) < first->mono_ns) {
-        exit_fill(court, main, exit_of(court, main->rank), ret);
+    if (main->text[0] && main->rank != first->rank && note_ns(judge, main) < first->mono_ns) {
+        exit_fill(judge, main, exit_of(judge, main->rank), ret);
         return true;
     }
     if (!thread->text[0] || thread->rank == first->rank)
         return false;
-    known = exit_of(court, thread->rank);
-    if (!known || note_ns(court, thread) >= first->mono_ns ||
-        first->mono_ns - note_ns(court, thread) > near_ns)
+    known = exit_of(judge, thread->rank);
+    if (!known || note_ns(judge, thread) >= first->mono_ns ||
+        first->mono_ns - note_ns(judge, thread) > near_ns)
         return false;
-    exit_fill(court, thread, known, ret);
+    exit_fill(judge, thread, known, ret);
     return true;
 }

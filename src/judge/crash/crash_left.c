@@ -33,87 +33,88 @@ static bool ends_a_rank(const struct fact_note *fact)
            strncmp(fact->text, interrupt, strlen(interrupt)) != 0;
 }
 
-static const struct fact_note *note_of(const struct court *court, uint32_t rank)
+static const struct fact_note *note_of(const struct judge_state *judge, uint32_t rank)
 {
-    if (court->raised.text[0] && court->raised.rank == rank && ends_a_rank(&court->raised))
-        return &court->raised;
-    for (uint32_t i = 0; i < court->uncaughts; i++) {
-        if (court->uncaught[i].rank == rank)
-            return &court->uncaught[i];
+    if (judge->raised.text[0] && judge->raised.rank == rank && ends_a_rank(&judge->raised))
+        return &judge->raised;
+    for (uint32_t i = 0; i < judge->uncaughts; i++) {
+        if (judge->uncaught[i].rank == rank)
+            return &judge->uncaught[i];
     }
     return NULL;
 }
 
 /* The first is why it ends; of more ranks than there is room for, `raised` has the one that matters most. */
-void crash_left_note(struct court *court, const struct fact_note *fact)
+void crash_left_note(struct judge_state *judge, const struct fact_note *fact)
 {
-    if (ends_a_rank(fact) && court->uncaughts < COUNT(court->uncaught) &&
-        !note_of(court, fact->rank))
-        court->uncaught[court->uncaughts++] = *fact;
+    if (ends_a_rank(fact) && judge->uncaughts < COUNT(judge->uncaught) &&
+        !note_of(judge, fact->rank))
+        judge->uncaught[judge->uncaughts++] = *fact;
 }
 
-void crash_fill_noted(const struct court *court, const struct fact_note *note,
+void crash_fill_noted(const struct judge_state *judge, const struct fact_note *note,
                       struct fact_exit *ret)
 {
     *ret = (struct fact_exit){ .rank = note->rank,
                                .attempt = note->attempt,
-                               .mono_ns = court_run_ns(court, note->rank, note->mono_ns),
+                               .mono_ns = judge_state_run_ns(judge, note->rank, note->mono_ns),
                                .status = 1 << 8 /* what an interpreter ends with */ };
     snprintf(ret->text, sizeof(ret->text), CRASH_NOTED);
     snprintf(ret->words, sizeof(ret->words), "%s",
              strstr(note->text, CRASH_UNCAUGHT) + strlen(CRASH_UNCAUGHT));
 }
 
-void crash_left_as(const struct court *court, const struct fact_exit *fact, struct fact_exit *ret)
+void crash_left_as(const struct judge_state *judge, const struct fact_exit *fact,
+                   struct fact_exit *ret)
 {
-    const struct fact_note *note = note_of(court, fact->rank);
+    const struct fact_note *note = note_of(judge, fact->rank);
 
     if (note) {
-        crash_fill_noted(court, note, ret);
+        crash_fill_noted(judge, note, ret);
         return;
     }
     *ret = *fact;
-    ret->mono_ns = court_run_ns(court, fact->rank, fact->mono_ns);
+    ret->mono_ns = judge_state_run_ns(judge, fact->rank, fact->mono_ns);
 }
 
-void crash_left_exit(struct court *court, const struct fact_exit *left)
+void crash_left_exit(struct judge_state *judge, const struct fact_exit *left)
 {
     bool raised = left->status > 0 && !crash_blames_others(left);
 
-    if (raised || (court->failed && left->status != 0))
-        crash_add(court, left);
-    else if (court->lefts < COUNT(court->left)) /* the first are the ones that count */
-        court->left[court->lefts++] = *left;
+    if (raised || (judge->failed && left->status != 0))
+        crash_add(judge, left);
+    else if (judge->lefts < COUNT(judge->left)) /* the first are the ones that count */
+        judge->left[judge->lefts++] = *left;
 }
 
-void crash_failed(struct court *court)
+void crash_failed(struct judge_state *judge)
 {
     uint32_t kept = 0;
 
-    court->failed = true;
-    for (uint32_t i = 0; i < court->lefts; i++) {
-        const struct fact_exit *left = &court->left[i];
+    judge->failed = true;
+    for (uint32_t i = 0; i < judge->lefts; i++) {
+        const struct fact_exit *left = &judge->left[i];
 
         if (left->status == 0)
-            court->left[kept++] = *left;
-        else if (!hang_is_alive(court, left->rank)) /* else another process is that rank now */
-            crash_add(court, left);
+            judge->left[kept++] = *left;
+        else if (!hang_is_alive(judge, left->rank)) /* else another process is that rank now */
+            crash_add(judge, left);
     }
-    court->lefts = kept;
+    judge->lefts = kept;
 }
 
-bool crash_left_first(const struct court *court, const struct fact_exit *first,
+bool crash_left_first(const struct judge_state *judge, const struct fact_exit *first,
                       struct fact_exit *ret)
 {
     const struct fact_exit *found = NULL;
 
-    for (uint32_t i = 0; i < court->lefts; i++) {
-        const struct fact_exit *left = &court->left[i];
+    for (uint32_t i = 0; i < judge->lefts; i++) {
+        const struct fact_exit *left = &judge->left[i];
         double before = (double)(first->mono_ns - left->mono_ns) / 1e9;
 
         /* An interpreter takes its time to end: who lost it may be seen to fail before. */
-        if (left->status == 0 && left->rank != first->rank && before <= court->limits.crash_near &&
-            before >= (first->status == -1 ? 0 : -court->limits.crash_near) &&
+        if (left->status == 0 && left->rank != first->rank && before <= judge->limits.crash_near &&
+            before >= (first->status == -1 ? 0 : -judge->limits.crash_near) &&
             (!found || left->mono_ns < found->mono_ns))
             found = left;
     }
@@ -124,29 +125,29 @@ bool crash_left_first(const struct court *court, const struct fact_exit *first,
     return true;
 }
 
-void crash_left_clear(struct court *court)
+void crash_left_clear(struct judge_state *judge)
 {
-    court->raised.text[0] = court->raised_thread.text[0] = '\0';
-    court->uncaughts = court->lefts = 0;
+    judge->raised.text[0] = judge->raised_thread.text[0] = '\0';
+    judge->uncaughts = judge->lefts = 0;
 }
 
-void crash_anew(struct court *court)
+void crash_anew(struct judge_state *judge)
 {
     uint32_t kept = 0;
 
-    crash_left_clear(court);
-    for (uint32_t i = 0; i < court->exits; i++) {
-        if (!crash_is_left(&court->exit[i]))
-            court->exit[kept++] = court->exit[i];
+    crash_left_clear(judge);
+    for (uint32_t i = 0; i < judge->exits; i++) {
+        if (!crash_is_left(&judge->exit[i]))
+            judge->exit[kept++] = judge->exit[i];
     }
-    court->crash_told &= kept > 0;
-    court->exits = kept;
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    judge->crash_told &= kept > 0;
+    judge->exits = kept;
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (verdict->kind != VERDICT_CRASH || !entry->open || kept ||
-            entry->attempt != court->model.attempt)
+            entry->attempt != judge->model.attempt)
             continue;
         snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");

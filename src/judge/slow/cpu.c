@@ -11,17 +11,17 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
 #include "judge/slow/straggler.h"
+#include "judge/state.h"
 
 /* How many steps are looked at, and how many of them must be bad. */
 struct sight {
     uint32_t steps, bad, strong;
 };
 
-static struct sight sight_of(const struct court *court, uint32_t more)
+static struct sight sight_of(const struct judge_state *judge, uint32_t more)
 {
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
 
     return (struct sight){ (uint32_t)limits->cpu_steps + more,
                            (uint32_t)limits->cpu_bad_steps + more,
@@ -29,99 +29,100 @@ static struct sight sight_of(const struct court *court, uint32_t more)
 }
 
 /* Among many nodes some are always busy for a moment: one more bad step for each doubling of their number. */
-static uint32_t cpu_patience_ns(const struct court *court)
+static uint32_t cpu_patience_ns(const struct judge_state *judge)
 {
-    uint32_t most = HISTORY_STEPS - (uint32_t)court->limits.cpu_steps, more = 0;
+    uint32_t most = HISTORY_STEPS - (uint32_t)judge->limits.cpu_steps, more = 0;
 
-    for (double nodes = court->limits.cpu_few_nodes; nodes < court->model.nodes; nodes *= 2)
+    for (double nodes = judge->limits.cpu_few_nodes; nodes < judge->model.nodes; nodes *= 2)
         more++;
     return MIN(more, most);
 }
 
-static struct node_typical node_now(const struct court *court, uint32_t node, struct sight sight)
+static struct node_typical node_now(const struct judge_state *judge, uint32_t node,
+                                    struct sight sight)
 {
-    return history_node(&court->history, node, sight.steps, sight.bad - 1);
+    return history_node(&judge->history, node, sight.steps, sight.bad - 1);
 }
 
-static double pressure_above(const struct court *court, uint32_t node, struct sight sight)
+static double pressure_above(const struct judge_state *judge, uint32_t node, struct sight sight)
 {
-    return node_now(court, node, sight).pressure - court->history.typical[node].pressure;
+    return node_now(judge, node, sight).pressure - judge->history.typical[node].pressure;
 }
 
 /* By how much steps are longer than before, all but the worst of them. */
-static double excess_of(const struct court *court, struct sight sight)
+static double excess_of(const struct judge_state *judge, struct sight sight)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
 
     return MAX(0, history_period_above_ms(history, sight.steps, sight.bad - 1) -
                       history->base_period_ms);
 }
 
-static bool node_is_starved(const struct court *court, uint32_t node, struct sight sight,
+static bool node_is_starved(const struct judge_state *judge, uint32_t node, struct sight sight,
                             double scale)
 {
-    const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = node_now(court, node, sight);
-    const struct thresholds *limits = &court->limits;
-    double excess_ms = excess_of(court, sight);
+    const struct node_typical *typical = &judge->history.typical[node];
+    struct node_typical now = node_now(judge, node, sight);
+    const struct thresholds *limits = &judge->limits;
+    double excess_ms = excess_of(judge, sight);
 
     return (now.pressure - typical->pressure) > limits->cpu_pressure_least * scale &&
            now.pressure > typical->pressure * (1 + (limits->cpu_pressure_times - 1) * scale) &&
            (now.host_ms - typical->host_ms) > limits->cpu_host_share * scale * excess_ms &&
            (now.starved_ms - typical->starved_ms) > limits->cpu_wait_share * scale * excess_ms &&
-           excess_ms >= court->history.base_period_ms * (limits->cpu_slower - 1) * scale;
+           excess_ms >= judge->history.base_period_ms * (limits->cpu_slower - 1) * scale;
 }
 
 /* A quota bites in some steps and spares others, but its pressure is there in all of them. */
-static bool node_is_strangled(const struct court *court, uint32_t node, struct sight sight)
+static bool node_is_strangled(const struct judge_state *judge, uint32_t node, struct sight sight)
 {
-    const struct node_typical *typical = &court->history.typical[node];
-    struct node_typical now = history_node(&court->history, node, sight.steps, sight.strong - 1);
-    const struct thresholds *limits = &court->limits;
+    const struct node_typical *typical = &judge->history.typical[node];
+    struct node_typical now = history_node(&judge->history, node, sight.steps, sight.strong - 1);
+    const struct thresholds *limits = &judge->limits;
 
     return now.pressure - typical->pressure > limits->cpu_strong_least &&
            now.pressure > typical->pressure * limits->cpu_pressure_times &&
-           history_period_above_ms(&court->history, sight.steps, 0) >
-               court->history.base_period_ms * limits->cpu_strong_slower;
+           history_period_above_ms(&judge->history, sight.steps, 0) >
+               judge->history.base_period_ms * limits->cpu_strong_slower;
 }
 
 /* Slightly slower steps are looked at for longer: what somebody does for a moment is nothing to be told of. */
-static bool node_is_starved_for_long(const struct court *court, uint32_t node, struct sight sight,
-                                     double scale)
+static bool node_is_starved_for_long(const struct judge_state *judge, uint32_t node,
+                                     struct sight sight, double scale)
 {
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
     struct sight longer = { MIN(sight.steps + (uint32_t)limits->cpu_slight_steps, HISTORY_STEPS),
                             sight.bad + (uint32_t)limits->cpu_slight_bad_steps, sight.strong };
 
-    return excess_of(court, sight) >= court->history.base_period_ms * (limits->cpu_slight - 1) ||
-           node_is_starved(court, node, longer, scale);
+    return excess_of(judge, sight) >= judge->history.base_period_ms * (limits->cpu_slight - 1) ||
+           node_is_starved(judge, node, longer, scale);
 }
 
-static bool node_is_short(const struct court *court, uint32_t node, struct sight sight,
+static bool node_is_short(const struct judge_state *judge, uint32_t node, struct sight sight,
                           double scale)
 {
-    return node_is_strangled(court, node, sight) ||
-           (node_is_starved(court, node, sight, scale) &&
-            node_is_starved_for_long(court, node, sight, scale));
+    return node_is_strangled(judge, node, sight) ||
+           (node_is_starved(judge, node, sight, scale) &&
+            node_is_starved_for_long(judge, node, sight, scale));
 }
 
 /* Several of its ranks are slow enough to be named one by one: that is no moment among many. */
-static bool ranks_stand_out(const struct court *court, uint32_t node)
+static bool ranks_stand_out(const struct judge_state *judge, uint32_t node)
 {
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world && count < 2; rank++)
-        count += court->model.rank[rank].node == node && straggler_suspects(court, rank);
+    for (uint32_t rank = 0; rank < judge->model.world && count < 2; rank++)
+        count += judge->model.rank[rank].node == node && straggler_suspects(judge, rank);
     return count == 2;
 }
 
 /* The highest pressure of all nodes, above its typical. */
-static double worst_pressure(const struct court *court, struct sight sight)
+static double worst_pressure(const struct judge_state *judge, struct sight sight)
 {
     double worst = 0;
 
-    for (uint32_t node = 0; node < court->model.nodes; node++)
-        worst = MAX(worst, pressure_above(court, node, sight));
+    for (uint32_t node = 0; node < judge->model.nodes; node++)
+        worst = MAX(worst, pressure_above(judge, node, sight));
     return worst;
 }
 
@@ -136,17 +137,17 @@ static int64_t cpu_delayed(const struct rank_split *split)
 }
 
 /* Means, not medians: a step in which a rank got its cpu at once is followed by one in which it did not. */
-static double node_part_ms(const struct court *court, uint32_t node, uint32_t steps,
+static double node_part_ms(const struct judge_state *judge, uint32_t node, uint32_t steps,
                            split_part *part)
 {
     double sum = 0;
     uint32_t count = 0;
 
-    for (uint32_t back = 0; back < MIN(steps, court->history.count); back++) {
-        const struct past_step *past = history_back(&court->history, back);
+    for (uint32_t back = 0; back < MIN(steps, judge->history.count); back++) {
+        const struct past_step *past = history_back(&judge->history, back);
 
-        for (uint32_t rank = 0; rank < court->model.world; rank++) {
-            if (court->model.rank[rank].node != node || !past->split[rank].present)
+        for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+            if (judge->model.rank[rank].node != node || !past->split[rank].present)
                 continue;
             sum += (double)part(&past->split[rank]) / 1e6;
             count++;
@@ -165,91 +166,92 @@ static double period_mean_ms(const struct history *history, uint32_t steps)
     return count ? sum / count : 0;
 }
 
-static void accuse_node(struct court *court, uint32_t node, struct sight sight)
+static void accuse_node(struct judge_state *judge, uint32_t node, struct sight sight)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
     const struct node_typical *typical = &history->typical[node];
-    struct node_typical now = node_now(court, node, sight);
+    struct node_typical now = node_now(judge, node, sight);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .layer = LAYER_CPU, .confidence = 0.9 };
-    double throttled_ms = node_part_ms(court, node, sight.steps, cpu_throttled);
-    double delayed_ms = node_part_ms(court, node, sight.steps, cpu_delayed);
+    double throttled_ms = node_part_ms(judge, node, sight.steps, cpu_throttled);
+    double delayed_ms = node_part_ms(judge, node, sight.steps, cpu_delayed);
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (court->model.rank[rank].node == node)
-            court_add_rank(court, &draft, rank);
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (judge->model.rank[rank].node == node)
+            judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.cause, sizeof(draft.cause), "%s",
              throttled_ms > delayed_ms ? "the cgroup's cpu quota throttles its ranks"
                                        : "other processes take the cpus of its ranks");
     draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    draft.seconds_per_step = excess_of(court, sight) / 1e3;
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
+    draft.seconds_per_step = excess_of(judge, sight) / 1e3;
     verdict_because(&draft, "schedstat",
                     "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
                     "%.1f ms a step ready but not running, %.1f ms throttled",
-                    court->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
+                    judge->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
                     delayed_ms, throttled_ms);
     verdict_because(&draft, "ring",
                     "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     period_mean_ms(history, sight.steps), history->base_period_ms);
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* The verdict on a whole node, if there is one open. */
-static struct entry *node_entry(const struct court *court, uint32_t node)
+static struct entry *node_entry(const struct judge_state *judge, uint32_t node)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&
-            verdict->rank_count > 1 && verdict->rank[0] < court->model.world &&
-            court->model.rank[verdict->rank[0]].node == node)
+            verdict->rank_count > 1 && verdict->rank[0] < judge->model.world &&
+            judge->model.rank[verdict->rank[0]].node == node)
             return entry;
     }
     return NULL;
 }
 
-static void node_judge(struct court *court, uint32_t node, struct sight near, struct sight far)
+static void node_judge(struct judge_state *judge, uint32_t node, struct sight near,
+                       struct sight far)
 {
-    struct entry *open = node_entry(court, node);
-    double scale = open ? court->limits.cpu_stay_share : 1;
+    struct entry *open = node_entry(judge, node);
+    double scale = open ? judge->limits.cpu_stay_share : 1;
     struct sight sight = far;
 
-    if (!node_is_short(court, node, far, scale)) {
-        if (!node_is_short(court, node, near, scale) || !ranks_stand_out(court, node))
+    if (!node_is_short(judge, node, far, scale)) {
+        if (!node_is_short(judge, node, near, scale) || !ranks_stand_out(judge, node))
             return;
         sight = near;
     }
     if (open) {
-        open->seen_step = history_back(&court->history, 0)->step;
-        open->step_seconds = excess_of(court, sight) / 1e3;
+        open->seen_step = history_back(&judge->history, 0)->step;
+        open->step_seconds = excess_of(judge, sight) / 1e3;
     } else {
-        accuse_node(court, node, sight);
+        accuse_node(judge, node, sight);
     }
 }
 
-static void cpu_step(struct court *court)
+static void cpu_step(struct judge_state *judge)
 {
-    const struct thresholds *limits = &court->limits;
-    struct sight near = sight_of(court, 0), far = sight_of(court, cpu_patience_ns(court));
+    const struct thresholds *limits = &judge->limits;
+    struct sight near = sight_of(judge, 0), far = sight_of(judge, cpu_patience_ns(judge));
     double least = limits->cpu_pressure_least * limits->cpu_stay_share, worst;
 
-    if (court->history.base_period_ms == 0)
+    if (judge->history.base_period_ms == 0)
         return;
-    worst = worst_pressure(court, near);
+    worst = worst_pressure(judge, near);
     if (worst < least)
         return;
     if (far.steps > near.steps)
-        worst = worst_pressure(court, far);
-    for (uint32_t node = 0; node < court->model.nodes; node++) {
-        double above = pressure_above(court, node, near);
+        worst = worst_pressure(judge, far);
+    for (uint32_t node = 0; node < judge->model.nodes; node++) {
+        double above = pressure_above(judge, node, near);
 
         if (above >= least && above >= limits->cpu_worst_share * worst)
-            node_judge(court, node, near, far);
+            node_judge(judge, node, near, far);
     }
 }
 

@@ -11,44 +11,44 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
 #include "judge/median.h"
+#include "judge/state.h"
 
 /* ---- lengths ---- */
 
-static uint32_t data_steps(const struct court *court)
+static uint32_t data_steps(const struct judge_state *judge)
 {
-    return (uint32_t)court->limits.imbalance_data_steps;
+    return (uint32_t)judge->limits.imbalance_data_steps;
 }
 
 /* How much shorter steps would be with even lengths. */
-static double data_cost_ms(const struct court *court)
+static double data_cost_ms(const struct judge_state *judge)
 {
     double value[HISTORY_STEPS];
-    uint32_t steps = data_steps(court);
+    uint32_t steps = data_steps(judge);
 
     for (uint32_t back = 0; back < steps; back++)
-        value[back] = history_back(&court->history, back)->uneven_ms;
+        value[back] = history_back(&judge->history, back)->uneven_ms;
     return median_f64(value, steps);
 }
 
-static void data_accuse(struct court *court, double cost_ms)
+static void data_accuse(struct judge_state *judge, double cost_ms)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
     struct verdict draft = { .kind = VERDICT_IMBALANCE, .layer = LAYER_DATA, .confidence = 0.9 };
     double least = 1e300, most = 0;
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (!past->split[rank].present)
             continue;
         least = MIN(least, past->split[rank].tokens);
         most = MAX(most, past->split[rank].tokens);
     }
     snprintf(draft.cause, sizeof(draft.cause), "sequences of uneven length");
-    draft.since_step = history_back(history, data_steps(court) - 1)->step;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_step = history_back(history, data_steps(judge) - 1)->step;
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
     verdict_because(&draft, "ring",
                     "tokens and squared lengths explain %.0f %% of the spread in device compute",
@@ -56,29 +56,29 @@ static void data_accuse(struct court *court, double cost_ms)
     verdict_because(&draft, "ring", "tokens a rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
     verdict_because(&draft, "replay", "an even split would save %.1f ms of %.1f ms a step", cost_ms,
-                    history_period_ms(history, data_steps(court)));
+                    history_period_ms(history, data_steps(judge)));
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
-static void data_step(struct court *court)
+static void data_step(struct judge_state *judge)
 {
-    const struct history *history = &court->history;
-    struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
-    const struct thresholds *limits = &court->limits;
+    const struct history *history = &judge->history;
+    struct entry *open = judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
+    const struct thresholds *limits = &judge->limits;
     double scale = open ? limits->imbalance_stay_share : 1, cost;
 
-    if (history->count < data_steps(court) + 2 ||
+    if (history->count < data_steps(judge) + 2 ||
         history->explained < limits->imbalance_data_explained * scale)
         return;
-    cost = data_cost_ms(court);
-    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, data_steps(court)))
+    cost = data_cost_ms(judge);
+    if (cost < limits->imbalance_data_share * scale * history_period_ms(history, data_steps(judge)))
         return;
     if (open) {
         open->seen_step = history_back(history, 0)->step;
         open->step_seconds = cost / 1e3;
     } else {
-        data_accuse(court, cost);
+        data_accuse(judge, cost);
     }
 }
 
@@ -98,9 +98,9 @@ struct stages {
 };
 
 /* Over the last steps.  False: some stage was not seen. */
-static bool stages_weigh(const struct court *court, struct stages *stages, uint32_t steps)
+static bool stages_weigh(const struct judge_state *judge, struct stages *stages, uint32_t steps)
 {
-    const struct model *model = &court->model;
+    const struct model *model = &judge->model;
     CLEAN(free_clean) double *value = malloc(model->world * sizeof(*value));
 
     stages->steps = steps;
@@ -111,7 +111,7 @@ static bool stages_weigh(const struct court *court, struct stages *stages, uint3
 
         for (uint32_t rank = 0; value && rank < model->world; rank++) {
             if (model->rank[rank].has_layout && model->rank[rank].at[LAYOUT_PP] == stage)
-                value[used++] = history_part_ms(&court->history, rank, steps, compute_part);
+                value[used++] = history_part_ms(&judge->history, rank, steps, compute_part);
         }
         if (!used)
             return false;
@@ -123,30 +123,30 @@ static bool stages_weigh(const struct court *court, struct stages *stages, uint3
     return true;
 }
 
-static bool stages_differ(const struct court *court, struct stages *stages, uint32_t steps,
+static bool stages_differ(const struct judge_state *judge, struct stages *stages, uint32_t steps,
                           double heavier)
 {
-    return court->history.count > steps && stages_weigh(court, stages, steps) &&
+    return judge->history.count > steps && stages_weigh(judge, stages, steps) &&
            stages->work_ms[stages->heaviest] >= heavier * stages->mean_ms;
 }
 
 /* A rank that became slow is not the design of its stage; where it is alone there, only the straggler's
  * verdict tells them apart.
  */
-static bool stage_has_straggler(struct court *court, uint32_t stage)
+static bool stage_has_straggler(struct judge_state *judge, uint32_t stage)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (court->model.rank[rank].at[LAYOUT_PP] == stage &&
-            court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank))
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (judge->model.rank[rank].at[LAYOUT_PP] == stage &&
+            judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank))
             return true;
     }
     return false;
 }
 
-static void stage_accuse(struct court *court, const struct stages *stages)
+static void stage_accuse(struct judge_state *judge, const struct stages *stages)
 {
-    const struct stage_looks *looks = &court->stage_looks;
-    const struct model *model = &court->model;
+    const struct stage_looks *looks = &judge->stage_looks;
+    const struct model *model = &judge->model;
     struct verdict draft = { .kind = VERDICT_IMBALANCE,
                              .layer = LAYER_USER_CODE,
                              .confidence = 0.9 };
@@ -154,47 +154,47 @@ static void stage_accuse(struct court *court, const struct stages *stages)
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
         if (model->rank[rank].at[LAYOUT_PP] == stages->heaviest)
-            court_add_rank(court, &draft, rank);
+            judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.group, sizeof(draft.group), "pipeline stage %u", stages->heaviest);
     snprintf(draft.cause, sizeof(draft.cause), "stage %u of %u has more work than the others",
              stages->heaviest, stages->count);
-    draft.since_step = history_back(&court->history, stages->steps - 1)->step;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_step = history_back(&judge->history, stages->steps - 1)->step;
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = MAX(0, looks->even_ms) / 1e3;
     verdict_because(
         &draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
         stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, stages->steps);
     verdict_because(&draft, "replay",
                     "steps of %.1f ms would be %.1f ms shorter were it as the other stages",
-                    history_period_ms(&court->history, stages->steps), looks->as_others_ms);
+                    history_period_ms(&judge->history, stages->steps), looks->as_others_ms);
     verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms a step",
                     MAX(0, looks->even_ms));
     verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* By how much the step would have been shorter with each stage's device work brought to `wanted`; jitter may
  * make it longer, so less than nothing is an answer, too.
  */
-static double stage_gain_ms(struct court *court, const struct stages *stages, const double *wanted,
-                            double *scale)
+static double stage_gain_ms(struct judge_state *judge, const struct stages *stages,
+                            const double *wanted, double *scale)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        uint32_t stage = court->model.rank[rank].at[LAYOUT_PP];
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        uint32_t stage = judge->model.rank[rank].at[LAYOUT_PP];
 
         scale[rank] = stage < stages->count ? wanted[stage] / MAX(1e-3, stages->work_ms[stage]) : 1;
     }
-    return (double)(program_replayed_ns(court->program) -
-                    program_scaled_ns(court->program, scale)) /
+    return (double)(program_replayed_ns(judge->program) -
+                    program_scaled_ns(judge->program, scale)) /
            1e6;
 }
 
-static void looks_add(struct court *court, const struct stages *stages, double *scale,
+static void looks_add(struct judge_state *judge, const struct stages *stages, double *scale,
                       double *wanted)
 {
-    struct stage_looks *looks = &court->stage_looks;
-    double share = 1.0 / MIN(looks->count + 1, court->limits.imbalance_looks);
+    struct stage_looks *looks = &judge->stage_looks;
+    double share = 1.0 / MIN(looks->count + 1, judge->limits.imbalance_looks);
     double heavy = stages->work_ms[stages->heaviest];
     double others = (stages->mean_ms * stages->count - heavy) / (stages->count - 1);
 
@@ -202,41 +202,42 @@ static void looks_add(struct court *court, const struct stages *stages, double *
     memcpy(wanted, stages->work_ms, stages->count * sizeof(*wanted));
     wanted[stages->heaviest] = others;
     looks->as_others_ms +=
-        share * (stage_gain_ms(court, stages, wanted, scale) - looks->as_others_ms);
+        share * (stage_gain_ms(judge, stages, wanted, scale) - looks->as_others_ms);
     for (uint32_t stage = 0; stage < stages->count; stage++)
         wanted[stage] = stages->mean_ms;
-    looks->even_ms += share * (stage_gain_ms(court, stages, wanted, scale) - looks->even_ms);
+    looks->even_ms += share * (stage_gain_ms(judge, stages, wanted, scale) - looks->even_ms);
 }
 
 /* Looks at the newest step while some stage is heavier than the others; else begins anew. */
-static void stage_look(struct court *court, struct stages *stages, double heavier)
+static void stage_look(struct judge_state *judge, struct stages *stages, double heavier)
 {
-    CLEAN(free_clean) double *scale = malloc((court->model.world + stages->count) * sizeof(*scale));
-    struct stage_looks *looks = &court->stage_looks;
+    CLEAN(free_clean) double *scale = malloc((judge->model.world + stages->count) * sizeof(*scale));
+    struct stage_looks *looks = &judge->stage_looks;
 
-    if (!stages_differ(court, stages, (uint32_t)court->limits.imbalance_stage_steps, heavier)) {
+    if (!stages_differ(judge, stages, (uint32_t)judge->limits.imbalance_stage_steps, heavier)) {
         looks->count = 0;
         return;
     }
     if (looks->count == 0 || looks->stage != stages->heaviest)
         *looks = (struct stage_looks){ .stage = stages->heaviest };
-    if (scale && court->program_ready)
-        looks_add(court, stages, scale, scale + court->model.world);
+    if (scale && judge->program_ready)
+        looks_add(judge, stages, scale, scale + judge->model.world);
 }
 
-static void stage_step(struct court *court)
+static void stage_step(struct judge_state *judge)
 {
-    const struct history *history = &court->history;
-    struct entry *open = court_open_entry(court, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
+    const struct history *history = &judge->history;
+    struct entry *open =
+        judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
     CLEAN(free_clean) double *work = NULL;
-    const struct thresholds *limits = &court->limits;
-    const struct stage_looks *looks = &court->stage_looks;
+    const struct thresholds *limits = &judge->limits;
+    const struct stage_looks *looks = &judge->stage_looks;
     double slightly = limits->imbalance_stage_slightly;
     struct stages stages = { 0 };
 
-    if (court->model.world == 0 || !court->model.rank[0].has_layout)
+    if (judge->model.world == 0 || !judge->model.rank[0].has_layout)
         return;
-    stages.count = court->model.rank[0].size[LAYOUT_PP];
+    stages.count = judge->model.rank[0].size[LAYOUT_PP];
     if (stages.count < 2)
         return;
     stages.work_ms = work = calloc(stages.count, sizeof(*work));
@@ -244,7 +245,7 @@ static void stage_step(struct court *court)
         return;
     if (open)
         slightly = 1 + (slightly - 1) * limits->imbalance_stay_share;
-    stage_look(court, &stages, slightly);
+    stage_look(judge, &stages, slightly);
     if (looks->count == 0)
         return;
     if (open) {
@@ -252,21 +253,21 @@ static void stage_step(struct court *court)
         open->step_seconds = MAX(0, looks->even_ms) / 1e3;
         return;
     }
-    if (!stages_differ(court, &stages, (uint32_t)limits->imbalance_stage_steps,
+    if (!stages_differ(judge, &stages, (uint32_t)limits->imbalance_stage_steps,
                        limits->imbalance_stage_heavier) &&
-        !stages_differ(court, &stages, (uint32_t)limits->imbalance_slight_steps, slightly))
+        !stages_differ(judge, &stages, (uint32_t)limits->imbalance_slight_steps, slightly))
         return;
-    if (stages.heaviest != looks->stage || stage_has_straggler(court, stages.heaviest))
+    if (stages.heaviest != looks->stage || stage_has_straggler(judge, stages.heaviest))
         return;
     if (looks->as_others_ms >
         limits->imbalance_stage_share * history_period_ms(history, stages.steps))
-        stage_accuse(court, &stages);
+        stage_accuse(judge, &stages);
 }
 
-static void imbalance_step(struct court *court)
+static void imbalance_step(struct judge_state *judge)
 {
-    data_step(court);
-    stage_step(court);
+    data_step(judge);
+    stage_step(judge);
 }
 
 const struct judge judge_imbalance = { .name = "imbalance", .step = imbalance_step };

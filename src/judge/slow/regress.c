@@ -15,8 +15,8 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/court.h"
 #include "judge/median.h"
+#include "judge/state.h"
 
 #define KINDS 16
 #define STEPS_MAX 64  /* looked at, at most */
@@ -83,14 +83,14 @@ static uint64_t metric_round(double value)
     return bytes_round(value >= 0 && value < 1e18 ? (uint64_t)value : UINT64_MAX);
 }
 
-static uint64_t step_signature(const struct court *court)
+static uint64_t step_signature(const struct judge_state *judge)
 {
-    const struct whole *whole = court->whole;
-    const struct past_step *past = history_back(&court->history, 0);
-    uint64_t signature = court->model.world;
+    const struct whole *whole = judge->whole;
+    const struct past_step *past = history_back(&judge->history, 0);
+    uint64_t signature = judge->model.world;
     double tokens = 0, squares = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (!whole->shape_of[rank])
             continue;
         signature = hash64_u64(signature, whole->shape_of[rank]->fact.class);
@@ -129,10 +129,10 @@ static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
     return regress->kind[oldest];
 }
 
-static bool regress_is_explained(const struct court *court)
+static bool regress_is_explained(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        const struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        const struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && entry->verdict.kind != VERDICT_REGRESSION &&
             entry->verdict.kind != VERDICT_CORRUPTION && entry->verdict.kind != VERDICT_CRASH)
@@ -144,15 +144,15 @@ static bool regress_is_explained(const struct court *court)
 /* Half of what the judge of scarce cpus needs to speak, on more than a few nodes: of thousands some always
  * have less than they want, and one that goes on is that judge's.
  */
-static bool regress_is_starved(const struct court *court)
+static bool regress_is_starved(const struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    uint32_t nodes = MIN(past->nodes, court->history.nodes), starved = 0;
+    const struct past_step *past = history_back(&judge->history, 0);
+    uint32_t nodes = MIN(past->nodes, judge->history.nodes), starved = 0;
 
     for (uint32_t node = 0; node < nodes; node++) {
-        double typical = MAX(0, court->history.typical[node].pressure);
+        double typical = MAX(0, judge->history.typical[node].pressure);
 
-        starved += past->node[node].pressure - typical > court->limits.cpu_pressure_least / 2;
+        starved += past->node[node].pressure - typical > judge->limits.cpu_pressure_least / 2;
     }
     return starved > nodes / 16;
 }
@@ -171,18 +171,18 @@ static int64_t part_of(const struct rank_split *split, int part)
     }
 }
 
-static struct regress_sample sample_take(const struct court *court)
+static struct regress_sample sample_take(const struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct regress_sample sample = { .step = past->step,
                                      .period_ms = (double)past->measured_ns / 1e6 };
-    uint32_t stride = court->model.world / 257 + 1;
+    uint32_t stride = judge->model.world / 257 + 1;
 
     for (int part = 0; part < PARTS; part++) {
         double value[257];
         uint32_t used = 0;
 
-        for (uint32_t rank = 0; rank < court->model.world && used < COUNT(value); rank += stride) {
+        for (uint32_t rank = 0; rank < judge->model.world && used < COUNT(value); rank += stride) {
             if (past->split[rank].present)
                 value[used++] = (double)part_of(&past->split[rank], part) / 1e6;
         }
@@ -279,7 +279,7 @@ static double block_ms(const struct step_kind *kind, uint32_t at)
  * steps are slow, so it is looked for from its first step on; and a step down within a block is
  * half in it and half behind, so growth counts over two of them.
  */
-static uint64_t growth_began(const struct court *court, const struct step_kind *kind,
+static uint64_t growth_began(const struct judge_state *judge, const struct step_kind *kind,
                              double grown_ms, bool *stepped)
 {
     uint32_t base = 0, most_at = 0;
@@ -296,7 +296,7 @@ static uint64_t growth_began(const struct court *court, const struct step_kind *
             most_at = at;
         }
     }
-    *stepped = most > court->limits.regress_stepped * grown_ms;
+    *stepped = most > judge->limits.regress_stepped * grown_ms;
     if (!*stepped)
         return kind->base_step + 1;
     /* Of both blocks the one with more of the growth. */
@@ -306,7 +306,7 @@ static uint64_t growth_began(const struct court *court, const struct step_kind *
     return kind->block[most_at].step;
 }
 
-static void regress_accuse(struct court *court, const struct step_kind *kind,
+static void regress_accuse(struct judge_state *judge, const struct step_kind *kind,
                            const struct regress_sample *now, uint32_t steps)
 {
     static const char *const names[PARTS] = { "device compute", "transfer",
@@ -316,8 +316,8 @@ static void regress_accuse(struct court *court, const struct step_kind *kind,
     double grown = now->period_ms - kind->base.period_ms;
     bool stepped, fresh;
 
-    draft.since_step = growth_began(court, kind, grown, &stepped);
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_step = growth_began(judge, kind, grown, &stepped);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.confidence = stepped ? 0.7 : 0.6;
     draft.seconds_per_step = grown / 1e3;
     snprintf(draft.cause, sizeof(draft.cause), "all ranks alike: steps %s",
@@ -335,7 +335,7 @@ static void regress_accuse(struct court *court, const struct step_kind *kind,
     verdict_because(&draft, "ring", "the same ops, tokens and squared lengths in both");
     verdict_rule_out(&draft, LAYER_CPU, "no node is short of cpus in these steps");
     verdict_rule_out(&draft, LAYER_DATA, "no rank, stage or input holds up the others");
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* Steps are longer, and at least half of that is what the median rank itself does, by more than its noise:
@@ -350,11 +350,12 @@ static bool is_slower(const struct step_kind *kind, const struct regress_sample 
     return grown >= least && worked >= MAX(least / 2, noises * kind->noise_ms);
 }
 
-static void kind_judge(struct court *court, struct step_kind *kind)
+static void kind_judge(struct judge_state *judge, struct step_kind *kind)
 {
-    uint32_t steps = (uint32_t)court->limits.regress_steps;
-    struct entry *open = court_open_entry(court, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
-    double least = court->limits.regress_share * (open ? court->limits.regress_stay_share : 1);
+    uint32_t steps = (uint32_t)judge->limits.regress_steps;
+    struct entry *open =
+        judge_state_open_verdict(judge, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
+    double least = judge->limits.regress_share * (open ? judge->limits.regress_stay_share : 1);
     struct regress_sample now, half;
     double noises;
 
@@ -362,33 +363,33 @@ static void kind_judge(struct court *court, struct step_kind *kind)
         return;
     now = regress_recent(kind, 0, steps);
     half = regress_recent(kind, 0, steps / 2);
-    noises = open ? 0 : court->limits.regress_noises;
+    noises = open ? 0 : judge->limits.regress_noises;
     if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
         return;
     if (open) {
-        open->seen_step = court->whole->step;
+        open->seen_step = judge->whole->step;
         open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
     } else {
-        regress_accuse(court, kind, &now, steps);
+        regress_accuse(judge, kind, &now, steps);
     }
 }
 
-static void regress_step(struct court *court)
+static void regress_step(struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct step_kind *kind;
 
-    if (!court->whole || past->measured_ns <= 0 ||
-        court->history.count <= court->limits.verdict_warm_up || regress_is_explained(court) ||
-        regress_is_starved(court))
+    if (!judge->whole || past->measured_ns <= 0 ||
+        judge->history.count <= judge->limits.verdict_warm_up || regress_is_explained(judge) ||
+        regress_is_starved(judge))
         return;
-    kind = kind_of(court->regress, step_signature(court));
+    kind = kind_of(judge->regress, step_signature(judge));
     if (!kind)
         return;
-    kind->sample[kind->count++ % STEPS_MAX] = sample_take(court);
+    kind->sample[kind->count++ % STEPS_MAX] = sample_take(judge);
     blocks_add(kind, &kind->sample[(kind->count - 1) % STEPS_MAX]);
-    base_lower(kind, (uint32_t)court->limits.regress_steps);
-    kind_judge(court, kind);
+    base_lower(kind, (uint32_t)judge->limits.regress_steps);
+    kind_judge(judge, kind);
 }
 
 const struct judge judge_regress = { .name = "regress",

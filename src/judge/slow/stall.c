@@ -50,30 +50,31 @@ bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world
     return ARRAY_FIT_ZERO(*files, *room, world);
 }
 
-bool stall_waits(const struct court *court, const struct stall_files *seen)
+bool stall_waits(const struct judge_state *judge, const struct stall_files *seen)
 {
-    return (double)seen->waits >= court->limits.storage_looks && 2 * seen->waits >= seen->looks;
+    return (double)seen->waits >= judge->limits.storage_looks && 2 * seen->waits >= seen->looks;
 }
 
-static void files_beat(struct court *court, const struct fact_beat *beat)
+static void files_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
     const struct beat_storage *seen = &beat->storage[BEAT_STORAGE_DATA];
-    struct stall *stall = court->stall;
-    uint32_t world = court->model.world;
+    struct stall *stall = judge->stall;
+    uint32_t world = judge->model.world;
     float fade;
 
     if (beat->rank >= world || (!stall->files && seen->waits == 0))
         return;
     if (!stall_files_room(&stall->files, &stall->files_room, world))
         return;
-    fade = (float)court->limits.storage_fade;
+    fade = (float)judge->limits.storage_fade;
     stall->files[beat->rank].looks = fade * stall->files[beat->rank].looks + (float)seen->looks;
     stall->files[beat->rank].waits = fade * stall->files[beat->rank].waits + (float)seen->waits;
 }
 
-bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen)
+bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
+                             struct stall_files *seen)
 {
-    const struct stall *stall = court->stall;
+    const struct stall *stall = judge->stall;
 
     *seen = (struct stall_files){ 0 };
     for (uint32_t i = 0; i < stall->files_room; i++) {
@@ -82,16 +83,16 @@ bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct st
         seen->looks += stall->files[i].looks;
         seen->waits += stall->files[i].waits;
     }
-    return stall_waits(court, seen);
+    return stall_waits(judge, seen);
 }
 
-void stall_beat(struct court *court, const struct fact_beat *beat)
+void stall_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
-    if (beat->attempt != court->model.attempt)
+    if (beat->attempt != judge->model.attempt)
         return;
-    stall_pause_beat(court, beat);
-    files_beat(court, beat);
-    stall_start_beat(court, beat);
+    stall_pause_beat(judge, beat);
+    files_beat(judge, beat);
+    stall_start_beat(judge, beat);
 }
 
 int64_t stall_starved_ns(const struct rank_split *split)
@@ -99,23 +100,23 @@ int64_t stall_starved_ns(const struct rank_split *split)
     return split->delay_ns + split->throttled_ns;
 }
 
-double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part)
+double stall_typical_ms(const struct judge_state *judge, uint32_t steps, split_part *part)
 {
-    uint32_t world = court->model.world, stride = world / 257 + 1, used = 0;
+    uint32_t world = judge->model.world, stride = world / 257 + 1, used = 0;
     double value[257];
 
     for (uint32_t rank = 0; rank < world && used < COUNT(value); rank += stride) {
-        if (history_back(&court->history, 0)->split[rank].present)
-            value[used++] = history_part_ms(&court->history, rank, steps, part);
+        if (history_back(&judge->history, 0)->split[rank].present)
+            value[used++] = history_part_ms(&judge->history, rank, steps, part);
     }
     return median_f64(value, used);
 }
 
-static void stall_step(struct court *court)
+static void stall_step(struct judge_state *judge)
 {
-    stall_start_step(court);
-    stall_input_step(court);
-    stall_pause_step(court);
+    stall_start_step(judge);
+    stall_input_step(judge);
+    stall_pause_step(judge);
 }
 
 const struct judge judge_stall = { .name = "stall", .step = stall_step, .needs = NEEDS_TIMES };

@@ -6,14 +6,14 @@
 #ifndef LOCKSTEP_JUDGE_SLOW_STALL_H
 #define LOCKSTEP_JUDGE_SLOW_STALL_H
 
-#include "judge/court.h"
+#include "judge/state.h"
 
 int stall_create(struct stall **ret);
 void stall_destroy(struct stall *stall);
-void stall_beat(struct court *court, const struct fact_beat *beat);
+void stall_beat(struct judge_state *judge, const struct fact_beat *beat);
 void stall_attempt(struct stall *stall); /* a new one begins: nothing is comparable */
 
 /* Its batches have come late for long enough, those of its peers have not; it need not cost anything. */
-bool stall_suspects(const struct court *court, uint32_t rank);
+bool stall_suspects(const struct judge_state *judge, uint32_t rank);
 
 #endif

@@ -66,20 +66,20 @@ static int member_compare(const void *a, const void *b)
 /* Sets what each rank's median peer waited in the newest step; returns the most of them.  The lower
  * median: of two, one that waits is not the job.
  */
-static double levels_fill(struct court *court, const struct past_step *past)
+static double levels_fill(struct judge_state *judge, const struct past_step *past)
 {
-    struct stall_input *input = &court->stall->input;
+    struct stall_input *input = &judge->stall->input;
     CLEAN(free_clean)
-    struct input_member *member = malloc(court->model.world * sizeof(*member));
+    struct input_member *member = malloc(judge->model.world * sizeof(*member));
     uint32_t count = 0;
     int64_t most = 0;
 
-    if (!member || !ARRAY_FIT(input->level_ns, input->world, court->model.world))
+    if (!member || !ARRAY_FIT(input->level_ns, input->world, judge->model.world))
         return 0;
-    memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present)
-            member[count++] = (struct input_member){ court->model.rank[rank].peers, rank,
+            member[count++] = (struct input_member){ judge->model.rank[rank].peers, rank,
                                                      stall_input_ns(&past->split[rank]) };
     }
     qsort(member, count, sizeof(*member), member_compare);
@@ -96,11 +96,11 @@ static double levels_fill(struct court *court, const struct past_step *past)
     return (double)most / 1e6;
 }
 
-static double newest_most_ms(const struct court *court, const struct past_step *past)
+static double newest_most_ms(const struct judge_state *judge, const struct past_step *past)
 {
     int64_t most = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present)
             most = MAX(most, stall_input_ns(&past->split[rank]));
     }
@@ -128,21 +128,21 @@ static double level_median(const struct stall_input *input, uint32_t steps, doub
     return median_f64(value, count);
 }
 
-static void levels_put(struct court *court, const struct past_step *past)
+static void levels_put(struct judge_state *judge, const struct past_step *past)
 {
-    struct stall_input *input = &court->stall->input;
+    struct stall_input *input = &judge->stall->input;
     double period = (double)past->measured_ns / 1e6, base;
     struct stall_level fresh = { .step = past->step, .period_ms = period };
-    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
+    uint32_t steps = (uint32_t)judge->limits.verdict_base_steps;
 
-    input->newest_ms = newest_most_ms(court, past);
+    input->newest_ms = newest_most_ms(judge, past);
     fresh.ms = input->newest_ms;
-    if (fresh.ms > court->limits.input_cost_share * court->limits.input_stay_share * period)
-        fresh.ms = levels_fill(court, past);
-    else if (ARRAY_FIT(input->level_ns, input->world, court->model.world))
-        memset(input->level_ns, 0, court->model.world * sizeof(*input->level_ns));
+    if (fresh.ms > judge->limits.input_cost_share * judge->limits.input_stay_share * period)
+        fresh.ms = levels_fill(judge, past);
+    else if (ARRAY_FIT(input->level_ns, input->world, judge->model.world))
+        memset(input->level_ns, 0, judge->model.world * sizeof(*input->level_ns));
     input->level[input->count++ % STALL_STEPS] = fresh;
-    if (input->count < (uint32_t)court->limits.verdict_warm_up + steps)
+    if (input->count < (uint32_t)judge->limits.verdict_warm_up + steps)
         return;
     base = level_median(input, steps, &period);
     if (input->base_ms < 0 || base < input->base_ms)
@@ -152,44 +152,44 @@ static void levels_put(struct court *court, const struct past_step *past)
 /* ---- the job's input ---- */
 
 /* What the newest step lost to it: with the peers' median wait taken from everybody. */
-static double job_cost_ms(struct court *court)
+static double job_cost_ms(struct judge_state *judge)
 {
-    const struct stall_input *input = &court->stall->input;
+    const struct stall_input *input = &judge->stall->input;
     int64_t shorter;
 
-    if (!court->program_ready || !court->whole)
+    if (!judge->program_ready || !judge->whole)
         return -1;
     shorter =
-        program_shorter_ns(court->program, court->whole, LOCKSTEP_PHASE_DATA, input->level_ns);
-    return MAX(0, (double)(program_replayed_ns(court->program) - shorter) / 1e6);
+        program_shorter_ns(judge->program, judge->whole, LOCKSTEP_PHASE_DATA, input->level_ns);
+    return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 
 /* Hosts without a cpu are late with everything, also with batches. */
-static bool input_is_starved(const struct court *court, uint32_t steps, double level_ms)
+static bool input_is_starved(const struct judge_state *judge, uint32_t steps, double level_ms)
 {
-    double starved = 0, period = history_period_ms(&court->history, steps);
+    double starved = 0, period = history_period_ms(&judge->history, steps);
 
-    for (uint32_t node = 0; node < court->model.nodes; node++) {
-        struct node_typical now = history_node(&court->history, node, steps, steps / 2);
+    for (uint32_t node = 0; node < judge->model.nodes; node++) {
+        struct node_typical now = history_node(&judge->history, node, steps, steps / 2);
         double typical =
-            node < court->history.nodes ? MAX(0, court->history.typical[node].pressure) : 0;
+            node < judge->history.nodes ? MAX(0, judge->history.typical[node].pressure) : 0;
 
         starved = MAX(starved, (now.pressure - typical) * period);
     }
-    return starved > court->limits.input_cpu_share * level_ms;
+    return starved > judge->limits.input_cpu_share * level_ms;
 }
 
-static const struct stall_rule *job_rule(const struct court *court, bool *always)
+static const struct stall_rule *job_rule(const struct judge_state *judge, bool *always)
 {
-    const struct stall_input *input = &court->stall->input;
-    const struct thresholds *limits = &court->limits;
+    const struct stall_input *input = &judge->stall->input;
+    const struct thresholds *limits = &judge->limits;
 
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
         double period, level = level_median(input, stall_input_rules[i].steps, &period),
                        least = 1e300, limit;
         bool risen = input->base_ms >= 0 && level > limits->input_times * input->base_ms;
         double share = risen ? limits->input_cost_share * stall_input_rules[i].shares
-                       : court->history.host_view ? limits->input_host_share
+                       : judge->history.host_view ? limits->input_host_share
                                                   : limits->input_always_share;
 
         if (input->count < stall_input_rules[i].steps + (uint32_t)limits->verdict_warm_up)
@@ -201,7 +201,7 @@ static const struct stall_rule *job_rule(const struct court *court, bool *always
             least = MIN(least, level_back(input, back)->ms);
         *always = !risen;
         if (level > limit && least > limit / 2 &&
-            !input_is_starved(court, stall_input_rules[i].steps, level))
+            !input_is_starved(judge, stall_input_rules[i].steps, level))
             return &stall_input_rules[i];
     }
     return NULL;
@@ -219,39 +219,39 @@ static uint64_t job_since(const struct stall_input *input, double least_ms)
     return first;
 }
 
-static uint32_t job_waiting(const struct court *court, double least_ms)
+static uint32_t job_waiting(const struct judge_state *judge, double least_ms)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         count += past->split[rank].present &&
                  (double)stall_input_ns(&past->split[rank]) / 1e6 > least_ms;
     return count;
 }
 
-unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
                            double faults)
 {
     struct stall_files seen;
 
-    if (stall_waits_for_storage(court, rank, &seen)) {
+    if (stall_waits_for_storage(judge, rank, &seen)) {
         verdict_because(draft, "beat",
                         "seen waiting for storage in the kernel in %.0f %% of looks at its input",
                         (double)(100 * seen.waits / seen.looks));
         return LAYER_STORAGE;
     }
-    if (faults < court->limits.stall_major_faults)
+    if (faults < judge->limits.stall_major_faults)
         return LAYER_DATA;
     verdict_because(draft, "schedstat", "%.0f major page faults a step: it reads from storage",
                     faults);
     return LAYER_STORAGE;
 }
 
-static void job_say_why(const struct court *court, struct verdict *draft,
+static void job_say_why(const struct judge_state *judge, struct verdict *draft,
                         const struct stall_rule *rule, bool always, double cost_ms)
 {
-    const struct stall_input *input = &court->stall->input;
+    const struct stall_input *input = &judge->stall->input;
     double period, level = level_median(input, rule->steps, &period);
     char before[48] = "since the first steps";
 
@@ -260,20 +260,20 @@ static void job_say_why(const struct court *court, struct verdict *draft,
     verdict_because(draft, "ring",
                     "%s for the next batch %.1f ms a step on the median rank, %s: "
                     "%.0f %% of steps of %.1f ms, over %u steps",
-                    court->history.host_view ? "hosts wait" : "devices idle", level, before,
+                    judge->history.host_view ? "hosts wait" : "devices idle", level, before,
                     100 * level / MAX(period, 1e-3), period, rule->steps);
     verdict_because(draft, "ring", "%u of %u ranks wait so, none alone",
-                    job_waiting(court, level / 2), court->model.world);
+                    job_waiting(judge, level / 2), judge->model.world);
     if (cost_ms >= 0)
         verdict_because(draft, "replay",
                         "each step of %.1f ms would be %.1f ms shorter with batches there in time",
                         period, cost_ms);
     verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step",
-                     stall_typical_ms(court, rule->steps, stall_starved_ns));
+                     stall_typical_ms(judge, rule->steps, stall_starved_ns));
     verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, on no rank more than on its peers",
-                     stall_typical_ms(court, rule->steps, stall_compute_ns));
+                     stall_typical_ms(judge, rule->steps, stall_compute_ns));
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms",
-                     stall_typical_ms(court, rule->steps, stall_transfer_ns));
+                     stall_typical_ms(judge, rule->steps, stall_transfer_ns));
 }
 
 static const char *job_cause(unsigned layer)
@@ -283,13 +283,13 @@ static const char *job_cause(unsigned layer)
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
-void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank)
+void stall_layer_settle(const struct judge_state *judge, struct entry *entry, uint32_t rank)
 {
     struct verdict *verdict = &entry->verdict;
 
     if (verdict->layer != LAYER_DATA)
         return;
-    verdict->layer = (uint8_t)stall_input_layer(court, verdict, rank, 0);
+    verdict->layer = (uint8_t)stall_input_layer(judge, verdict, rank, 0);
     if (verdict->layer != LAYER_STORAGE)
         return;
     if (verdict->kind == VERDICT_INPUT_STALL)
@@ -297,33 +297,33 @@ void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t
     entry->changed = true;
 }
 
-static void job_accuse(struct court *court, const struct stall_rule *rule, bool always,
+static void job_accuse(struct judge_state *judge, const struct stall_rule *rule, bool always,
                        double cost_ms)
 {
-    const struct stall_input *input = &court->stall->input;
+    const struct stall_input *input = &judge->stall->input;
     struct verdict draft = { .kind = VERDICT_INPUT_STALL, .confidence = always ? 0.85 : 0.92 };
     double period, level = level_median(input, rule->steps, &period);
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), "input");
-    draft.layer = (uint8_t)stall_input_layer(court, &draft, MODEL_NONE,
-                                             stall_typical_ms(court, rule->steps, stall_faults));
+    draft.layer = (uint8_t)stall_input_layer(judge, &draft, MODEL_NONE,
+                                             stall_typical_ms(judge, rule->steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "%s", job_cause(draft.layer));
     if (cost_ms < 0)
         draft.confidence = 0.6; /* the replay does not fit: nothing but the waiting is known */
-    if (court->history.host_view)
+    if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
     draft.since_step = job_since(input, level / 2);
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = (cost_ms >= 0 ? cost_ms : level) / 1e3;
-    job_say_why(court, &draft, rule, always, cost_ms);
-    court_find(court, &draft, &fresh);
+    job_say_why(judge, &draft, rule, always, cost_ms);
+    judge_state_find(judge, &draft, &fresh);
 }
 
-static struct entry *job_entry(struct court *court)
+static struct entry *job_entry(struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_INPUT_STALL &&
             strcmp(entry->verdict.group, "input") == 0)
@@ -332,11 +332,11 @@ static struct entry *job_entry(struct court *court)
     return NULL;
 }
 
-static void job_step(struct court *court)
+static void job_step(struct judge_state *judge)
 {
-    const struct stall_input *input = &court->stall->input;
-    const struct thresholds *limits = &court->limits;
-    struct entry *open = job_entry(court);
+    const struct stall_input *input = &judge->stall->input;
+    const struct thresholds *limits = &judge->limits;
+    struct entry *open = job_entry(judge);
     const struct stall_rule *rule;
     double period, level, cost;
     bool always;
@@ -345,30 +345,30 @@ static void job_step(struct court *court)
         level = level_median(input, 5, &period);
         if (level < limits->input_cost_share * limits->input_stay_share * period)
             return;
-        stall_layer_settle(court, open, MODEL_NONE);
-        cost = job_cost_ms(court);
-        open->seen_step = history_back(&court->history, 0)->step;
+        stall_layer_settle(judge, open, MODEL_NONE);
+        cost = job_cost_ms(judge);
+        open->seen_step = history_back(&judge->history, 0)->step;
         open->step_seconds = (cost >= 0 ? cost : level_back(input, 0)->ms) / 1e3;
         return;
     }
     if (level_back(input, 0)->ms <
         limits->input_cost_share * limits->input_stay_share * level_back(input, 0)->period_ms)
         return;
-    rule = job_rule(court, &always);
+    rule = job_rule(judge, &always);
     if (!rule)
         return;
-    cost = job_cost_ms(court);
+    cost = job_cost_ms(judge);
     if (cost < 0 || cost > limits->input_cost_share / 2 * level_back(input, 0)->period_ms)
-        job_accuse(court, rule, always, cost);
+        job_accuse(judge, rule, always, cost);
 }
 
-void stall_input_step(struct court *court)
+void stall_input_step(struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
 
     if (past->measured_ns <= 0)
         return;
-    levels_put(court, past);
-    job_step(court);
-    stall_ranks_step(court);
+    levels_put(judge, past);
+    job_step(judge);
+    stall_ranks_step(judge);
 }

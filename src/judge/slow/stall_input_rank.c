@@ -9,55 +9,56 @@
 #define SUSPECTS_MAX 32
 
 /* How much longer than its peers' median it waited, in the last steps: the median, and the least. */
-static double rank_excess_ms(const struct court *court, uint32_t rank, uint32_t steps)
+static double rank_excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
     uint32_t peers;
     double theirs =
-        history_peers_ms(&court->history, &court->model, rank, steps, stall_input_ns, &peers);
+        history_peers_ms(&judge->history, &judge->model, rank, steps, stall_input_ns, &peers);
     double least = 1e300;
 
     if (peers == 0)
         return 0; /* nobody to compare it with: the job's input */
-    for (uint32_t back = 0; back < steps && history_back(&court->history, back); back++) {
-        const struct rank_split *split = &history_back(&court->history, back)->split[rank];
+    for (uint32_t back = 0; back < steps && history_back(&judge->history, back); back++) {
+        const struct rank_split *split = &history_back(&judge->history, back)->split[rank];
 
         least = MIN(least, split->present ? (double)stall_input_ns(split) / 1e6 - theirs : 0);
     }
-    return MIN(history_part_ms(&court->history, rank, steps, stall_input_ns) - theirs, 2 * least);
+    return MIN(history_part_ms(&judge->history, rank, steps, stall_input_ns) - theirs, 2 * least);
 }
 
-static bool rank_is_starved(const struct court *court, uint32_t rank, uint32_t steps, double excess)
+static bool rank_is_starved(const struct judge_state *judge, uint32_t rank, uint32_t steps,
+                            double excess)
 {
     uint32_t peers;
-    double own = history_part_ms(&court->history, rank, steps, stall_starved_ns);
+    double own = history_part_ms(&judge->history, rank, steps, stall_starved_ns);
 
-    return own - history_peers_ms(&court->history, &court->model, rank, steps, stall_starved_ns,
+    return own - history_peers_ms(&judge->history, &judge->model, rank, steps, stall_starved_ns,
                                   &peers) >
-           court->limits.input_cpu_share * excess;
+           judge->limits.input_cpu_share * excess;
 }
 
-static const struct stall_rule *rank_rule(const struct court *court, uint32_t rank)
+static const struct stall_rule *rank_rule(const struct judge_state *judge, uint32_t rank)
 {
     for (size_t i = 0; i < COUNT(stall_input_rules); i++) {
-        double limit = court->limits.input_cost_share * stall_input_rules[i].shares *
-                       history_period_ms(&court->history, stall_input_rules[i].steps);
+        double limit = judge->limits.input_cost_share * stall_input_rules[i].shares *
+                       history_period_ms(&judge->history, stall_input_rules[i].steps);
         double excess;
 
-        if (court->history.count <
-            stall_input_rules[i].steps + (uint32_t)court->limits.verdict_warm_up)
+        if (judge->history.count <
+            stall_input_rules[i].steps + (uint32_t)judge->limits.verdict_warm_up)
             return NULL;
-        excess = rank_excess_ms(court, rank, stall_input_rules[i].steps);
-        if (excess > limit && !rank_is_starved(court, rank, stall_input_rules[i].steps, excess))
+        excess = rank_excess_ms(judge, rank, stall_input_rules[i].steps);
+        if (excess > limit && !rank_is_starved(judge, rank, stall_input_rules[i].steps, excess))
             return &stall_input_rules[i];
     }
     return NULL;
 }
 
-static void rank_say_why(struct court *court, struct verdict *draft, uint32_t rank, uint32_t steps,
-                         double cost_ms)
+static void rank_say_why(struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                         uint32_t steps, double cost_ms)
 {
-    const struct history *history = &court->history;
-    const struct model *model = &court->model;
+    const struct history *history = &judge->history;
+    const struct model *model = &judge->model;
     uint32_t peers;
     double theirs = history_peers_ms(history, model, rank, steps, stall_input_ns, &peers);
 
@@ -90,56 +91,56 @@ struct input_suspects { /* ranks that came under suspicion in this step, named t
 /* What they cost.  Behind somebody who is slow for another reason they cost nothing alone, nor does that one behind
  * them: as straggler.c does, the mean of "they alone" and "they as the last that are left slow" counts.
  */
-static double ranks_cost_ms(struct court *court, const struct input_suspects *suspects)
+static double ranks_cost_ms(struct judge_state *judge, const struct input_suspects *suspects)
 {
-    CLEAN(free_clean) uint8_t *others = calloc(court->model.world, 1);
-    double own = court_cost_ms(court, suspects->flag), without, all;
+    CLEAN(free_clean) uint8_t *others = calloc(judge->model.world, 1);
+    double own = judge_state_cost_ms(judge, suspects->flag), without, all;
     bool any = false;
 
-    for (uint32_t rank = 0; others && rank < court->model.world; rank++) {
-        others[rank] = !suspects->flag[rank] && straggler_suspects(court, rank);
+    for (uint32_t rank = 0; others && rank < judge->model.world; rank++) {
+        others[rank] = !suspects->flag[rank] && straggler_suspects(judge, rank);
         any |= others[rank] != 0;
     }
     if (own < 0 || !any)
         return own;
-    without = court_cost_ms(court, others);
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    without = judge_state_cost_ms(judge, others);
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         others[rank] |= suspects->flag[rank];
-    all = court_cost_ms(court, others);
+    all = judge_state_cost_ms(judge, others);
     return (own + MAX(0, all - without)) / 2;
 }
 
-static void ranks_accuse(struct court *court, const struct input_suspects *suspects)
+static void ranks_accuse(struct judge_state *judge, const struct input_suspects *suspects)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.93 };
     uint32_t steps = suspects->rule->steps, back = 0;
-    double cost = ranks_cost_ms(court, suspects), excess;
+    double cost = ranks_cost_ms(judge, suspects), excess;
     bool fresh;
 
-    if (cost < court->limits.straggler_cost_share * history_period_ms(&court->history, 5))
+    if (cost < judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5))
         return; /* hidden behind others, or not known */
     for (uint32_t i = 0; i < suspects->count; i++)
-        court_add_rank(court, &draft, suspects->rank[i]);
+        judge_state_add_rank(judge, &draft, suspects->rank[i]);
     draft.layer = (uint8_t)stall_input_layer(
-        court, &draft, suspects->rank[0],
-        history_part_ms(&court->history, suspects->rank[0], steps, stall_faults));
+        judge, &draft, suspects->rank[0],
+        history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
     snprintf(draft.cause, sizeof(draft.cause), "its batches come late, those of its peers do not");
-    if (court->history.host_view)
+    if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
-    excess = rank_excess_ms(court, suspects->rank[0], steps);
-    draft.since_step = history_back(&court->history, 0)->step;
-    for (; history_back(&court->history, back); back++) {
-        const struct past_step *past = history_back(&court->history, back);
+    excess = rank_excess_ms(judge, suspects->rank[0], steps);
+    draft.since_step = history_back(&judge->history, 0)->step;
+    for (; history_back(&judge->history, back); back++) {
+        const struct past_step *past = history_back(&judge->history, back);
 
         if ((double)stall_input_ns(&past->split[suspects->rank[0]]) / 1e6 < excess / 2)
             break;
         draft.since_step = past->step;
     }
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     for (uint32_t i = 0; i < MIN(suspects->count, 3); i++)
-        rank_say_why(court, &draft, suspects->rank[i], steps, cost);
-    court_find(court, &draft, &fresh);
+        rank_say_why(judge, &draft, suspects->rank[i], steps, cost);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 static bool input_rank_is_ours(const struct entry *entry)
@@ -149,31 +150,31 @@ static bool input_rank_is_ours(const struct entry *entry)
 }
 
 /* Open verdicts of ours that still hold. */
-static void ranks_stay(struct court *court)
+static void ranks_stay(struct judge_state *judge)
 {
-    double limit = court->limits.input_cost_share * court->limits.input_stay_share *
-                   history_period_ms(&court->history, 5);
+    double limit = judge->limits.input_cost_share * judge->limits.input_stay_share *
+                   history_period_ms(&judge->history, 5);
 
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
         CLEAN(free_clean) uint8_t *flag = NULL;
         double cost, most = 0;
 
-        if (!input_rank_is_ours(entry) || !(flag = calloc(court->model.world, 1)))
+        if (!input_rank_is_ours(entry) || !(flag = calloc(judge->model.world, 1)))
             continue;
         for (uint32_t at = 0; at < MIN(entry->verdict.rank_count, VERDICT_RANKS); at++) {
             uint32_t rank = entry->verdict.rank[at];
 
-            if (rank >= court->model.world)
+            if (rank >= judge->model.world)
                 continue;
             flag[rank] = 1;
-            most = MAX(most, rank_excess_ms(court, rank, 5));
+            most = MAX(most, rank_excess_ms(judge, rank, 5));
         }
         if (most < limit)
             continue;
-        stall_layer_settle(court, entry, entry->verdict.rank[0]);
-        cost = court_cost_ms(court, flag);
-        entry->seen_step = history_back(&court->history, 0)->step;
+        stall_layer_settle(judge, entry, entry->verdict.rank[0]);
+        cost = judge_state_cost_ms(judge, flag);
+        entry->seen_step = history_back(&judge->history, 0)->step;
         if (cost >= 0)
             entry->step_seconds = cost / 1e3;
     }
@@ -182,10 +183,10 @@ static void ranks_stay(struct court *court)
 /* Some verdict names it already.  One on a whole node without cpus does not count: its ranks may wait for
  * batches as well, and rank_is_starved() keeps the two apart.
  */
-static bool is_named(const struct court *court, uint32_t rank)
+static bool is_named(const struct judge_state *judge, uint32_t rank)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        const struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        const struct entry *entry = judge->docket.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (!entry->open || verdict->kind != VERDICT_STRAGGLER ||
@@ -200,41 +201,41 @@ static bool is_named(const struct court *court, uint32_t rank)
 }
 
 /* The rule that its input breaks; NULL: none. */
-static const struct stall_rule *rank_broken(const struct court *court, uint32_t rank)
+static const struct stall_rule *rank_broken(const struct judge_state *judge, uint32_t rank)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    const struct stall_input *input = &court->stall->input;
+    const struct past_step *past = history_back(&judge->history, 0);
+    const struct stall_input *input = &judge->stall->input;
     const struct rank_split *split = &past->split[rank];
-    double least = court->limits.input_cost_share * (double)past->measured_ns / 2e6;
+    double least = judge->limits.input_cost_share * (double)past->measured_ns / 2e6;
 
     if (!split->present || past->measured_ns <= 0 || input->newest_ms < least ||
-        input->world < court->model.world ||
+        input->world < judge->model.world ||
         (double)(stall_input_ns(split) - input->level_ns[rank]) / 1e6 < least)
         return NULL;
-    return rank_rule(court, rank);
+    return rank_rule(judge, rank);
 }
 
-bool stall_suspects(const struct court *court, uint32_t rank)
+bool stall_suspects(const struct judge_state *judge, uint32_t rank)
 {
-    return rank_broken(court, rank) != NULL;
+    return rank_broken(judge, rank) != NULL;
 }
 
-void stall_ranks_step(struct court *court)
+void stall_ranks_step(struct judge_state *judge)
 {
     CLEAN(free_clean) uint8_t *flag = NULL;
     struct input_suspects suspects = { 0 };
 
-    ranks_stay(court);
-    suspects.flag = flag = calloc(court->model.world, 1);
-    for (uint32_t rank = 0; flag && rank < court->model.world; rank++) {
-        const struct stall_rule *rule = rank_broken(court, rank);
+    ranks_stay(judge);
+    suspects.flag = flag = calloc(judge->model.world, 1);
+    for (uint32_t rank = 0; flag && rank < judge->model.world; rank++) {
+        const struct stall_rule *rule = rank_broken(judge, rank);
 
-        if (!rule || suspects.count == SUSPECTS_MAX || is_named(court, rank))
+        if (!rule || suspects.count == SUSPECTS_MAX || is_named(judge, rank))
             continue;
         suspects.rule = suspects.rule ? suspects.rule : rule;
         suspects.rank[suspects.count++] = rank;
         flag[rank] = 1;
     }
     if (suspects.count)
-        ranks_accuse(court, &suspects);
+        ranks_accuse(judge, &suspects);
 }

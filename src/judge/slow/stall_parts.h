@@ -81,28 +81,29 @@ struct stall {
 };
 
 /* Over the last n steps: the median rank's median of a part. */
-double stall_typical_ms(const struct court *court, uint32_t steps, split_part *part);
+double stall_typical_ms(const struct judge_state *judge, uint32_t steps, split_part *part);
 int64_t stall_starved_ns(const struct rank_split *split);
 /* Room for all ranks, zeroed where new; false: no memory. */
 bool stall_files_room(struct stall_files **files, uint32_t *room, uint32_t world);
-bool stall_waits(const struct court *court,
+bool stall_waits(const struct judge_state *judge,
                  const struct stall_files *seen); /* in most looks, and more than once */
 /* Seen to wait for a file system or a disk in most looks at its input of late; of all ranks: MODEL_NONE. */
-bool stall_waits_for_storage(const struct court *court, uint32_t rank, struct stall_files *seen);
-void stall_input_step(struct court *court); /* stall_input.c */
+bool stall_waits_for_storage(const struct judge_state *judge, uint32_t rank,
+                             struct stall_files *seen);
+void stall_input_step(struct judge_state *judge); /* stall_input.c */
 int64_t stall_input_ns(const struct rank_split *split);
 int64_t stall_compute_ns(const struct rank_split *split);
 int64_t stall_transfer_ns(const struct rank_split *split);
 int64_t stall_faults(const struct rank_split *split); /* in millions, as parts are */
 /* What its batches come late from; `rank` MODEL_NONE: of all. */
-unsigned stall_input_layer(const struct court *court, struct verdict *draft, uint32_t rank,
+unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
                            double faults);
-void stall_layer_settle(const struct court *court, struct entry *entry, uint32_t rank);
-void stall_ranks_step(struct court *court); /* stall_input_rank.c */
-void stall_pause_step(struct court *court); /* stall_pause.c */
-void stall_pause_beat(struct court *court, const struct fact_beat *beat);
-void stall_start_step(struct court *court); /* stall_start.c */
-void stall_start_beat(struct court *court, const struct fact_beat *beat);
+void stall_layer_settle(const struct judge_state *judge, struct entry *entry, uint32_t rank);
+void stall_ranks_step(struct judge_state *judge); /* stall_input_rank.c */
+void stall_pause_step(struct judge_state *judge); /* stall_pause.c */
+void stall_pause_beat(struct judge_state *judge, const struct fact_beat *beat);
+void stall_start_step(struct judge_state *judge); /* stall_start.c */
+void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat);
 void stall_start_attempt(struct stall *stall);
 void stall_input_fini(struct stall_input *input);
 

@@ -79,37 +79,37 @@ static bool is_alone(const struct past_step *past, uint32_t rank, unsigned phase
     return phase_ms(past, rank, phase) > (event->most_ms + event->median_ms) / 2;
 }
 
-static double usual_ms(const struct court *court, const struct stall_pause *pause)
+static double usual_ms(const struct judge_state *judge, const struct stall_pause *pause)
 {
     double value[STALL_USUAL];
     uint32_t count = MIN(pause->usuals, STALL_USUAL);
 
     memcpy(value, pause->usual_ms, count * sizeof(*value));
-    return count >= court->limits.checkpoint_least_usual ? median_f64(value, count) : 0;
+    return count >= judge->limits.checkpoint_least_usual ? median_f64(value, count) : 0;
 }
 
 /* False: no rank pauses in the newest step. */
-static bool event_read(const struct court *court, const struct pause_kind *kind,
+static bool event_read(const struct judge_state *judge, const struct pause_kind *kind,
                        const struct stall_pause *pause, struct pause_event *ret)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     CLEAN(free_clean) double *value = NULL;
     uint32_t count = 0;
 
-    *ret = (struct pause_event){ .period_ms = history_period_ms(&court->history, HISTORY_STEPS) };
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    *ret = (struct pause_event){ .period_ms = history_period_ms(&judge->history, HISTORY_STEPS) };
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         ret->most_ms = MAX(ret->most_ms, phase_ms(past, rank, kind->phase));
-    if (ret->most_ms < court->limits.checkpoint_least ||
+    if (ret->most_ms < judge->limits.checkpoint_least ||
         (!kind->planned && ret->most_ms < ret->period_ms))
         return false;
-    value = malloc(court->model.world * sizeof(*value));
-    for (uint32_t rank = 0; value && rank < court->model.world; rank++) {
+    value = malloc(judge->model.world * sizeof(*value));
+    for (uint32_t rank = 0; value && rank < judge->model.world; rank++) {
         if (past->split[rank].present)
             value[count++] = phase_ms(past, rank, kind->phase);
     }
     ret->median_ms = median_f64(value, count);
-    ret->usual_ms = usual_ms(court, pause);
-    for (uint32_t rank = 0; ret->median_ms < ret->most_ms / 2 && rank < court->model.world; rank++)
+    ret->usual_ms = usual_ms(judge, pause);
+    for (uint32_t rank = 0; ret->median_ms < ret->most_ms / 2 && rank < judge->model.world; rank++)
         ret->alone += is_alone(past, rank, kind->phase, ret);
     return true;
 }
@@ -125,7 +125,7 @@ static bool is_longer(const struct pause_event *event, double times, double step
 /* Of the time since the first of the last pauses ended, how much they took, each as long as the median
  * one: a few that were too long are another matter.
  */
-static double pause_share(const struct court *court, const struct stall_pause *pause,
+static double pause_share(const struct judge_state *judge, const struct stall_pause *pause,
                           double *lost_ms, uint64_t *steps)
 {
     uint32_t count = (uint32_t)MIN(pause->count, STALL_USUAL);
@@ -134,7 +134,7 @@ static double pause_share(const struct court *court, const struct stall_pause *p
 
     *lost_ms = 0;
     *steps = 1;
-    if (count < court->limits.checkpoint_least_share)
+    if (count < judge->limits.checkpoint_least_share)
         return 0;
     first = &pause->event[(pause->count - count) % STALL_USUAL];
     last = &pause->event[(pause->count - 1) % STALL_USUAL];
@@ -147,23 +147,23 @@ static double pause_share(const struct court *court, const struct stall_pause *p
 }
 
 /* Hosts without a cpu are late with everything. */
-static bool pause_is_starved(const struct court *court, const struct pause_kind *kind,
+static bool pause_is_starved(const struct judge_state *judge, const struct pause_kind *kind,
                              const struct pause_event *event)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (phase_ms(past, rank, kind->phase) >= event->most_ms)
             return (double)stall_starved_ns(&past->split[rank]) / 1e6 >
-                   court->limits.input_cpu_share * (event->most_ms - event->usual_ms);
+                   judge->limits.input_cpu_share * (event->most_ms - event->usual_ms);
     }
     return false;
 }
 
-static enum reason reason_of(const struct court *court, const struct pause_kind *kind,
+static enum reason reason_of(const struct judge_state *judge, const struct pause_kind *kind,
                              struct stall_pause *pause, const struct pause_event *event)
 {
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
     double stay = pause->hot ? limits->input_stay_share : 1, lost;
     double share = *(const double *)((const char *)limits + kind->share);
     uint64_t steps;
@@ -171,12 +171,12 @@ static enum reason reason_of(const struct court *court, const struct pause_kind 
         kind->planned && is_longer(event, limits->checkpoint_times, limits->checkpoint_least_steps);
 
     pause->slow = longer ? pause->slow + 1 : 0;
-    if (pause_is_starved(court, kind, event))
+    if (pause_is_starved(judge, kind, event))
         return REASON_NONE;
     if (longer &&
         (pause->slow >= 2 || pause->hot || is_longer(event, limits->checkpoint_clear_times, 1)))
         return REASON_LONGER;
-    if (pause_share(court, pause, &lost, &steps) > share * stay)
+    if (pause_share(judge, pause, &lost, &steps) > share * stay)
         return REASON_SHARE;
     if (!kind->planned && event->most_ms > 1e3 * limits->input_long_wait)
         return REASON_LONG;
@@ -186,30 +186,30 @@ static enum reason reason_of(const struct court *court, const struct pause_kind 
 /* ---- the verdict ---- */
 
 /* What the step lost: to all of the pause, or to what it was longer than usual. */
-static double event_cost_ms(struct court *court, const struct pause_kind *kind,
+static double event_cost_ms(struct judge_state *judge, const struct pause_kind *kind,
                             const struct pause_event *event, enum reason reason)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     double usual = reason == REASON_LONGER ? event->usual_ms : 0;
-    CLEAN(free_clean) int64_t *less = calloc(court->model.world, sizeof(*less));
+    CLEAN(free_clean) int64_t *less = calloc(judge->model.world, sizeof(*less));
     int64_t shorter;
 
-    if (!less || !court->program_ready || !court->whole)
+    if (!less || !judge->program_ready || !judge->whole)
         return event->most_ms - usual;
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         less[rank] = MAX(0, (int64_t)(1e6 * (phase_ms(past, rank, kind->phase) - usual)));
-    shorter = program_shorter_ns(court->program, court->whole, kind->phase, less);
-    return MAX(0, (double)(program_replayed_ns(court->program) - shorter) / 1e6);
+    shorter = program_shorter_ns(judge->program, judge->whole, kind->phase, less);
+    return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 
 /* Of those who are alone with it, only they: the others write a little, on sound storage, and are soon done. */
-static struct stall_files seen_of(const struct court *court, const struct stall_pause *pause,
+static struct stall_files seen_of(const struct judge_state *judge, const struct stall_pause *pause,
                                   const struct verdict *about)
 {
     struct stall_files sum = { 0 };
     uint32_t named = MIN(about->rank_count, VERDICT_RANKS);
 
-    for (uint32_t rank = 0; rank < MIN(pause->seen_room, court->model.world); rank++) {
+    for (uint32_t rank = 0; rank < MIN(pause->seen_room, judge->model.world); rank++) {
         bool counts = named == 0;
 
         for (uint32_t i = 0; i < named && !counts; i++)
@@ -230,12 +230,12 @@ static void say_storage(struct verdict *verdict, const struct stall_files *seen)
                         (double)seen->waits, (double)seen->looks);
 }
 
-static void pause_say_why(const struct court *court, struct verdict *draft,
+static void pause_say_why(const struct judge_state *judge, struct verdict *draft,
                           const struct pause_kind *kind, const struct stall_pause *pause,
                           const struct pause_event *event, enum reason reason)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    struct stall_files seen = seen_of(court, pause, draft);
+    const struct past_step *past = history_back(&judge->history, 0);
+    struct stall_files seen = seen_of(judge, pause, draft);
     double lost, share;
     uint64_t steps;
 
@@ -250,7 +250,7 @@ static void pause_say_why(const struct court *court, struct verdict *draft,
         verdict_because(draft, "ring", "%s in step %llu left devices idle for %.1f ms: %.1f steps",
                         kind->one, (unsigned long long)past->step, event->most_ms,
                         event->most_ms / MAX(event->period_ms, 1e-3));
-    share = pause_share(court, pause, &lost, &steps);
+    share = pause_share(judge, pause, &lost, &steps);
     if (share > 0)
         verdict_because(draft, "ring", "%s took %.1f %% of the time over the last %llu steps",
                         kind->many, 100 * share, (unsigned long long)steps);
@@ -262,69 +262,69 @@ static void pause_say_why(const struct court *court, struct verdict *draft,
                         event->median_ms);
     say_storage(draft, &seen);
     verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms in the last steps (median)",
-                     stall_typical_ms(court, 3, stall_starved_ns));
+                     stall_typical_ms(judge, 3, stall_starved_ns));
 }
 
 /* A step may be judged before the beats come that tell what its ranks waited for. */
-static void renew_layer(const struct court *court, const struct stall_pause *pause,
+static void renew_layer(const struct judge_state *judge, const struct stall_pause *pause,
                         struct entry *entry)
 {
-    struct stall_files seen = seen_of(court, pause, &entry->verdict);
+    struct stall_files seen = seen_of(judge, pause, &entry->verdict);
 
-    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(court, &seen))
+    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(judge, &seen))
         return;
     entry->verdict.layer = LAYER_STORAGE;
     say_storage(&entry->verdict, &seen);
     entry->changed = true;
 }
 
-static void draft_who(const struct court *court, struct verdict *draft,
+static void draft_who(const struct judge_state *judge, struct verdict *draft,
                       const struct pause_kind *kind, const struct pause_event *event)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
 
     if (!event->alone) {
         snprintf(draft->group, sizeof(draft->group), "%s", kind->group);
         return;
     }
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (is_alone(past, rank, kind->phase, event))
-            court_add_rank(court, draft, rank);
+            judge_state_add_rank(judge, draft, rank);
     }
     if (!kind->planned)
         draft->kind = VERDICT_STRAGGLER; /* not the job's input, but these ranks' */
 }
 
-static void pause_accuse(struct court *court, const struct pause_kind *kind,
+static void pause_accuse(struct judge_state *judge, const struct pause_kind *kind,
                          struct stall_pause *pause, const struct pause_event *event,
                          enum reason reason, double cost_ms)
 {
     static const double confidence[] = { 0, 0.9, 0.8, 0.6 };
     struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
-    uint64_t now = history_back(&court->history, 0)->step, steps;
+    uint64_t now = history_back(&judge->history, 0)->step, steps;
     struct stall_files seen;
     struct entry *entry;
     double lost;
     bool fresh;
 
     snprintf(draft.cause, sizeof(draft.cause), "%s", kind->cause[reason]);
-    draft_who(court, &draft, kind, event);
-    seen = seen_of(court, pause, &draft);
-    draft.layer = (uint8_t)(stall_waits(court, &seen) ? LAYER_STORAGE : kind->layer);
+    draft_who(judge, &draft, kind, event);
+    seen = seen_of(judge, pause, &draft);
+    draft.layer = (uint8_t)(stall_waits(judge, &seen) ? LAYER_STORAGE : kind->layer);
     draft.since_step = now;
     if (reason == REASON_LONGER && pause->slow >= 2)
         draft.since_step = pause->slow_since;
     if (reason == REASON_SHARE) {
-        pause_share(court, pause, &lost, &steps);
+        pause_share(judge, pause, &lost, &steps);
         draft.since_step = now - MIN(now, steps);
     }
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step =
         cost_ms / 1e3 / (double)(pause->count > 1 ? MAX(1, pause->every) : 1); /* amortised */
-    if (court->history.host_view)
+    if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
-    pause_say_why(court, &draft, kind, pause, event, reason);
-    entry = court_find(court, &draft, &fresh);
+    pause_say_why(judge, &draft, kind, pause, event, reason);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (!entry)
         return;
     entry->step_seconds = cost_ms / 1e3;
@@ -333,10 +333,11 @@ static void pause_accuse(struct court *court, const struct pause_kind *kind,
 
 /* ---- step by step ---- */
 
-static struct entry *pause_open_entry(const struct court *court, const struct stall_pause *pause)
+static struct entry *pause_open_entry(const struct judge_state *judge,
+                                      const struct stall_pause *pause)
 {
-    for (uint32_t i = 0; pause->hot && i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; pause->hot && i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && strcmp(entry->verdict.id, pause->id) == 0)
             return entry;
@@ -344,10 +345,10 @@ static struct entry *pause_open_entry(const struct court *court, const struct st
     return NULL;
 }
 
-static void event_note(const struct court *court, struct stall_pause *pause,
+static void event_note(const struct judge_state *judge, struct stall_pause *pause,
                        const struct pause_event *event)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     const struct stall_event *before =
         pause->count ? &pause->event[(pause->count - 1) % STALL_USUAL] : NULL;
 
@@ -358,17 +359,17 @@ static void event_note(const struct court *court, struct stall_pause *pause,
     };
 }
 
-static void pause_step(struct court *court, const struct pause_kind *kind,
+static void pause_step(struct judge_state *judge, const struct pause_kind *kind,
                        struct stall_pause *pause)
 {
-    uint64_t now = history_back(&court->history, 0)->step;
-    struct entry *open = pause_open_entry(court, pause);
+    uint64_t now = history_back(&judge->history, 0)->step;
+    struct entry *open = pause_open_entry(judge, pause);
     struct pause_event event;
     enum reason reason;
 
     if (open)
-        renew_layer(court, pause, open);
-    if (!event_read(court, kind, pause, &event)) {
+        renew_layer(judge, pause, open);
+    if (!event_read(judge, kind, pause, &event)) {
         uint64_t last = pause->count ? pause->event[(pause->count - 1) % STALL_USUAL].step : now;
 
         if (open && now - MIN(now, last) <= 2 * MAX(1, pause->every)) { /* the next one will tell */
@@ -377,18 +378,18 @@ static void pause_step(struct court *court, const struct pause_kind *kind,
         }
         return;
     }
-    event_note(court, pause, &event);
-    reason = reason_of(court, kind, pause, &event);
+    event_note(judge, pause, &event);
+    reason = reason_of(judge, kind, pause, &event);
     if (pause->slow == 1)
         pause->slow_since = now;
     if (reason != REASON_NONE) {
-        double cost = event_cost_ms(court, kind, &event, reason);
+        double cost = event_cost_ms(judge, kind, &event, reason);
 
         if (open) {
             open->seen_step = now;
             open->step_seconds = cost / 1e3;
         } else {
-            pause_accuse(court, kind, pause, &event, reason, cost);
+            pause_accuse(judge, kind, pause, &event, reason, cost);
         }
     }
     pause->hot = reason != REASON_NONE;
@@ -398,16 +399,16 @@ static void pause_step(struct court *court, const struct pause_kind *kind,
         memset(pause->seen, 0, pause->seen_room * sizeof(*pause->seen));
 }
 
-void stall_pause_step(struct court *court)
+void stall_pause_step(struct judge_state *judge)
 {
     for (int i = 0; i < STALL_PAUSES; i++)
-        pause_step(court, &kinds[i], &court->stall->pause[i]);
+        pause_step(judge, &kinds[i], &judge->stall->pause[i]);
 }
 
-void stall_pause_beat(struct court *court, const struct fact_beat *beat)
+void stall_pause_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
-    for (int i = 0; i < STALL_PAUSES && beat->rank < court->model.world; i++) {
-        struct stall_pause *pause = &court->stall->pause[i];
+    for (int i = 0; i < STALL_PAUSES && beat->rank < judge->model.world; i++) {
+        struct stall_pause *pause = &judge->stall->pause[i];
         const struct beat_storage *told =
             kinds[i].phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
             : kinds[i].phase == LOCKSTEP_PHASE_DATA     ? &beat->storage[BEAT_STORAGE_DATA]
@@ -419,7 +420,7 @@ void stall_pause_beat(struct court *court, const struct fact_beat *beat)
         else if (kinds[i].phase == beat->phase) /* an agent that does not look */
             seen = (struct stall_files){ 1, beat->state == 'D' };
         if (seen.looks == 0 ||
-            !stall_files_room(&pause->seen, &pause->seen_room, court->model.world))
+            !stall_files_room(&pause->seen, &pause->seen_room, judge->model.world))
             continue;
         pause->seen[beat->rank].looks += seen.looks;
         pause->seen[beat->rank].waits += seen.waits;

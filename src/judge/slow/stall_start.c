@@ -31,16 +31,16 @@ static bool birth_waits(const struct fact_beat *beat)
 }
 
 /* What a rank does until its first step comes only with its beats: once a second, the innermost phase. */
-void stall_start_beat(struct court *court, const struct fact_beat *beat)
+void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat)
 {
-    struct stall *stall = court->stall;
-    uint32_t world = court->model.world;
+    struct stall *stall = judge->stall;
+    uint32_t world = judge->model.world;
     const struct beat_storage *seen =
         beat->phase == LOCKSTEP_PHASE_DATA         ? &beat->storage[BEAT_STORAGE_DATA]
         : beat->phase == LOCKSTEP_PHASE_CHECKPOINT ? &beat->storage[BEAT_STORAGE_CHECKPOINT]
                                                    : NULL;
     struct stall_birth *birth;
-    int64_t most_ns = (int64_t)(court->limits.startup_beat_most * 1e9);
+    int64_t most_ns = (int64_t)(judge->limits.startup_beat_most * 1e9);
     float took;
 
     if (stall->started || beat->step != UINT64_MAX || beat->rank >= world ||
@@ -67,9 +67,10 @@ struct reason {
 /* The phase that took longest, but for meeting the others: that is waiting for them.  False: not seen, or less
  * than what is to be explained.
  */
-static bool reason_of(const struct court *court, uint32_t rank, double late, struct reason *ret)
+static bool reason_of(const struct judge_state *judge, uint32_t rank, double late,
+                      struct reason *ret)
 {
-    const struct stall *stall = court->stall;
+    const struct stall *stall = judge->stall;
 
     *ret = (struct reason){ 0 };
     for (unsigned phase = 0; rank < stall->births && phase < LOCKSTEP_PHASE_COUNT; phase++) {
@@ -80,7 +81,7 @@ static bool reason_of(const struct court *court, uint32_t rank, double late, str
         ret->seconds = (double)stall->birth[rank].seconds[phase];
         ret->storage = (double)stall->birth[rank].storage;
     }
-    return ret->seconds > 0 && ret->seconds >= court->limits.startup_reason_share * late;
+    return ret->seconds > 0 && ret->seconds >= judge->limits.startup_reason_share * late;
 }
 
 static unsigned reason_layer(const struct reason *reason)
@@ -103,11 +104,12 @@ static unsigned reason_layer(const struct reason *reason)
     }
 }
 
-static void say_reason(const struct court *court, struct verdict *draft, uint32_t rank, double late)
+static void say_reason(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
+                       double late)
 {
     struct reason reason;
 
-    if (!reason_of(court, rank, late, &reason))
+    if (!reason_of(judge, rank, late, &reason))
         return;
     draft->layer = (uint8_t)reason_layer(&reason);
     verdict_because(draft, "beat", "rank %u was in %s for %.1f s of that%s", rank,
@@ -121,15 +123,15 @@ struct start { /* seconds from the attempt's begin to a rank's first step */
     uint32_t last; /* the rank that came last */
 };
 
-static bool start_read(const struct court *court, struct start *ret)
+static bool start_read(const struct judge_state *judge, struct start *ret)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    int64_t began = ledger_began_ns(court->book);
-    CLEAN(free_clean) double *value = malloc((court->model.world + 1) * sizeof(*value));
+    const struct past_step *past = history_back(&judge->history, 0);
+    int64_t began = ledger_began_ns(judge->book);
+    CLEAN(free_clean) double *value = malloc((judge->model.world + 1) * sizeof(*value));
     uint32_t count = 0;
 
     *ret = (struct start){ 0 };
-    for (uint32_t rank = 0; value && rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; value && rank < judge->model.world; rank++) {
         double took = (double)(past->split[rank].begin_ns - began) / 1e9;
 
         if (!past->split[rank].present)
@@ -144,32 +146,32 @@ static bool start_read(const struct court *court, struct start *ret)
     return count > 0 && began > 0 && ret->median > 0;
 }
 
-static void late_accuse(struct court *court, const struct start *start)
+static void late_accuse(struct judge_state *judge, const struct start *start)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
                              .layer = LAYER_UNKNOWN,
                              .confidence = 0.8 };
     double late = start->most - start->median;
-    int64_t began = ledger_began_ns(court->book);
+    int64_t began = ledger_began_ns(judge->book);
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         double took = (double)(past->split[rank].begin_ns - began) / 1e9;
 
         if (past->split[rank].present && took > start->median + late / 2)
-            court_add_rank(court, &draft, rank);
+            judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.cause, sizeof(draft.cause), "all others wait for its first step");
     draft.since_step = past->step;
-    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
     verdict_because(&draft, "ring",
                     "rank %u began its first step %.1f s after the attempt, the median rank %.1f s",
                     start->last, start->most, start->median);
-    say_reason(court, &draft, start->last, late);
+    say_reason(judge, &draft, start->last, late);
     verdict_rule_out(&draft, LAYER_FABRIC, "the others had met and waited for it");
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* Seconds of its own that a rank was seen to need. */
@@ -182,10 +184,10 @@ static double birth_seconds(const struct stall_birth *birth)
     return sum;
 }
 
-static bool births_read(const struct court *court, struct start *ret)
+static bool births_read(const struct judge_state *judge, struct start *ret)
 {
-    const struct stall *stall = court->stall;
-    uint32_t world = court->model.world;
+    const struct stall *stall = judge->stall;
+    uint32_t world = judge->model.world;
     CLEAN(free_clean) double *value = malloc((world + 1) * sizeof(*value));
 
     *ret = (struct start){ 0 };
@@ -207,35 +209,35 @@ static bool births_read(const struct court *court, struct start *ret)
 /* Ranks that meet before their first step begin it together: who was waited for shows in what each did of its
  * own until then.
  */
-static void births_accuse(struct court *court, const struct start *start)
+static void births_accuse(struct judge_state *judge, const struct start *start)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
                              .layer = LAYER_UNKNOWN,
                              .confidence = 0.75 };
     double late = start->most - start->median;
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (birth_seconds(&court->stall->birth[rank]) > start->median + late / 2)
-            court_add_rank(court, &draft, rank);
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (birth_seconds(&judge->stall->birth[rank]) > start->median + late / 2)
+            judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.cause, sizeof(draft.cause), "all others wait for it to start");
     draft.since_step = past->step;
-    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
     verdict_because(
         &draft, "beat",
         "rank %u was seen busy with its own start for %.1f s, the median rank for %.1f s; "
         "the others had come and waited",
         start->last, start->most, start->median);
-    say_reason(court, &draft, start->last, late);
-    court_find(court, &draft, &fresh);
+    say_reason(judge, &draft, start->last, late);
+    judge_state_find(judge, &draft, &fresh);
 }
 
-static void long_accuse(struct court *court, const struct start *start, double usual)
+static void long_accuse(struct judge_state *judge, const struct start *start, double usual)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STARTUP_STALL,
                              .layer = LAYER_UNKNOWN,
                              .confidence = 0.6 };
@@ -246,7 +248,7 @@ static void long_accuse(struct court *court, const struct start *start, double u
              usual > 0 ? "the start takes many times what it took before"
                        : "the start takes longer than anyone plans for");
     draft.since_step = past->step;
-    draft.since_real_ns = court_step_real_ns(court, past->step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = start->median - usual;
     verdict_because(
         &draft, "ring",
@@ -255,31 +257,31 @@ static void long_accuse(struct court *court, const struct start *start, double u
     if (usual > 0)
         verdict_because(&draft, "ring", "in the attempt before it took %.1f s", usual);
     else
-        verdict_because(&draft, "ring", "the limit is %.0f s", court->limits.startup_most);
-    say_reason(court, &draft, start->last, start->median - usual);
-    court_find(court, &draft, &fresh);
+        verdict_because(&draft, "ring", "the limit is %.0f s", judge->limits.startup_most);
+    say_reason(judge, &draft, start->last, start->median - usual);
+    judge_state_find(judge, &draft, &fresh);
 }
 
-void stall_start_step(struct court *court)
+void stall_start_step(struct judge_state *judge)
 {
-    const struct thresholds *limits = &court->limits;
-    struct stall *stall = court->stall;
+    const struct thresholds *limits = &judge->limits;
+    struct stall *stall = judge->stall;
     double before = stall->start_seconds;
     struct start start, births;
 
     if (stall->started)
         return;
     stall->started = true;
-    if (!start_read(court, &start))
+    if (!start_read(judge, &start))
         return;
     stall->start_seconds = start.median;
     if (start.most - start.median > limits->startup_late)
-        late_accuse(court, &start);
-    else if (births_read(court, &births) && births.most - births.median > limits->startup_late)
-        births_accuse(court, &births);
+        late_accuse(judge, &start);
+    else if (births_read(judge, &births) && births.most - births.median > limits->startup_late)
+        births_accuse(judge, &births);
     else if (start.median > limits->startup_most)
-        long_accuse(court, &start, 0);
+        long_accuse(judge, &start, 0);
     else if (before > 0 && start.median > limits->startup_times * before &&
              start.median - before > limits->startup_late)
-        long_accuse(court, &start, before);
+        long_accuse(judge, &start, before);
 }

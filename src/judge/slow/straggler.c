@@ -33,9 +33,9 @@ static const struct straggler_rule rules[] = {
     { 18, AT(straggler_share_18), AT(straggler_noises_18) },
 };
 
-static double limit_at(const struct court *court, size_t place)
+static double limit_at(const struct judge_state *judge, size_t place)
 {
-    return *(const double *)(const void *)((const char *)&court->limits + place);
+    return *(const double *)(const void *)((const char *)&judge->limits + place);
 }
 
 static int64_t part_compute(const struct rank_split *split)
@@ -59,18 +59,18 @@ static int64_t part_transfer(const struct rank_split *split)
 }
 
 /* The phase in which the host holds up the device most, against its peers. */
-static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t steps,
+static unsigned longest_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                               double *own_ms, double *peers_ms)
 {
-    const struct model_rank *all = court->model.rank;
+    const struct model_rank *all = judge->model.rank;
     double own[LOCKSTEP_PHASE_COUNT] = { 0 }, peers[LOCKSTEP_PHASE_COUNT] = { 0 };
-    uint32_t used = MIN(steps, court->history.count), count = 0;
+    uint32_t used = MIN(steps, judge->history.count), count = 0;
     unsigned longest = 0;
 
     for (uint32_t back = 0; back < used; back++) {
-        const struct past_step *past = history_back(&court->history, back);
+        const struct past_step *past = history_back(&judge->history, back);
 
-        for (uint32_t other = 0; other < court->model.world; other++) {
+        for (uint32_t other = 0; other < judge->model.world; other++) {
             double *sum = other == rank ? own : peers;
 
             if (all[other].peers != all[rank].peers || !past->split[other].present)
@@ -91,46 +91,47 @@ static unsigned longest_phase(const struct court *court, uint32_t rank, uint32_t
     return longest;
 }
 
-static bool in_one_phase(const struct court *court, uint32_t rank, uint32_t steps, double excess)
+static bool in_one_phase(const struct judge_state *judge, uint32_t rank, uint32_t steps,
+                         double excess)
 {
     double own, peers;
 
-    longest_phase(court, rank, steps, &own, &peers);
-    return own - peers > court->limits.straggler_one_phase * excess;
+    longest_phase(judge, rank, steps, &own, &peers);
+    return own - peers > judge->limits.straggler_one_phase * excess;
 }
 
 /* ---- suspicion ---- */
 
 /* Whether the rank breaks a rule in one of the series. */
-static bool straggler_breaks(const struct court *court, enum series series, uint32_t rank,
+static bool straggler_breaks(const struct judge_state *judge, enum series series, uint32_t rank,
                              const struct straggler_rule *rule)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
     double newest = (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
-    double noises = limit_at(court, rule->noises) * history->noise_ms[series], excess, limit;
+    double noises = limit_at(judge, rule->noises) * history->noise_ms[series], excess, limit;
 
     if (newest <= noises / 3)
         return false; /* as the last line would say, of almost all ranks and without their medians */
     excess = history_excess_ms(history, series, rank, rule->steps);
     limit =
-        MAX(limit_at(court, rule->share) * history_typical_ms(history, rank, rule->steps), noises);
+        MAX(limit_at(judge, rule->share) * history_typical_ms(history, rank, rule->steps), noises);
     return excess > limit && history_least_ms(history, series, rank, rule->steps) > limit / 3;
 }
 
 /* The larger of both excesses over the last steps: noise hides, it does not slow devices down. */
-static double excess_ms(const struct court *court, uint32_t rank, uint32_t steps)
+static double excess_ms(const struct judge_state *judge, uint32_t rank, uint32_t steps)
 {
-    return MAX(history_excess_ms(&court->history, SERIES_LOCAL, rank, steps),
-               history_excess_ms(&court->history, SERIES_COMPUTE, rank, steps));
+    return MAX(history_excess_ms(&judge->history, SERIES_LOCAL, rank, steps),
+               history_excess_ms(&judge->history, SERIES_COMPUTE, rank, steps));
 }
 
 /* The first rule that the rank breaks; NULL: none. */
-static const struct straggler_rule *broken_rule(const struct court *court, uint32_t rank)
+static const struct straggler_rule *broken_rule(const struct judge_state *judge, uint32_t rank)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
     const struct past_step *past = history_back(history, 0);
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
 
     if (MAX(past->excess_ms[rank], past->compute_ms[rank]) <= limits->straggler_least_excess)
         return NULL;
@@ -138,80 +139,80 @@ static const struct straggler_rule *broken_rule(const struct court *court, uint3
         if (history->count < rules[i].steps + limits->verdict_warm_up ||
             history->count < limits->straggler_least_history)
             return NULL;
-        if (straggler_breaks(court, SERIES_LOCAL, rank, &rules[i]) ||
-            straggler_breaks(court, SERIES_COMPUTE, rank, &rules[i]))
+        if (straggler_breaks(judge, SERIES_LOCAL, rank, &rules[i]) ||
+            straggler_breaks(judge, SERIES_COMPUTE, rank, &rules[i]))
             return &rules[i];
     }
     return NULL;
 }
 
-bool straggler_suspects(const struct court *court, uint32_t rank)
+bool straggler_suspects(const struct judge_state *judge, uint32_t rank)
 {
-    return broken_rule(court, rank) != NULL;
+    return broken_rule(judge, rank) != NULL;
 }
 
-static bool still_slow(const struct court *court, uint32_t rank)
+static bool still_slow(const struct judge_state *judge, uint32_t rank)
 {
-    double least = court->limits.straggler_share_18 * history_typical_ms(&court->history, rank, 5);
+    double least = judge->limits.straggler_share_18 * history_typical_ms(&judge->history, rank, 5);
 
-    return excess_ms(court, rank, 5) > court->limits.straggler_stay_share * least;
+    return excess_ms(judge, rank, 5) > judge->limits.straggler_stay_share * least;
 }
 
-static bool still_excess(const struct court *court, uint32_t rank,
+static bool still_excess(const struct judge_state *judge, uint32_t rank,
                          const struct straggler_rule *rule)
 {
     double least =
-        limit_at(court, rule->share) * history_typical_ms(&court->history, rank, rule->steps);
+        limit_at(judge, rule->share) * history_typical_ms(&judge->history, rank, rule->steps);
 
-    return excess_ms(court, rank, rule->steps) > court->limits.straggler_stay_share * least;
+    return excess_ms(judge, rank, rule->steps) > judge->limits.straggler_stay_share * least;
 }
 
 /* ---- the verdict ---- */
 
-static unsigned straggler_layer_of(const struct court *court, uint32_t rank, uint32_t steps,
+static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t rank, uint32_t steps,
                                    double excess)
 {
-    const struct history *history = &court->history;
+    const struct history *history = &judge->history;
     uint32_t peers;
     double starved = history_part_ms(history, rank, steps, part_starved) -
-                     history_peers_ms(history, &court->model, rank, steps, part_starved, &peers);
+                     history_peers_ms(history, &judge->model, rank, steps, part_starved, &peers);
 
-    if (starved > court->limits.straggler_cpu_share * excess)
+    if (starved > judge->limits.straggler_cpu_share * excess)
         return LAYER_CPU;
     if (history_excess_ms(history, SERIES_COMPUTE, rank, steps) >
-        court->limits.straggler_gpu_share * excess)
+        judge->limits.straggler_gpu_share * excess)
         return LAYER_GPU;
     /* Without device times a phase is the device's as much as the host's.  What makes one phase longer
      * is code; what makes all of them longer may be either.
      */
-    if (history->host_view && !in_one_phase(court, rank, steps, excess))
+    if (history->host_view && !in_one_phase(judge, rank, steps, excess))
         return LAYER_UNKNOWN;
     return LAYER_USER_CODE;
 }
 
 /* Fewer or worse peers, and an excess near its limit, make us less sure. */
-static double confidence(const struct court *court, uint32_t rank,
+static double confidence(const struct judge_state *judge, uint32_t rank,
                          const struct straggler_rule *rule, double excess)
 {
     static const double caps[] = {
         [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
     };
-    double typical = history_typical_ms(&court->history, rank, rule->steps);
-    double limit = limit_at(court, rule->share) * typical, cap;
+    double typical = history_typical_ms(&judge->history, rank, rule->steps);
+    double limit = limit_at(judge, rule->share) * typical, cap;
     uint32_t peers;
 
-    history_peers_ms(&court->history, &court->model, rank, rule->steps, split_local_ns, &peers);
-    cap = caps[court->model.rank[rank].rung] - (peers < 2 ? 0.08 : 0);
-    if (court->history.host_view)
+    history_peers_ms(&judge->history, &judge->model, rank, rule->steps, split_local_ns, &peers);
+    cap = caps[judge->model.rank[rank].rung] - (peers < 2 ? 0.08 : 0);
+    if (judge->history.host_view)
         cap = MIN(cap, 0.7);
     return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
 }
 
-static void straggler_say_why(struct court *court, struct verdict *draft, uint32_t rank,
+static void straggler_say_why(struct judge_state *judge, struct verdict *draft, uint32_t rank,
                               uint32_t steps, double excess, double cost_ms)
 {
-    const struct history *history = &court->history;
-    const struct model *model = &court->model;
+    const struct history *history = &judge->history;
+    const struct model *model = &judge->model;
     split_part *whole_part = split_local_ns;
     double own, theirs, period = history_period_ms(history, steps);
     uint32_t peers;
@@ -225,7 +226,7 @@ static void straggler_say_why(struct court *court, struct verdict *draft, uint32
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
                     peers == 1 ? "" : "s", theirs, steps, rung_name(model->rank[rank].rung));
     if (draft->layer != LAYER_GPU) {
-        unsigned phase = longest_phase(court, rank, steps, &own, &theirs);
+        unsigned phase = longest_phase(judge, rank, steps, &own, &theirs);
 
         verdict_because(draft, "ring", "%s in %s: %.1f ms, peers %.1f ms",
                         history->host_view ? "host at work" : "device idle while the host is",
@@ -267,12 +268,12 @@ static const char *cause_of(unsigned layer, bool host_view)
     }
 }
 
-static uint64_t first_slow_step(const struct court *court, uint32_t rank, double limit_ms)
+static uint64_t first_slow_step(const struct judge_state *judge, uint32_t rank, double limit_ms)
 {
-    uint64_t first = history_back(&court->history, 0)->step;
+    uint64_t first = history_back(&judge->history, 0)->step;
 
     for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
-        const struct past_step *past = history_back(&court->history, back);
+        const struct past_step *past = history_back(&judge->history, back);
 
         if (!past || (double)MAX(past->excess_ms[rank], past->compute_ms[rank]) < limit_ms)
             break;
@@ -281,29 +282,29 @@ static uint64_t first_slow_step(const struct court *court, uint32_t rank, double
     return first;
 }
 
-static void draft_verdict(struct court *court, uint32_t rank, const struct straggler_rule *rule,
-                          double cost_ms, struct verdict *draft)
+static void draft_verdict(struct judge_state *judge, uint32_t rank,
+                          const struct straggler_rule *rule, double cost_ms, struct verdict *draft)
 {
-    double excess = excess_ms(court, rank, rule->steps);
+    double excess = excess_ms(judge, rank, rule->steps);
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER };
-    draft->layer = (uint8_t)straggler_layer_of(court, rank, rule->steps, excess);
+    draft->layer = (uint8_t)straggler_layer_of(judge, rank, rule->steps, excess);
     snprintf(draft->cause, sizeof(draft->cause), "%s",
-             cause_of(draft->layer, court->history.host_view));
-    court_add_rank(court, draft, rank);
+             cause_of(draft->layer, judge->history.host_view));
+    judge_state_add_rank(judge, draft, rank);
     if (draft->layer == LAYER_GPU)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", rank);
-    draft->confidence = confidence(court, rank, rule, excess);
-    draft->since_step = first_slow_step(court, rank, excess / 3);
-    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
+    draft->confidence = confidence(judge, rank, rule, excess);
+    draft->since_step = first_slow_step(judge, rank, excess / 3);
+    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = cost_ms / 1e3;
-    straggler_say_why(court, draft, rank, rule->steps, excess, cost_ms);
+    straggler_say_why(judge, draft, rank, rule->steps, excess, cost_ms);
 }
 
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
  * steps gets a chance to correct the layer and the evidence.
  */
-static void straggler_reconsider(struct court *court, struct entry *open, uint32_t rank,
+static void straggler_reconsider(struct judge_state *judge, struct entry *open, uint32_t rank,
                                  double cost_ms, const struct straggler_rule *broken)
 {
     struct verdict *verdict = &open->verdict, draft;
@@ -311,9 +312,9 @@ static void straggler_reconsider(struct court *court, struct entry *open, uint32
     for (size_t i = broken ? 0 : 1; i < COUNT(rules); i++) {
         if (open->steps != rules[i].steps && &rules[i] != broken)
             continue;
-        if (!still_excess(court, rank, &rules[i]))
+        if (!still_excess(judge, rank, &rules[i]))
             continue; /* it is on its way out: more steps show less of it */
-        draft_verdict(court, rank, &rules[i], cost_ms, &draft);
+        draft_verdict(judge, rank, &rules[i], cost_ms, &draft);
         open->changed |= draft.layer != verdict->layer;
         verdict->layer = draft.layer;
         verdict->confidence = draft.confidence;
@@ -364,28 +365,28 @@ static void suspects_add(struct straggler_suspects *suspects, const struct strag
     suspects->list[least] = *fresh;
 }
 
-static bool suspects_gather(struct court *court, struct straggler_suspects *suspects)
+static bool suspects_gather(struct judge_state *judge, struct straggler_suspects *suspects)
 {
     bool covered = false;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct straggler_suspect fresh = { .rank = rank };
 
-        fresh.excess_ms = excess_ms(court, rank, 1);
-        fresh.open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+        fresh.excess_ms = excess_ms(judge, rank, 1);
+        fresh.open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
         if (fresh.open && fresh.open->verdict.rank_count > 1) {
             suspects->flag[rank] = 1; /* its node's verdict covers it */
             covered = true;
             continue;
         }
-        if (!fresh.open || fresh.open->recurs || !still_slow(court, rank))
-            fresh.rule = broken_rule(court, rank);
-        if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(court, rank)))
+        if (!fresh.open || fresh.open->recurs || !still_slow(judge, rank))
+            fresh.rule = broken_rule(judge, rank);
+        if (fresh.rule || (fresh.open && !fresh.open->recurs && still_slow(judge, rank)))
             suspects_add(suspects, &fresh);
     }
     /* Those whose batches come late are another judge's, but hold up the step as much. */
-    for (uint32_t rank = 0; suspects->count && rank < court->model.world; rank++) {
-        if (suspects->flag[rank] || !stall_suspects(court, rank))
+    for (uint32_t rank = 0; suspects->count && rank < judge->model.world; rank++) {
+        if (suspects->flag[rank] || !stall_suspects(judge, rank))
             continue;
         suspects->flag[rank] = 1;
         covered = true;
@@ -397,68 +398,68 @@ static bool suspects_gather(struct court *court, struct straggler_suspects *susp
  * holds up the step just as much; so each is also taken as the only one left slow, and the
  * mean of both counts.  Of two that is the fair share, and shares add up to what all cost.
  */
-static double suspect_cost_ms(struct court *court, struct straggler_suspects *suspects, uint32_t i,
-                              double all_ms)
+static double suspect_cost_ms(struct judge_state *judge, struct straggler_suspects *suspects,
+                              uint32_t i, double all_ms)
 {
     uint8_t *flag = suspects->flag;
     uint32_t rank = suspects->list[i].rank;
-    CLEAN(free_clean) uint8_t *alone = calloc(court->model.world, 1);
+    CLEAN(free_clean) uint8_t *alone = calloc(judge->model.world, 1);
     double own, last;
 
     if (!alone)
         return -1;
     flag[rank] = 0;
-    last = all_ms - court_cost_ms(court, flag);
+    last = all_ms - judge_state_cost_ms(judge, flag);
     flag[rank] = 1;
     alone[rank] = 1;
-    own = court_cost_ms(court, alone);
+    own = judge_state_cost_ms(judge, alone);
     return (MAX(0, own) + MAX(0, last)) / 2;
 }
 
-static void suspect_judge(struct court *court, const struct straggler_suspect *suspect,
+static void suspect_judge(struct judge_state *judge, const struct straggler_suspect *suspect,
                           double cost_ms, double least_ms)
 {
     if (suspect->open) {
         if (cost_ms >= 0)
             suspect->open->step_seconds = cost_ms / 1e3;
-        suspect->open->seen_step = history_back(&court->history, 0)->step;
+        suspect->open->seen_step = history_back(&judge->history, 0)->step;
         /* One that came and went, and now stays. */
-        straggler_reconsider(court, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
+        straggler_reconsider(judge, suspect->open, suspect->rank, suspect->open->step_seconds * 1e3,
                              suspect->open->recurs ? suspect->rule : NULL);
         suspect->open->changed |= suspect->open->recurs;
         suspect->open->recurs = false;
-    } else if (cost_ms > least_ms && straggler_is_waited_for(court, suspect->rank) &&
-               (suspect->rule->steps >= court->limits.straggler_settled ||
-                !court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
+    } else if (cost_ms > least_ms && straggler_is_waited_for(judge, suspect->rank) &&
+               (suspect->rule->steps >= judge->limits.straggler_settled ||
+                !judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))) {
         struct verdict draft;
         bool fresh;
 
-        draft_verdict(court, suspect->rank, suspect->rule, cost_ms, &draft);
-        court_find(court, &draft, &fresh);
+        draft_verdict(judge, suspect->rank, suspect->rule, cost_ms, &draft);
+        judge_state_find(judge, &draft, &fresh);
     }
 }
 
-static void straggler_step(struct court *court)
+static void straggler_step(struct judge_state *judge)
 {
-    CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
+    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
     struct straggler_suspects suspects = { .flag = flag };
-    const struct thresholds *limits = &court->limits;
-    double least = limits->straggler_cost_share * history_period_ms(&court->history, 5), all;
+    const struct thresholds *limits = &judge->limits;
+    double least = limits->straggler_cost_share * history_period_ms(&judge->history, 5), all;
     bool covered;
 
     if (!flag ||
-        (court->history.lengths_vary && court->history.count < limits->straggler_least_history + 3))
+        (judge->history.lengths_vary && judge->history.count < limits->straggler_least_history + 3))
         return; /* lengths differ and it is not known yet what they explain */
-    covered = suspects_gather(court, &suspects);
+    covered = suspects_gather(judge, &suspects);
     if (suspects.count == 0)
         return;
-    all = court_cost_ms(court, flag);
+    all = judge_state_cost_ms(judge, flag);
     for (uint32_t i = 0; i < suspects.count; i++) {
         double cost = all;
 
         if (all >= 0 && (suspects.count > 1 || covered))
-            cost = suspect_cost_ms(court, &suspects, i, all);
-        suspect_judge(court, &suspects.list[i], cost, least);
+            cost = suspect_cost_ms(judge, &suspects, i, all);
+        suspect_judge(judge, &suspects.list[i], cost, least);
     }
 }
 

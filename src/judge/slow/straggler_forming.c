@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
 #include "judge/median.h"
+#include "judge/state.h"
 
 #define THIRD 10
 #define WINDOW (3 * THIRD)
@@ -21,32 +21,34 @@ struct trend {
     double steps; /* until it costs what straggler.forming says */
 };
 
-static double value_ms(const struct court *court, enum series series, uint32_t rank, uint32_t back)
+static double value_ms(const struct judge_state *judge, enum series series, uint32_t rank,
+                       uint32_t back)
 {
-    const struct past_step *past = history_back(&court->history, back);
+    const struct past_step *past = history_back(&judge->history, back);
 
     return (double)(series == SERIES_COMPUTE ? past->compute_ms : past->excess_ms)[rank];
 }
 
-static double third_ms(const struct court *court, enum series series, uint32_t rank, uint32_t which)
+static double third_ms(const struct judge_state *judge, enum series series, uint32_t rank,
+                       uint32_t which)
 {
     double value[THIRD];
 
     for (uint32_t i = 0; i < THIRD; i++)
-        value[i] = value_ms(court, series, rank, which * THIRD + i);
+        value[i] = value_ms(judge, series, rank, which * THIRD + i);
     return median_f64(value, THIRD);
 }
 
 /* Share of pairs of steps of which the later one is lower: none where it only grows, half where nothing
  * does.  It asks for no deviation, which noise with heavy tails has none of.
  */
-static double inverted_share(const struct court *court, enum series series, uint32_t rank)
+static double inverted_share(const struct judge_state *judge, enum series series, uint32_t rank)
 {
     double value[WINDOW];
     uint32_t inverted = 0;
 
     for (uint32_t i = 0; i < WINDOW; i++)
-        value[i] = value_ms(court, series, rank, i);
+        value[i] = value_ms(judge, series, rank, i);
     for (uint32_t later = 0; later < WINDOW; later++) {
         for (uint32_t earlier = later + 1; earlier < WINDOW; earlier++)
             inverted += value[later] < value[earlier];
@@ -54,11 +56,11 @@ static double inverted_share(const struct court *court, enum series series, uint
     return inverted / (WINDOW * (WINDOW - 1) / 2.0);
 }
 
-static bool trend_find(const struct court *court, enum series series, uint32_t rank,
+static bool trend_find(const struct judge_state *judge, enum series series, uint32_t rank,
                        struct trend *ret)
 {
-    const struct history *history = &court->history;
-    const struct thresholds *limits = &court->limits;
+    const struct history *history = &judge->history;
+    const struct thresholds *limits = &judge->limits;
     double alike = limits->straggler_forming_alike, least, one, two;
     struct trend trend;
 
@@ -66,12 +68,12 @@ static bool trend_find(const struct court *court, enum series series, uint32_t r
     least =
         MAX(limits->straggler_least_excess,
             limits->straggler_forming_starts * (double)history_back(history, 0)->typical_ms[rank]);
-    if (value_ms(court, series, rank, 0) < least && value_ms(court, series, rank, 1) < least)
+    if (value_ms(judge, series, rank, 0) < least && value_ms(judge, series, rank, 1) < least)
         return false;
     least = limits->straggler_forming_noises *
             MAX(history->noise_ms[series], limits->straggler_least_excess / 10);
     for (uint32_t i = 0; i < 3; i++)
-        trend.third_ms[2 - i] = third_ms(court, series, rank, i);
+        trend.third_ms[2 - i] = third_ms(judge, series, rank, i);
     one = trend.third_ms[1] - trend.third_ms[0];
     two = trend.third_ms[2] - trend.third_ms[1];
     trend.ms_per_step = (one + two) / (2 * THIRD);
@@ -87,82 +89,82 @@ static bool trend_find(const struct court *court, enum series series, uint32_t r
         THIRD / 2.0;
     *ret = trend;
     return trend.steps > 0 && trend.steps < limits->straggler_forming_horizon &&
-           inverted_share(court, series, rank) <= limits->straggler_forming_inverted;
+           inverted_share(judge, series, rank) <= limits->straggler_forming_inverted;
 }
 
-static void forming_accuse(struct court *court, uint32_t rank, enum series series,
+static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series series,
                            const struct trend *trend)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.4 };
     struct entry *entry;
     bool fresh;
 
     draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
-    court_add_rank(court, &draft, rank);
+    judge_state_add_rank(judge, &draft, rank);
     snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms with each step",
              trend->ms_per_step);
-    draft.since_step = history_back(&court->history, WINDOW - 1)->step;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_step = history_back(&judge->history, WINDOW - 1)->step;
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     verdict_because(&draft, "ring",
                     "%s over that of its peers %.2f, %.2f and %.2f ms in three times %d steps",
                     series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
                     trend->third_ms[1], trend->third_ms[2], THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
-                    100 * court->limits.straggler_forming,
+                    100 * judge->limits.straggler_forming,
                     (unsigned long long)(past->step + (uint64_t)trend->steps));
-    entry = court_find(court, &draft, &fresh);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry)
         entry->recurs = true;
 }
 
-static double rank_cost_ms(struct court *court, uint32_t rank)
+static double rank_cost_ms(struct judge_state *judge, uint32_t rank)
 {
-    CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
+    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
 
     if (!flag)
         return -1;
     flag[rank] = 1;
-    return court_cost_ms(court, flag);
+    return judge_state_cost_ms(judge, flag);
 }
 
-static void forming_judge(struct court *court, uint32_t rank)
+static void forming_judge(struct judge_state *judge, uint32_t rank)
 {
-    struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
-    const struct history *history = &court->history;
+    struct entry *open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+    const struct history *history = &judge->history;
     struct trend trend;
 
     if (open) {
         double now = MAX(history_excess_ms(history, SERIES_LOCAL, rank, THIRD),
                          history_excess_ms(history, SERIES_COMPUTE, rank, THIRD));
 
-        if (open->recurs && now > court->limits.straggler_stay_share *
-                                      court->limits.straggler_forming_starts *
+        if (open->recurs && now > judge->limits.straggler_stay_share *
+                                      judge->limits.straggler_forming_starts *
                                       history_typical_ms(history, rank, THIRD)) {
             open->seen_step = history_back(history, 0)->step;
-            open->step_seconds = MAX(0, rank_cost_ms(court, rank)) / 1e3;
+            open->step_seconds = MAX(0, rank_cost_ms(judge, rank)) / 1e3;
         }
         return;
     }
-    if (trend_find(court, SERIES_COMPUTE, rank, &trend))
-        forming_accuse(court, rank, SERIES_COMPUTE, &trend);
-    else if (trend_find(court, SERIES_LOCAL, rank, &trend))
-        forming_accuse(court, rank, SERIES_LOCAL, &trend);
+    if (trend_find(judge, SERIES_COMPUTE, rank, &trend))
+        forming_accuse(judge, rank, SERIES_COMPUTE, &trend);
+    else if (trend_find(judge, SERIES_LOCAL, rank, &trend))
+        forming_accuse(judge, rank, SERIES_LOCAL, &trend);
 }
 
-static void forming_step(struct court *court)
+static void forming_step(struct judge_state *judge)
 {
-    const struct past_step *past = history_back(&court->history, 0);
+    const struct past_step *past = history_back(&judge->history, 0);
 
-    if (court->history.count < WINDOW + court->limits.verdict_warm_up)
+    if (judge->history.count < WINDOW + judge->limits.verdict_warm_up)
         return;
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        if (court->docket.entry[i]->open && court->docket.entry[i]->verdict.layer == LAYER_CPU)
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        if (judge->docket.entry[i]->open && judge->docket.entry[i]->verdict.layer == LAYER_CPU)
             return; /* who gets less and less cpu is slower and slower */
     }
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (past->split[rank].present)
-            forming_judge(court, rank);
+            forming_judge(judge, rank);
     }
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
+#include "judge/state.h"
 
 struct slow_step { /* a rank was slow in a step of the window */
     uint32_t rank, back;
@@ -35,26 +35,26 @@ struct pattern { /* of a rank over the window */
     double excess_ms, compute_ms, starved_ms; /* means over its hits */
 };
 
-static uint32_t window_of(const struct court *court)
+static uint32_t window_of(const struct judge_state *judge)
 {
-    uint32_t count = court->history.count, warm = (uint32_t)court->limits.verdict_warm_up;
+    uint32_t count = judge->history.count, warm = (uint32_t)judge->limits.verdict_warm_up;
 
     return count <= warm ? 0 : MIN(count - warm, HISTORY_STEPS);
 }
 
-static bool is_hit(const struct court *court, const struct past_step *past, uint32_t rank)
+static bool is_hit(const struct judge_state *judge, const struct past_step *past, uint32_t rank)
 {
     const struct rank_split *split = &past->split[rank];
-    double least = MAX(court->limits.straggler_hit_share * (double)past->typical_ms[rank],
-                       court->limits.straggler_least_excess);
-    double noises = court->limits.straggler_hit_noises;
+    double least = MAX(judge->limits.straggler_hit_share * (double)past->typical_ms[rank],
+                       judge->limits.straggler_least_excess);
+    double noises = judge->limits.straggler_hit_noises;
     double local = (double)past->excess_ms[rank], compute = (double)past->compute_ms[rank];
     double starved = (double)(split->delay_ns + split->throttled_ns) / 1e6;
-    bool hit = local > MAX(least, noises * court->history.noise_ms[SERIES_LOCAL]) ||
-               compute > MAX(least, noises * court->history.noise_ms[SERIES_COMPUTE]);
+    bool hit = local > MAX(least, noises * judge->history.noise_ms[SERIES_LOCAL]) ||
+               compute > MAX(least, noises * judge->history.noise_ms[SERIES_COMPUTE]);
 
     /* Without a cpu anybody is slow now and then; the judge of cpus tells whose fault that is. */
-    return hit && starved < court->limits.straggler_cpu_share * MAX(local, compute);
+    return hit && starved < judge->limits.straggler_cpu_share * MAX(local, compute);
 }
 
 static void hits_fini(struct hits *hits)
@@ -79,14 +79,14 @@ static bool hits_add(struct hits *hits, uint32_t rank, uint32_t back)
     return true;
 }
 
-static bool hits_gather(const struct court *court, uint32_t window, struct hits *ret)
+static bool hits_gather(const struct judge_state *judge, uint32_t window, struct hits *ret)
 {
     ret->window = window;
     for (uint32_t back = window; back-- > 0;) {
-        const struct past_step *past = history_back(&court->history, back);
+        const struct past_step *past = history_back(&judge->history, back);
 
         for (uint32_t i = 0; i < past->fars; i++) {
-            if (is_hit(court, past, past->far[i]) && !hits_add(ret, past->far[i], back))
+            if (is_hit(judge, past, past->far[i]) && !hits_add(ret, past->far[i], back))
                 return false;
         }
     }
@@ -119,14 +119,14 @@ static void pattern_add(struct pattern *pattern, const struct past_step *past, b
 }
 
 /* Of the rank whose hits begin at `from`; *next: where the next one's do. */
-static struct pattern pattern_of(const struct court *court, const struct hits *hits, uint32_t from,
-                                 uint32_t *next)
+static struct pattern pattern_of(const struct judge_state *judge, const struct hits *hits,
+                                 uint32_t from, uint32_t *next)
 {
     struct pattern pattern = { .rank = hits->list[from].rank };
     uint32_t at;
 
     for (at = from; at < hits->count && hits->list[at].rank == pattern.rank; at++)
-        pattern_add(&pattern, history_back(&court->history, hits->list[at].back),
+        pattern_add(&pattern, history_back(&judge->history, hits->list[at].back),
                     at == from || hits->list[at - 1].back != hits->list[at].back + 1);
     pattern.excess_ms /= pattern.hits;
     pattern.compute_ms /= pattern.hits;
@@ -136,9 +136,9 @@ static struct pattern pattern_of(const struct court *court, const struct hits *h
 }
 
 /* How likely it is at most that one of so many ranks begins to be slow so often by chance alone. */
-static double chance_of(const struct court *court, const struct hits *hits, uint32_t runs)
+static double chance_of(const struct judge_state *judge, const struct hits *hits, uint32_t runs)
 {
-    double world = court->model.world, rate = court->limits.straggler_everyday, mean, odds = 1;
+    double world = judge->model.world, rate = judge->limits.straggler_everyday, mean, odds = 1;
 
     rate = MAX(rate, (double)hits->runs / (world * hits->window));
     mean = rate * hits->window;
@@ -154,32 +154,32 @@ static bool is_regular(const struct pattern *pattern)
     return pattern->runs >= 4 && pattern->gaps + 1 == pattern->runs;
 }
 
-static double cost_ms(struct court *court, uint32_t rank)
+static double cost_ms(struct judge_state *judge, uint32_t rank)
 {
-    CLEAN(free_clean) uint8_t *flag = calloc(court->model.world, 1);
+    CLEAN(free_clean) uint8_t *flag = calloc(judge->model.world, 1);
 
     if (!flag)
         return -1;
     flag[rank] = 1;
-    return court_cost_ms(court, flag);
+    return judge_state_cost_ms(judge, flag);
 }
 
 /* ---- one rank, now and then ---- */
 
-static void recurring_accuse(struct court *court, uint32_t rank, const struct pattern *pattern,
-                             uint32_t window, double cost)
+static void recurring_accuse(struct judge_state *judge, uint32_t rank,
+                             const struct pattern *pattern, uint32_t window, double cost)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
-    bool gpu = pattern->compute_ms > court->limits.straggler_gpu_share * pattern->excess_ms;
+    bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
     bool fresh;
     struct entry *entry;
 
-    draft.layer = gpu ? LAYER_GPU : court->history.host_view ? LAYER_UNKNOWN : LAYER_USER_CODE;
-    court_add_rank(court, &draft, rank);
+    draft.layer = gpu ? LAYER_GPU : judge->history.host_view ? LAYER_UNKNOWN : LAYER_USER_CODE;
+    judge_state_add_rank(judge, &draft, rank);
     draft.since_step = pattern->first;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost * pattern->hits / window / 1e3;
-    if (court->history.host_view)
+    if (judge->history.host_view)
         draft.confidence = 0.6;
     if (is_regular(pattern))
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow in every step of %u",
@@ -192,21 +192,21 @@ static void recurring_accuse(struct court *court, uint32_t rank, const struct pa
                     gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits,
                     window, pattern->runs);
     verdict_because(&draft, "replay", "the step of %.1f ms would be %.1f ms shorter without it",
-                    (double)history_back(&court->history, 0)->measured_ns / 1e6, cost);
+                    (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
     verdict_rule_out(&draft, LAYER_CPU, "without a cpu %.1f ms in these steps",
                      pattern->starved_ms);
-    entry = court_find(court, &draft, &fresh);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry)
         entry->recurs = true;
 }
 
-static void recurring_judge(struct court *court, const struct hits *hits,
+static void recurring_judge(struct judge_state *judge, const struct hits *hits,
                             const struct pattern *pattern)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    const struct thresholds *limits = &court->limits;
+    const struct past_step *past = history_back(&judge->history, 0);
+    const struct thresholds *limits = &judge->limits;
     uint32_t rank = pattern->rank, window = hits->window;
-    struct entry *open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+    struct entry *open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
     bool now = pattern->last == past->step;
     double cost;
 
@@ -214,31 +214,31 @@ static void recurring_judge(struct court *court, const struct hits *hits,
         if (!open->recurs || pattern->runs < limits->straggler_recurs_stay)
             return;
         open->seen_step = past->step;
-        open->step_seconds = now ? MAX(0, cost_ms(court, rank)) / 1e3 : 0;
+        open->step_seconds = now ? MAX(0, cost_ms(judge, rank)) / 1e3 : 0;
         return;
     }
     if (!now || pattern->runs < limits->straggler_recurs ||
         pattern->hits > limits->straggler_recurs_most * window ||
-        chance_of(court, hits, pattern->runs) > limits->straggler_chance)
+        chance_of(judge, hits, pattern->runs) > limits->straggler_chance)
         return;
-    cost = cost_ms(court, rank);
+    cost = cost_ms(judge, rank);
     if (cost * pattern->hits / window >
-        limits->straggler_cost_share * history_period_ms(&court->history, window))
-        recurring_accuse(court, rank, pattern, window, cost);
+        limits->straggler_cost_share * history_period_ms(&judge->history, window))
+        recurring_accuse(judge, rank, pattern, window, cost);
 }
 
-static void recurring_step(struct court *court, struct hits *hits)
+static void recurring_step(struct judge_state *judge, struct hits *hits)
 {
     for (uint32_t at = 0, next; at < hits->count; at = next) {
-        struct pattern pattern = pattern_of(court, hits, at, &next);
+        struct pattern pattern = pattern_of(judge, hits, at, &next);
 
-        if (pattern.runs < court->limits.straggler_recurs)
+        if (pattern.runs < judge->limits.straggler_recurs)
             hits->runs += pattern.runs;
     }
     for (uint32_t at = 0, next; at < hits->count; at = next) {
-        struct pattern pattern = pattern_of(court, hits, at, &next);
+        struct pattern pattern = pattern_of(judge, hits, at, &next);
 
-        recurring_judge(court, hits, &pattern);
+        recurring_judge(judge, hits, &pattern);
     }
 }
 
@@ -253,14 +253,14 @@ struct migration {
 };
 
 /* The slowest rank of each step of the window; MODEL_NONE: there was none. */
-static void slowest_find(const struct court *court, const struct hits *hits,
+static void slowest_find(const struct judge_state *judge, const struct hits *hits,
                          uint32_t slowest[HISTORY_STEPS])
 {
     for (uint32_t back = 0; back < HISTORY_STEPS; back++)
         slowest[back] = MODEL_NONE;
     for (uint32_t i = 0; i < hits->count; i++) {
         const struct slow_step *hit = &hits->list[i];
-        const float *excess_ms = history_back(&court->history, hit->back)->excess_ms;
+        const float *excess_ms = history_back(&judge->history, hit->back)->excess_ms;
         uint32_t *at = &slowest[hit->back];
 
         if (*at == MODEL_NONE || excess_ms[hit->rank] > excess_ms[*at])
@@ -268,15 +268,15 @@ static void slowest_find(const struct court *court, const struct hits *hits,
     }
 }
 
-static struct migration migration_of(const struct court *court, const struct hits *hits)
+static struct migration migration_of(const struct judge_state *judge, const struct hits *hits)
 {
     uint32_t slowest[HISTORY_STEPS];
     struct migration found = { 0 };
     size_t used = 0;
 
-    slowest_find(court, hits, slowest);
+    slowest_find(judge, hits, slowest);
     for (uint32_t back = hits->window; back-- > 0;) {
-        const struct past_step *past = history_back(&court->history, back);
+        const struct past_step *past = history_back(&judge->history, back);
         uint32_t times = 0, before = 0;
 
         if (slowest[back] == MODEL_NONE)
@@ -301,13 +301,13 @@ static struct migration migration_of(const struct court *court, const struct hit
 /* Whether so many steps with a slow rank are more than a job of this size has every day, or than this one
  * had before.
  */
-static bool is_news(const struct court *court, const struct migration *found, uint32_t window)
+static bool is_news(const struct judge_state *judge, const struct migration *found, uint32_t window)
 {
-    const struct thresholds *limits = &court->limits;
-    double share = (double)found->steps / window, past = court->history.hit_share;
+    const struct thresholds *limits = &judge->limits;
+    double share = (double)found->steps / window, past = judge->history.hit_share;
     double noises = limits->straggler_migrates_noises;
 
-    if (limits->straggler_everyday * court->model.world <= share / 2)
+    if (limits->straggler_everyday * judge->model.world <= share / 2)
         return true;
     /* share > past + noises × deviation, squared */
     return past >= 0 && share > past &&
@@ -316,33 +316,34 @@ static bool is_news(const struct court *court, const struct migration *found, ui
 }
 
 /* Whether over so many steps it moves from rank to rank. */
-static bool kind_migrates(const struct court *court, const struct migration *found, uint32_t steps)
+static bool kind_migrates(const struct judge_state *judge, const struct migration *found,
+                          uint32_t steps)
 {
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
 
     return found->ranks >= limits->straggler_migrates_ranks &&
            found->most <= limits->straggler_migrates_most * found->steps &&
-           found->steps >= limits->straggler_migrates * steps && is_news(court, found, steps);
+           found->steps >= limits->straggler_migrates * steps && is_news(judge, found, steps);
 }
 
 /* Whether it does so since it began, if not over the whole window yet.  Where few ranks take turns one may well
  * have every second: nobody is named until more steps tell.
  */
-static bool may_migrate(const struct court *court, const struct migration *found)
+static bool may_migrate(const struct judge_state *judge, const struct migration *found)
 {
-    uint64_t newest = history_back(&court->history, 0)->step;
+    uint64_t newest = history_back(&judge->history, 0)->step;
 
-    return found->steps > 0 && kind_migrates(court, found, (uint32_t)(newest - found->first + 1));
+    return found->steps > 0 && kind_migrates(judge, found, (uint32_t)(newest - found->first + 1));
 }
 
 /* What the run had before the window: the step that has just left it counts. */
-static void past_share_update(struct court *court, const struct hits *hits)
+static void past_share_update(struct judge_state *judge, const struct hits *hits)
 {
-    struct history *history = &court->history;
+    struct history *history = &judge->history;
     bool hit = false;
 
-    if (history->count <= HISTORY_STEPS + court->limits.verdict_warm_up ||
-        court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))
+    if (history->count <= HISTORY_STEPS + judge->limits.verdict_warm_up ||
+        judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES))
         return; /* what is a fault does not become usual */
     for (uint32_t i = 0; i < hits->count && !hit; i++)
         hit = hits->list[i].back == hits->window - 1;
@@ -350,11 +351,11 @@ static void past_share_update(struct court *court, const struct hits *hits)
         history->hit_share = hit; /* replaced below, as the first ones count for more */
     history->hit_share +=
         ((double)hit - history->hit_share) /
-        MIN(court->limits.straggler_migrates_past, history->count - HISTORY_STEPS);
+        MIN(judge->limits.straggler_migrates_past, history->count - HISTORY_STEPS);
 }
 
-static void migration_accuse(struct court *court, const struct migration *found, uint32_t window,
-                             double cost)
+static void migration_accuse(struct judge_state *judge, const struct migration *found,
+                             uint32_t window, double cost)
 {
     struct verdict draft = { .kind = VERDICT_STRAGGLER,
                              .layer = LAYER_UNKNOWN,
@@ -365,61 +366,61 @@ static void migration_accuse(struct court *court, const struct migration *found,
 
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
     snprintf(draft.cause, sizeof(draft.cause), "migrating: another rank is slow each time");
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
     verdict_because(&draft, "ring",
                     "in %u of %u steps a rank takes %.1f ms more than its peers, %u ranks in turn",
                     found->steps, window, found->excess_ms, found->ranks);
     verdict_because(&draft, "ring", "in the newest steps: %s", found->list);
-    if (court->history.explained > 0 || court->history.lengths_vary)
+    if (judge->history.explained > 0 || judge->history.lengths_vary)
         verdict_rule_out(&draft, LAYER_DATA, "lengths do not explain it");
-    entry = court_find(court, &draft, &fresh);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry)
         entry->recurs = true;
 }
 
 /* Ranks that were named before it was clear that others are slow in turn: that was the same fault. */
-static void migration_merge(struct court *court, struct entry *into)
+static void migration_merge(struct judge_state *judge, struct entry *into)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
             entry->verdict.rank_count == 1 && entry->verdict.since_step >= into->verdict.since_step)
-            court_merge(court, entry, into);
+            judge_state_merge(judge, entry, into);
     }
 }
 
 /* False: whatever there is, it is not that. */
-static bool migration_judge(struct court *court, const struct hits *hits)
+static bool migration_judge(struct judge_state *judge, const struct hits *hits)
 {
-    const struct past_step *past = history_back(&court->history, 0);
-    struct entry *open = court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
-    struct migration found = migration_of(court, hits);
+    const struct past_step *past = history_back(&judge->history, 0);
+    struct entry *open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
+    struct migration found = migration_of(judge, hits);
     double cost;
 
-    if (!kind_migrates(court, &found, hits->window))
-        return may_migrate(court, &found);
+    if (!kind_migrates(judge, &found, hits->window))
+        return may_migrate(judge, &found);
     cost = past->replayed_ns > 0 ? (double)(past->replayed_ns - past->ideal_ns) / 1e6 : -1;
     if (open) {
         open->seen_step = past->step;
         open->step_seconds = MAX(0, cost) / 1e3;
         return true;
     }
-    if (cost > court->limits.straggler_cost_share * history_period_ms(&court->history, 5)) {
-        migration_accuse(court, &found, hits->window, cost);
-        open = court_group_entry(court, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
+    if (cost > judge->limits.straggler_cost_share * history_period_ms(&judge->history, 5)) {
+        migration_accuse(judge, &found, hits->window, cost);
+        open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
         if (open)
-            migration_merge(court, open);
+            migration_merge(judge, open);
     }
     return true;
 }
 
 /* A node that is short of cpus makes all of its ranks slow now and then. */
-static bool is_short_of_cpus(const struct court *court)
+static bool is_short_of_cpus(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        const struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        const struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && entry->verdict.layer == LAYER_CPU)
             return true;
@@ -427,21 +428,21 @@ static bool is_short_of_cpus(const struct court *court)
     return false;
 }
 
-static void kinds_step(struct court *court)
+static void kinds_step(struct judge_state *judge)
 {
     CLEAN(hits_fini) struct hits hits = { 0 };
-    const struct thresholds *limits = &court->limits;
-    uint32_t window = window_of(court);
+    const struct thresholds *limits = &judge->limits;
+    uint32_t window = window_of(judge);
 
-    history_mark_far(&court->history, limits->straggler_hit_share, limits->straggler_least_excess);
-    if (window < limits->straggler_recurs_window || is_short_of_cpus(court) ||
-        (court->history.lengths_vary &&
-         court->history.count < limits->straggler_least_history + 3) ||
-        !hits_gather(court, window, &hits))
+    history_mark_far(&judge->history, limits->straggler_hit_share, limits->straggler_least_excess);
+    if (window < limits->straggler_recurs_window || is_short_of_cpus(judge) ||
+        (judge->history.lengths_vary &&
+         judge->history.count < limits->straggler_least_history + 3) ||
+        !hits_gather(judge, window, &hits))
         return;
-    if (!migration_judge(court, &hits))
-        recurring_step(court, &hits);
-    past_share_update(court, &hits);
+    if (!migration_judge(judge, &hits))
+        recurring_step(judge, &hits);
+    past_share_update(judge, &hits);
 }
 
 const struct judge judge_straggler_kinds = { .name = "straggler kinds", .step = kinds_step };

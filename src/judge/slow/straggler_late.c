@@ -9,20 +9,20 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/court.h"
 #include "judge/median.h"
 #include "judge/slow/straggler.h"
+#include "judge/state.h"
 
 #define CAUSE "its device comes last to the collectives; what it does between them is not told"
 
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
  * late.
  */
-static double waited_ms(const struct court *court, const struct whole *whole, uint32_t rank)
+static double waited_ms(const struct judge_state *judge, const struct whole *whole, uint32_t rank)
 {
     const struct model_shape *shape = whole->shape_of[rank];
-    const uint32_t *number = split_numbers(court->splitter, rank);
-    const struct meeting *meeting = split_meeting_base(court->splitter);
+    const uint32_t *number = split_numbers(judge->splitter, rank);
+    const struct meeting *meeting = split_meeting_base(judge->splitter);
     int64_t waited_ns = 0, until_ns = 0;
 
     for (uint32_t i = 0; i < shape->fact.count; i++) {
@@ -33,11 +33,11 @@ static double waited_ms(const struct court *court, const struct whole *whole, ui
         if (item->kind == ITEM_PHASE)
             continue;
         if (item->kind != ITEM_COLL || shape->comm[i] == MODEL_NONE ||
-            court->model.comm[shape->comm[i]].size != court->model.world)
+            judge->model.comm[shape->comm[i]].size != judge->model.world)
             return -1;
         if (!op_synchronises(item->what))
             continue; /* a broadcast: all wait for one, whoever else is late */
-        if (number[i] == MODEL_NONE || meeting[number[i]].members != court->model.world)
+        if (number[i] == MODEL_NONE || meeting[number[i]].members != judge->model.world)
             return -1;
         wait_ns = time->end_ns - time->start_ns - meeting[number[i]].shortest_ns;
         if (item->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
@@ -49,10 +49,10 @@ static double waited_ms(const struct court *court, const struct whole *whole, ui
 }
 
 /* The last one of this step, and how much longer the others waited. */
-static bool late_look(const struct court *court, struct late_look *ret)
+static bool late_look(const struct judge_state *judge, struct late_look *ret)
 {
-    const struct whole *whole = court->whole;
-    uint32_t world = court->model.world, last = 0;
+    const struct whole *whole = judge->whole;
+    uint32_t world = judge->model.world, last = 0;
     CLEAN(free_clean) double *waited = calloc(world + 1, sizeof(*waited));
     double own;
 
@@ -62,7 +62,7 @@ static bool late_look(const struct court *court, struct late_look *ret)
         if (!whole->shape_of[rank] || !whole->shape_of[rank]->class->device_ops ||
             whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN))
             return false;
-        waited[rank] = waited_ms(court, whole, rank);
+        waited[rank] = waited_ms(judge, whole, rank);
         if (waited[rank] < 0)
             return false;
         if (waited[rank] < waited[last])
@@ -80,12 +80,12 @@ static bool late_look(const struct court *court, struct late_look *ret)
 
 #define BACKING 3 /* steps: as few as the judge of stragglers needs */
 
-bool straggler_is_waited_for(const struct court *court, uint32_t rank)
+bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank)
 {
-    const struct late_looks *looks = &court->late_looks;
+    const struct late_looks *looks = &judge->late_looks;
     double late_ms = 0, step_ms = 0;
 
-    if (court->known != NEEDS_TIMES || looks->count == 0)
+    if (judge->known != NEEDS_TIMES || looks->count == 0)
         return true; /* not such a device, or its collectives do not tell */
     for (uint32_t i = 0; i < MIN(BACKING, looks->count); i++) {
         const struct late_look *look = &looks->look[(looks->count - 1 - i) % LATE_STEPS_MAX];
@@ -95,24 +95,24 @@ bool straggler_is_waited_for(const struct court *court, uint32_t rank)
         late_ms += look->waited_ms - look->own_ms;
         step_ms += look->step_ms;
     }
-    return late_ms >= court->limits.straggler_late_share * step_ms;
+    return late_ms >= judge->limits.straggler_late_share * step_ms;
 }
 
-static void late_draft(const struct court *court, const struct late_looks *looks, double late_ms,
-                       double step_ms, struct verdict *draft)
+static void late_draft(const struct judge_state *judge, const struct late_looks *looks,
+                       double late_ms, double step_ms, struct verdict *draft)
 {
     const struct late_look *newest = &looks->look[(looks->count - 1) % LATE_STEPS_MAX];
-    uint32_t steps = (uint32_t)court->limits.straggler_late_steps;
+    uint32_t steps = (uint32_t)judge->limits.straggler_late_steps;
     const struct late_look *first = &looks->look[(looks->count - steps) % LATE_STEPS_MAX];
 
     *draft = (struct verdict){ .kind = VERDICT_STRAGGLER,
                                .layer = LAYER_UNKNOWN,
-                               .confidence = court->model.world > 2 ? 0.7 : 0.6,
+                               .confidence = judge->model.world > 2 ? 0.7 : 0.6,
                                .since_step = first->step,
-                               .since_real_ns = court_step_real_ns(court, first->step),
+                               .since_real_ns = judge_state_step_real_ns(judge, first->step),
                                .seconds_per_step = late_ms / 1e3 };
     snprintf(draft->cause, sizeof(draft->cause), "%s", CAUSE);
-    court_add_rank(court, draft, newest->rank);
+    judge_state_add_rank(judge, draft, newest->rank);
     verdict_because(draft, "ring",
                     "the others wait %.1f ms of each %.1f ms step for it in their collectives; it "
                     "waits %.1f ms",
@@ -122,22 +122,22 @@ static void late_draft(const struct court *court, const struct late_looks *looks
     verdict_rule_out(draft, LAYER_FABRIC, "what is counted is over before the last one comes");
 }
 
-static void late_step(struct court *court)
+static void late_step(struct judge_state *judge)
 {
-    struct late_looks *looks = &court->late_looks;
-    uint32_t steps = (uint32_t)court->limits.straggler_late_steps;
+    struct late_looks *looks = &judge->late_looks;
+    uint32_t steps = (uint32_t)judge->limits.straggler_late_steps;
     struct late_look *fresh = &looks->look[looks->count % LATE_STEPS_MAX];
     double late_ms = 0, step_ms = 0;
     struct entry *open;
     struct verdict draft;
     bool is_new;
 
-    if (court->known == NEEDS_WORK || !late_look(court, fresh)) {
+    if (judge->known == NEEDS_WORK || !late_look(judge, fresh)) {
         looks->count = 0;
         return;
     }
     looks->count++;
-    if (looks->count < steps || court->history.count <= court->limits.verdict_warm_up + steps)
+    if (looks->count < steps || judge->history.count <= judge->limits.verdict_warm_up + steps)
         return;
     for (uint32_t i = 0; i < steps; i++) {
         const struct late_look *look = &looks->look[(looks->count - 1 - i) % LATE_STEPS_MAX];
@@ -147,18 +147,18 @@ static void late_step(struct court *court)
         late_ms += (look->waited_ms - look->own_ms) / steps;
         step_ms += look->step_ms / steps;
     }
-    if (late_ms < court->limits.straggler_least_excess ||
-        late_ms < court->limits.straggler_late_share * step_ms)
+    if (late_ms < judge->limits.straggler_least_excess ||
+        late_ms < judge->limits.straggler_late_share * step_ms)
         return;
-    open = court_open_entry(court, VERDICT_STRAGGLER, LAYER_COUNT, fresh->rank);
+    open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, fresh->rank);
     if (open) {
-        open->seen_step = court->whole->step;
+        open->seen_step = judge->whole->step;
         if (strcmp(open->verdict.cause, CAUSE) == 0)
             open->step_seconds = late_ms / 1e3;
         return;
     }
-    late_draft(court, looks, late_ms, step_ms, &draft);
-    court_find(court, &draft, &is_new);
+    late_draft(judge, looks, late_ms, step_ms, &draft);
+    judge_state_find(judge, &draft, &is_new);
 }
 
 const struct judge judge_straggler_late = { .name = "straggler-late",

@@ -44,9 +44,9 @@ void sync_destroy(struct sync *sync)
     free(sync);
 }
 
-static uint64_t sync_past_key(const struct court *court, const struct sync_link *link)
+static uint64_t sync_past_key(const struct judge_state *judge, const struct sync_link *link)
 {
-    const struct model_comm *comm = &court->model.comm[link->comm];
+    const struct model_comm *comm = &judge->model.comm[link->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
 
     key = hash64_u64(hash64_u64(key, comm->size), link->bytes);
@@ -55,19 +55,19 @@ static uint64_t sync_past_key(const struct court *court, const struct sync_link 
     return hash64_u64(key, comm->size ? model_member(comm, 0) : 0);
 }
 
-void sync_attempt(struct court *court)
+void sync_attempt(struct judge_state *judge)
 {
-    struct sync *sync = court->sync;
+    struct sync *sync = judge->sync;
 
     for (uint32_t i = 0; i < sync->links; i++) {
         const struct sync_link *link = &sync->link[i];
         bool room = link->base_ms >= 0 && sync->past.used < SYNC_PAST_MAX;
-        uint64_t *at = room ? map_put(&sync->past, sync_past_key(court, link), 0) : NULL;
+        uint64_t *at = room ? map_put(&sync->past, sync_past_key(judge, link), 0) : NULL;
 
         if (at)
             *at = (uint64_t)(link->base_ms * 1e6);
     }
-    sync_how_attempt(court);
+    sync_how_attempt(judge);
     map_fini(&sync->by_key);
     sync->links = 0;
     sync->slow_key = 0;
@@ -105,7 +105,7 @@ static struct sync_link *link_get(struct sync *sync, uint32_t comm, uint32_t fro
 }
 
 /* A pair is told by its receiver. */
-static struct sync_link *item_link(const struct court *court, struct sync *sync,
+static struct sync_link *item_link(const struct judge_state *judge, struct sync *sync,
                                    const struct model_shape *shape, uint32_t rank, uint32_t item)
 {
     const struct shape_item *at = &shape->fact.item[item];
@@ -115,17 +115,17 @@ static struct sync_link *item_link(const struct court *court, struct sync *sync,
         return NULL;
     if (at->kind == ITEM_COLL)
         return link_get(sync, comm, MODEL_NONE, MODEL_NONE);
-    self = model_index(&court->model, comm, rank);
+    self = model_index(&judge->model, comm, rank);
     return at->what == LOCKSTEP_OP_SEND ? link_get(sync, comm, self, at->peer)
                                         : link_get(sync, comm, at->peer, self);
 }
 
-static int64_t transfer_ns(const struct court *court, const struct whole *whole, uint32_t rank,
-                           uint32_t item, const struct meeting *meeting)
+static int64_t transfer_ns(const struct judge_state *judge, const struct whole *whole,
+                           uint32_t rank, uint32_t item, const struct meeting *meeting)
 {
     const struct item_time *time = &whole->step_of[rank].time[item];
     const struct shape_item *at = &whole->shape_of[rank]->fact.item[item];
-    int64_t begin = whole_begin(&court->model, whole, rank), stay = time->end_ns - time->start_ns;
+    int64_t begin = whole_begin(&judge->model, whole, rank), stay = time->end_ns - time->start_ns;
 
     if (at->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
         return MAX(0, stay - time->wait_ns);
@@ -135,11 +135,11 @@ static int64_t transfer_ns(const struct court *court, const struct whole *whole,
 }
 
 /* Adds up the transfers of all links in the newest step, each meeting once. */
-static bool links_sum(struct court *court, struct sync *sync)
+static bool links_sum(struct judge_state *judge, struct sync *sync)
 {
-    const struct whole *whole = court->whole;
-    const struct meeting *meeting = split_meeting_base(court->splitter);
-    CLEAN(free_clean) uint8_t *seen = calloc(split_meetings(court->splitter) + 1, 1);
+    const struct whole *whole = judge->whole;
+    const struct meeting *meeting = split_meeting_base(judge->splitter);
+    CLEAN(free_clean) uint8_t *seen = calloc(split_meetings(judge->splitter) + 1, 1);
 
     if (!seen)
         return false;
@@ -147,9 +147,9 @@ static bool links_sum(struct court *court, struct sync *sync)
         sync->link[i].sum_ms = 0;
         sync->link[i].sum_bytes = 0;
     }
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         const struct model_shape *shape = whole->shape_of[rank];
-        const uint32_t *number = split_numbers(court->splitter, rank);
+        const uint32_t *number = split_numbers(judge->splitter, rank);
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
             const struct shape_item *item = &shape->fact.item[i];
@@ -160,10 +160,10 @@ static bool links_sum(struct court *court, struct sync *sync)
                 meeting[number[i]].members < 2)
                 continue;
             seen[number[i]] = 1;
-            link = item_link(court, sync, shape, rank, i);
+            link = item_link(judge, sync, shape, rank, i);
             if (!link)
                 return false;
-            link->sum_ms += (double)transfer_ns(court, whole, rank, i, &meeting[number[i]]) / 1e6;
+            link->sum_ms += (double)transfer_ns(judge, whole, rank, i, &meeting[number[i]]) / 1e6;
             link->sum_bytes += item->bytes * item->count;
             link->step = whole->step;
         }
@@ -182,21 +182,21 @@ double sync_link_ms(const struct sync_link *link, uint32_t steps)
 }
 
 /* Other bytes are another transfer: what was typical says nothing about it. */
-static void link_put(const struct court *court, struct sync_link *link)
+static void link_put(const struct judge_state *judge, struct sync_link *link)
 {
     const uint64_t *past;
     double change = (double)link->sum_bytes - (double)link->bytes, typical;
-    double alike = court->limits.sync_bytes_alike * (double)link->bytes;
-    uint32_t steps = (uint32_t)court->limits.verdict_base_steps;
+    double alike = judge->limits.sync_bytes_alike * (double)link->bytes;
+    uint32_t steps = (uint32_t)judge->limits.verdict_base_steps;
 
     if (change > alike || -change > alike) {
         link->bytes = link->sum_bytes;
         link->count = 0;
-        past = map_get(&court->sync->past, sync_past_key(court, link));
+        past = map_get(&judge->sync->past, sync_past_key(judge, link));
         link->base_ms = past ? (double)*past / 1e6 : -1;
     }
     link->ms[link->count++ % SYNC_STEPS] = (float)link->sum_ms;
-    if (link->count < (uint32_t)court->limits.verdict_warm_up + steps ||
+    if (link->count < (uint32_t)judge->limits.verdict_warm_up + steps ||
         (link->base_ms >= 0 && link->sum_ms >= link->base_ms))
         return; /* a step that is not shorter makes nothing typical that is */
     typical = sync_link_ms(link, steps);
@@ -236,14 +236,14 @@ static bool wavers(const struct sync_link *link, double excess)
     return slow >= SYNC_STEPS / 3 && turns >= 4;
 }
 
-static void link_judge(const struct court *court, struct sync_link *link, bool open)
+static void link_judge(const struct judge_state *judge, struct sync_link *link, bool open)
 {
-    const struct thresholds *limits = &court->limits;
+    const struct thresholds *limits = &judge->limits;
     double excess = limits->sync_times - 1;
     bool was = link->slow;
 
     link->slow = link->wavers = false;
-    if (!sync_link_is_active(link, court->whole->step))
+    if (!sync_link_is_active(link, judge->whole->step))
         return;
     /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
     for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
@@ -258,7 +258,7 @@ static void link_judge(const struct court *court, struct sync_link *link, bool o
 
 /* What the newest step lost: its replay with slow transfers as they were before. */
 struct ask {
-    const struct court *court;
+    const struct judge_state *judge;
     struct sync *sync;
 };
 
@@ -266,22 +266,22 @@ static int64_t as_before(void *arg, const struct model_shape *shape, uint32_t ra
                          int64_t ns)
 {
     const struct ask *ask = arg;
-    const struct sync_link *link = item_link(ask->court, ask->sync, shape, rank, item);
+    const struct sync_link *link = item_link(ask->judge, ask->sync, shape, rank, item);
 
     if (!link || !link->slow || link->sum_ms <= link->base_ms)
         return ns;
     return (int64_t)((double)ns * link->base_ms / link->sum_ms);
 }
 
-static double cost_ms(struct court *court)
+static double cost_ms(struct judge_state *judge)
 {
-    struct ask ask = { court, court->sync };
+    struct ask ask = { judge, judge->sync };
     int64_t before;
 
-    if (!court->program_ready)
+    if (!judge->program_ready)
         return -1;
-    before = program_transfers_ns(court->program, court->whole, as_before, &ask);
-    return MAX(0, (double)(program_replayed_ns(court->program) - before) / 1e6);
+    before = program_transfers_ns(judge->program, judge->whole, as_before, &ask);
+    return MAX(0, (double)(program_replayed_ns(judge->program) - before) / 1e6);
 }
 
 /* What a step like the last ones loses.  One in which a host was held up for long costs a lot, and the next ones do
@@ -307,28 +307,28 @@ static double usual_cost_ms(const struct sync *sync, uint32_t steps, double cost
 /* Where the network is a program on the host, a host without a cpu moves nothing.  Where hosts do all of it,
  * as gloo's threads do, any wait for a cpu may be the transfer's, and not only what is new of it.
  */
-static bool sync_is_starved(const struct court *court, double cost)
+static bool sync_is_starved(const struct judge_state *judge, double cost)
 {
-    double starved = 0, period = history_period_ms(&court->history, 5);
-    bool all = court->history.host_view;
+    double starved = 0, period = history_period_ms(&judge->history, 5);
+    bool all = judge->history.host_view;
 
-    for (uint32_t node = 0; node < court->model.nodes && node < court->history.nodes; node++) {
-        struct node_typical now = history_node(&court->history, node, 5, 2);
+    for (uint32_t node = 0; node < judge->model.nodes && node < judge->history.nodes; node++) {
+        struct node_typical now = history_node(&judge->history, node, 5, 2);
 
-        double usual = all ? 0 : MAX(0, court->history.typical[node].pressure);
+        double usual = all ? 0 : MAX(0, judge->history.typical[node].pressure);
 
         starved = MAX(starved, (now.pressure - usual) * period);
     }
-    return starved > court->limits.sync_cpu_share * cost;
+    return starved > judge->limits.sync_cpu_share * cost;
 }
 
-static struct entry *sync_open_entry(const struct court *court)
+static struct entry *sync_open_entry(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < court->docket.count; i++) {
-        struct entry *entry = court->docket.entry[i];
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_SYNC_STALL &&
-            strcmp(entry->verdict.id, court->sync->id) == 0)
+            strcmp(entry->verdict.id, judge->sync->id) == 0)
             return entry;
     }
     return NULL;
@@ -346,38 +346,38 @@ static uint64_t slow_key(const struct sync *sync)
     return key;
 }
 
-static void sync_accuse(struct court *court, double cost)
+static void sync_accuse(struct judge_state *judge, double cost)
 {
     struct sync_place place;
     struct verdict draft;
     struct entry *entry;
     bool fresh;
 
-    if (sync_where(court, &place) < 0)
+    if (sync_where(judge, &place) < 0)
         return;
-    sync_draft(court, &place, cost, &draft);
-    entry = court_find(court, &draft, &fresh);
+    sync_draft(judge, &place, cost, &draft);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry)
-        memcpy(court->sync->id, entry->verdict.id, sizeof(court->sync->id));
+        memcpy(judge->sync->id, entry->verdict.id, sizeof(judge->sync->id));
 }
 
 /* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
  * nobody gets its node when that has been plain for some steps; it stays the same verdict.
  */
-static void sync_settle(struct court *court, struct entry *open, double cost)
+static void sync_settle(struct judge_state *judge, struct entry *open, double cost)
 {
-    struct sync *sync = court->sync;
+    struct sync *sync = judge->sync;
     struct verdict *verdict = &open->verdict, draft;
     struct sync_place place;
 
-    if (verdict->rank_count || sync_where(court, &place) < 0)
+    if (verdict->rank_count || sync_where(judge, &place) < 0)
         return;
     sync->settles =
         place.node != MODEL_NONE && place.node == sync->settles_on ? sync->settles + 1 : 0;
     sync->settles_on = place.node;
-    if (sync->settles < court->limits.sync_settles)
+    if (sync->settles < judge->limits.sync_settles)
         return;
-    sync_draft(court, &place, MAX(cost, 0), &draft);
+    sync_draft(judge, &place, MAX(cost, 0), &draft);
     memcpy(draft.id, verdict->id, sizeof(draft.id));
     memcpy(draft.run, verdict->run, sizeof(draft.run));
     draft.since_step = verdict->since_step;
@@ -390,45 +390,45 @@ static void sync_settle(struct court *court, struct entry *open, double cost)
 }
 
 /* Of the step, in ms: what it must cost at least to be said. */
-static double least_cost_ms(const struct court *court)
+static double least_cost_ms(const struct judge_state *judge)
 {
     double share =
-        court->history.host_view ? court->limits.sync_host_share : court->limits.sync_cost_share;
+        judge->history.host_view ? judge->limits.sync_host_share : judge->limits.sync_cost_share;
 
-    return share * history_period_ms(&court->history, 5);
+    return share * history_period_ms(&judge->history, 5);
 }
 
-static void sync_step(struct court *court)
+static void sync_step(struct judge_state *judge)
 {
-    struct sync *sync = court->sync;
-    struct entry *open = sync_open_entry(court);
+    struct sync *sync = judge->sync;
+    struct entry *open = sync_open_entry(judge);
     uint64_t key, before = sync->slow_key;
     double cost;
 
-    if (!court->whole || !links_sum(court, sync))
+    if (!judge->whole || !links_sum(judge, sync))
         return;
     for (uint32_t i = 0; i < sync->links; i++) {
-        if (sync->link[i].step == court->whole->step)
-            link_put(court, &sync->link[i]);
-        link_judge(court, &sync->link[i], open != NULL);
+        if (sync->link[i].step == judge->whole->step)
+            link_put(judge, &sync->link[i]);
+        link_judge(judge, &sync->link[i], open != NULL);
     }
-    sync_how_step(court);
+    sync_how_step(judge);
     sync->slow_key = key = slow_key(sync);
     if (!key)
         return;
-    cost = cost_ms(court);
+    cost = cost_ms(judge);
     if (open) {
-        open->seen_step = court->whole->step;
+        open->seen_step = judge->whole->step;
         if (cost >= 0)
             open->step_seconds = cost / 1e3;
-        sync_settle(court, open, cost);
+        sync_settle(judge, open, cost);
         return;
     }
-    cost = usual_cost_ms(sync, (uint32_t)court->limits.sync_usual_steps, cost);
+    cost = usual_cost_ms(sync, (uint32_t)judge->limits.sync_usual_steps, cost);
     /* The same links twice: what slows several of them is seen in all before anything is said. */
-    if (key != before || cost < least_cost_ms(court) || sync_is_starved(court, cost))
+    if (key != before || cost < least_cost_ms(judge) || sync_is_starved(judge, cost))
         return;
-    sync_accuse(court, cost);
+    sync_accuse(judge, cost);
 }
 
 const struct judge judge_sync = { .name = "sync", .step = sync_step, .needs = NEEDS_TIMES };

@@ -7,13 +7,13 @@
 #ifndef LOCKSTEP_JUDGE_SLOW_SYNC_H
 #define LOCKSTEP_JUDGE_SLOW_SYNC_H
 
-#include "judge/court.h"
+#include "judge/state.h"
 
 int sync_create(struct sync **ret);
 void sync_destroy(struct sync *sync);
 /* A new one begins: its communicators are others, but those of the same name took as long. */
-void sync_attempt(struct court *court);
+void sync_attempt(struct judge_state *judge);
 /* How the communication library moves collectives of a rank from now on. */
-int sync_how(struct court *court, const struct fact_how *fact);
+int sync_how(struct judge_state *judge, const struct fact_how *fact);
 
 #endif

@@ -58,15 +58,15 @@ static struct sync_move *move_get(struct sync *sync, uint32_t comm, uint8_t op, 
     return &sync->move[sync->moves++];
 }
 
-int sync_how(struct court *court, const struct fact_how *fact)
+int sync_how(struct judge_state *judge, const struct fact_how *fact)
 {
-    struct sync *sync = court->sync;
-    const uint64_t *slot = map_get(&court->model.comm_by_id, fact->comm);
+    struct sync *sync = judge->sync;
+    const uint64_t *slot = map_get(&judge->model.comm_by_id, fact->comm);
     struct sync_way way = { .channels = fact->channels };
     uint64_t step = fact->step == UINT64_MAX ? 0 : fact->step;
     struct sync_move *move;
 
-    if (fact->attempt != court->model.attempt || !slot)
+    if (fact->attempt != judge->model.attempt || !slot)
         return 0; /* too late to matter, or of nobody */
     memcpy(way.text, fact->text, sizeof(way.text));
     move = move_get(sync, (uint32_t)*slot, fact->op, bytes_round(fact->bytes));
@@ -84,35 +84,35 @@ int sync_how(struct court *court, const struct fact_how *fact)
 
 /* ---- the past ---- */
 
-static uint64_t sync_how_past_key(const struct court *court, const struct sync_move *move)
+static uint64_t sync_how_past_key(const struct judge_state *judge, const struct sync_move *move)
 {
-    const struct model_comm *comm = &court->model.comm[move->comm];
+    const struct model_comm *comm = &judge->model.comm[move->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
 
     key = hash64_u64(hash64_u64(key, comm->size), comm->size ? model_member(comm, 0) : 0);
     return hash64_u64(hash64_u64(key, move->op), move->bytes);
 }
 
-static void past_keep(struct court *court, const struct sync_move *move)
+static void past_keep(struct judge_state *judge, const struct sync_move *move)
 {
-    struct sync *sync = court->sync;
+    struct sync *sync = judge->sync;
     uint64_t *at;
 
     if (move->sound.count == 0 || sync->pasts >= MOVES_MAX)
         return;
     if (!ARRAY_FIT(sync->past_way, sync->past_room, sync->pasts + 1))
         return; /* before its key is there */
-    at = map_put(&sync->past_ways, sync_how_past_key(court, move), sync->pasts);
+    at = map_put(&sync->past_ways, sync_how_past_key(judge, move), sync->pasts);
     if (!at)
         return;
     sync->past_way[*at] = move->sound;
     sync->pasts += *at == sync->pasts;
 }
 
-static void past_recall(const struct court *court, struct sync_move *move)
+static void past_recall(const struct judge_state *judge, struct sync_move *move)
 {
-    const struct sync *sync = court->sync;
-    const uint64_t *at = map_get(&sync->past_ways, sync_how_past_key(court, move));
+    const struct sync *sync = judge->sync;
+    const uint64_t *at = map_get(&sync->past_ways, sync_how_past_key(judge, move));
 
     move->recalled = true;
     if (!at)
@@ -122,12 +122,12 @@ static void past_recall(const struct court *court, struct sync_move *move)
         move->sound.way[i].past = true;
 }
 
-void sync_how_attempt(struct court *court)
+void sync_how_attempt(struct judge_state *judge)
 {
-    struct sync *sync = court->sync;
+    struct sync *sync = judge->sync;
 
     for (uint32_t i = 0; i < sync->moves; i++)
-        past_keep(court, &sync->move[i]);
+        past_keep(judge, &sync->move[i]);
     map_fini(&sync->move_by_key);
     map_fini(&sync->move_by_comm);
     sync->moves = 0;
@@ -180,35 +180,36 @@ static uint32_t way_count(struct sync_ways *ways, const struct sync_way *now,
     return ++way->steps;
 }
 
-static const struct sync_link *move_link(const struct court *court, const struct sync_move *move)
+static const struct sync_link *move_link(const struct judge_state *judge,
+                                         const struct sync_move *move)
 {
-    return sync_link_find(court->sync, move->comm, MODEL_NONE, MODEL_NONE);
+    return sync_link_find(judge->sync, move->comm, MODEL_NONE, MODEL_NONE);
 }
 
 /* Longer than it usually is, not only by noise. */
-static bool is_long(const struct court *court, const struct sync_link *link, double ms)
+static bool is_long(const struct judge_state *judge, const struct sync_link *link, double ms)
 {
-    double excess = court->limits.sync_times - 1;
+    double excess = judge->limits.sync_times - 1;
 
     return link->base_ms >= 0 && ms > link->base_ms * (1 + excess / 2);
 }
 
-void sync_how_step(struct court *court)
+void sync_how_step(struct judge_state *judge)
 {
-    struct sync *sync = court->sync;
+    struct sync *sync = judge->sync;
 
     for (uint32_t i = 0; i < sync->moves; i++) {
         struct sync_move *move = &sync->move[i];
         const struct sync_link *link;
 
-        if (!move->fresh || move->step > court->whole->step)
+        if (!move->fresh || move->step > judge->whole->step)
             continue;
-        link = move_link(court, move);
-        if (!link || link->step != court->whole->step)
+        link = move_link(judge, move);
+        if (!link || link->step != judge->whole->step)
             continue;
         if (!move->recalled)
-            past_recall(court, move);
-        if (is_long(court, link, link->sum_ms))
+            past_recall(judge, move);
+        if (is_long(judge, link, link->sum_ms))
             continue;
         move->fresh = way_count(&move->sound, &move->now, link) < SOUND_STEPS;
     }
@@ -219,23 +220,23 @@ void sync_how_step(struct court *court)
 /* With it the transfer takes what it usually does: in enough steps, and by what is usual now, which may be less than
  * it was then.
  */
-static bool way_is_sound(const struct court *court, const struct sync_way *way,
+static bool way_is_sound(const struct judge_state *judge, const struct sync_way *way,
                          const struct sync_link *link)
 {
     return way->steps >= SOUND_STEPS &&
-           (way->bytes != link->bytes || !is_long(court, link, way->ms));
+           (way->bytes != link->bytes || !is_long(judge, link, way->ms));
 }
 
 /* The newest way with which it was as it should be; NULL: none, or it is the one of now. */
-static const struct sync_way *way_before(const struct court *court, const struct sync_move *move,
-                                         const struct sync_link *link)
+static const struct sync_way *way_before(const struct judge_state *judge,
+                                         const struct sync_move *move, const struct sync_link *link)
 {
     const struct sync_way *before = NULL;
 
     for (uint32_t i = 0; i < move->sound.count; i++) {
         const struct sync_way *way = &move->sound.way[i];
 
-        if (!way_is_sound(court, way, link))
+        if (!way_is_sound(judge, way, link))
             continue;
         if (way_is(way, &move->now))
             return NULL;
@@ -245,22 +246,22 @@ static const struct sync_way *way_before(const struct court *court, const struct
     return before;
 }
 
-static bool sync_how_is_known(const struct court *court, const struct sync_move *move,
+static bool sync_how_is_known(const struct judge_state *judge, const struct sync_move *move,
                               const struct sync_link *link)
 {
     for (uint32_t i = 0; i < move->sound.count; i++) {
-        if (way_is_sound(court, &move->sound.way[i], link))
+        if (way_is_sound(judge, &move->sound.way[i], link))
             return true;
     }
     return false;
 }
 
 /* How most others of its kind and size that are not slow move the same; *count of these. */
-static const struct sync_way *way_of_peers(const struct court *court, const struct sync_move *move,
-                                           uint32_t *count)
+static const struct sync_way *way_of_peers(const struct judge_state *judge,
+                                           const struct sync_move *move, uint32_t *count)
 {
-    const struct sync *sync = court->sync;
-    const struct model_comm *comm = &court->model.comm[move->comm];
+    const struct sync *sync = judge->sync;
+    const struct model_comm *comm = &judge->model.comm[move->comm];
     const struct sync_way *usual = NULL;
     uint32_t peers = 0, lead = 0;
 
@@ -268,14 +269,14 @@ static const struct sync_way *way_of_peers(const struct court *court, const stru
     for (int pass = 0; pass < 2; pass++) { /* the only one that can be more than half; is it? */
         for (uint32_t i = 0; i < sync->moves; i++) {
             const struct sync_move *other = &sync->move[i];
-            const struct model_comm *its = &court->model.comm[other->comm];
+            const struct model_comm *its = &judge->model.comm[other->comm];
             const struct sync_link *link;
 
             if (other->comm == move->comm || other->op != move->op || other->bytes != move->bytes ||
                 its->kind != comm->kind || its->size != comm->size)
                 continue;
-            link = move_link(court, other);
-            if (!link || link->slow || !sync_link_is_active(link, court->whole->step))
+            link = move_link(judge, other);
+            if (!link || link->slow || !sync_link_is_active(link, judge->whole->step))
                 continue;
             if (pass == 1) {
                 *count += way_is(usual, &other->now);
@@ -303,10 +304,10 @@ static bool is_clearer(const struct sync_otherwise *one, const struct sync_other
 }
 
 /* What of a link's collectives is moved otherwise; `told`: is anything known of them? */
-static bool link_otherwise(const struct court *court, const struct sync_link *link,
+static bool link_otherwise(const struct judge_state *judge, const struct sync_link *link,
                            struct sync_otherwise *ret, bool *told)
 {
-    const struct sync *sync = court->sync;
+    const struct sync *sync = judge->sync;
     const uint64_t *first =
         link->from == MODEL_NONE ? map_get(&sync->move_by_comm, link->comm) : NULL;
 
@@ -315,7 +316,7 @@ static bool link_otherwise(const struct court *court, const struct sync_link *li
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        found.way = way_before(court, found.move, link);
+        found.way = way_before(judge, found.move, link);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))
             *ret = found;
     }
@@ -323,10 +324,10 @@ static bool link_otherwise(const struct court *court, const struct sync_link *li
 }
 
 /* The same against its peers, where nothing is known of its own past. */
-static bool link_unlike_peers(const struct court *court, const struct sync_link *link,
+static bool link_unlike_peers(const struct judge_state *judge, const struct sync_link *link,
                               struct sync_otherwise *ret)
 {
-    const struct sync *sync = court->sync;
+    const struct sync *sync = judge->sync;
     const uint64_t *first =
         link->from == MODEL_NONE ? map_get(&sync->move_by_comm, link->comm) : NULL;
 
@@ -334,9 +335,9 @@ static bool link_unlike_peers(const struct court *court, const struct sync_link 
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        if (sync_how_is_known(court, found.move, link))
+        if (sync_how_is_known(judge, found.move, link))
             continue;
-        found.way = way_of_peers(court, found.move, &found.peers);
+        found.way = way_of_peers(judge, found.move, &found.peers);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))
             *ret = found;
     }
@@ -344,22 +345,22 @@ static bool link_unlike_peers(const struct court *court, const struct sync_link 
 }
 
 /* Against its own past it is a cause only where most of what is slow has changed. */
-bool sync_how_find(const struct court *court, const struct sync_link *worst,
+bool sync_how_find(const struct judge_state *judge, const struct sync_link *worst,
                    struct sync_otherwise *ret)
 {
-    const struct sync *sync = court->sync;
+    const struct sync *sync = judge->sync;
     struct sync_otherwise other;
     uint32_t all = 0, changed = 0;
-    bool told, found = link_otherwise(court, worst, ret, &told);
+    bool told, found = link_otherwise(judge, worst, ret, &told);
 
     if (!found && told)
-        found = link_unlike_peers(court, worst, ret);
+        found = link_unlike_peers(judge, worst, ret);
     if (!found)
         return false;
     for (uint32_t i = 0; !ret->peers && i < sync->links; i++) {
-        if (!sync->link[i].slow || !sync_link_is_active(&sync->link[i], court->whole->step))
+        if (!sync->link[i].slow || !sync_link_is_active(&sync->link[i], judge->whole->step))
             continue;
-        changed += link_otherwise(court, &sync->link[i], &other, &told);
+        changed += link_otherwise(judge, &sync->link[i], &other, &told);
         all += told;
     }
     ret->fewer = way_is_fewer(&ret->move->now, ret->way);
@@ -390,11 +391,11 @@ void sync_how_cause(const struct sync_otherwise *found, const char *how, char *o
                  now->text, was, way->text, how);
 }
 
-static void say_peers(const struct court *court, const struct sync_otherwise *found,
+static void say_peers(const struct judge_state *judge, const struct sync_otherwise *found,
                       struct verdict *draft)
 {
     uint32_t peers;
-    const struct sync_way *theirs = way_of_peers(court, found->move, &peers);
+    const struct sync_way *theirs = way_of_peers(judge, found->move, &peers);
 
     if (theirs)
         verdict_because(draft, "ring",
@@ -402,7 +403,7 @@ static void say_peers(const struct court *court, const struct sync_otherwise *fo
                         peers, peers == 1 ? "" : "s", theirs->channels, theirs->text);
 }
 
-void sync_how_why(const struct court *court, const struct sync_otherwise *found,
+void sync_how_why(const struct judge_state *judge, const struct sync_otherwise *found,
                   struct verdict *draft)
 {
     const struct sync_move *move = found->move;
@@ -415,14 +416,14 @@ void sync_how_why(const struct court *court, const struct sync_otherwise *found,
         snprintf(when, sizeof(when), "while it took no longer than usual");
     if (found->peers)
         verdict_because(draft, "ring", "%s of %.0f kB in %s: %u channels, %s", name_of_op(move->op),
-                        (double)move->bytes / 1e3, court->model.comm[move->comm].name,
+                        (double)move->bytes / 1e3, judge->model.comm[move->comm].name,
                         move->now.channels, move->now.text);
     else
         verdict_because(draft, "ring", "%s of %.0f kB in %s: %u channels, %s, %s; %u, %s, %s",
                         name_of_op(move->op), (double)move->bytes / 1e3,
-                        court->model.comm[move->comm].name, move->now.channels, move->now.text,
+                        judge->model.comm[move->comm].name, move->now.channels, move->now.text,
                         since, way->channels, way->text, when);
-    say_peers(court, found, draft);
+    say_peers(judge, found, draft);
     if (found->slow > 1)
         verdict_because(draft, "ring",
                         "%u of %u slower communicators are moved otherwise than when they were not",

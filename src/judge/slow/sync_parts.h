@@ -91,18 +91,18 @@ const struct sync_link *sync_link_find(const struct sync *sync, uint32_t comm, u
                                        uint32_t to);
 double sync_link_ms(const struct sync_link *link, uint32_t steps); /* median over the last steps */
 /* sync_where.c */
-int sync_where(const struct court *court, struct sync_place *ret);
-void sync_draft(struct court *court, const struct sync_place *place, double cost_ms,
+int sync_where(const struct judge_state *judge, struct sync_place *ret);
+void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,
                 struct verdict *draft);
 /* sync_how.c */
-void sync_how_attempt(struct court *court);
+void sync_how_attempt(struct judge_state *judge);
 void sync_how_fini(struct sync *sync);
-void sync_how_step(struct court *court); /* the newest has been measured */
+void sync_how_step(struct judge_state *judge); /* the newest has been measured */
 /* Is this slow link moved otherwise, and most of the slow ones with it? */
-bool sync_how_find(const struct court *court, const struct sync_link *worst,
+bool sync_how_find(const struct judge_state *judge, const struct sync_link *worst,
                    struct sync_otherwise *ret);
 void sync_how_cause(const struct sync_otherwise *found, const char *how, char *out, size_t room);
-void sync_how_why(const struct court *court, const struct sync_otherwise *found,
+void sync_how_why(const struct judge_state *judge, const struct sync_otherwise *found,
                   struct verdict *draft);
 
 #endif

@@ -13,19 +13,20 @@
 #include "judge/slow/sync_parts.h"
 
 /* Marks the nodes of a link; returns how many. */
-static uint32_t link_nodes(const struct court *court, const struct sync_link *link, uint8_t *mark)
+static uint32_t link_nodes(const struct judge_state *judge, const struct sync_link *link,
+                           uint8_t *mark)
 {
-    const struct model_comm *comm = &court->model.comm[link->comm];
+    const struct model_comm *comm = &judge->model.comm[link->comm];
     uint32_t count = 0;
 
-    memset(mark, 0, court->model.nodes);
+    memset(mark, 0, judge->model.nodes);
     for (uint32_t index = 0; index < comm->known; index++) {
         uint32_t rank = comm->member[index], node;
 
         if (link->from != MODEL_NONE && index != link->from && index != link->to)
             continue;
-        node = rank < court->model.world ? court->model.rank[rank].node : MODEL_NONE;
-        if (node >= court->model.nodes || mark[node])
+        node = rank < judge->model.world ? judge->model.rank[rank].node : MODEL_NONE;
+        if (node >= judge->model.nodes || mark[node])
             continue;
         mark[node] = 1;
         count++;
@@ -34,13 +35,13 @@ static uint32_t link_nodes(const struct court *court, const struct sync_link *li
 }
 
 /* Of the same kind and size as some slow one: what it can be held against. */
-static bool is_peer(const struct court *court, const struct sync_link *link)
+static bool is_peer(const struct judge_state *judge, const struct sync_link *link)
 {
-    const struct sync *sync = court->sync;
-    const struct model_comm *comm = &court->model.comm[link->comm];
+    const struct sync *sync = judge->sync;
+    const struct model_comm *comm = &judge->model.comm[link->comm];
 
     for (uint32_t i = 0; i < sync->links; i++) {
-        const struct model_comm *other = &court->model.comm[sync->link[i].comm];
+        const struct model_comm *other = &judge->model.comm[sync->link[i].comm];
 
         if (sync->link[i].slow && other->kind == comm->kind && other->size == comm->size &&
             (sync->link[i].from == MODEL_NONE) == (link->from == MODEL_NONE))
@@ -49,8 +50,9 @@ static bool is_peer(const struct court *court, const struct sync_link *link)
     return false;
 }
 
-static void place_slow(const struct court *court, const struct sync_link *link, uint32_t nodes,
-                       const uint8_t *mark, uint8_t *candidate, struct sync_place *place)
+static void place_slow(const struct judge_state *judge, const struct sync_link *link,
+                       uint32_t nodes, const uint8_t *mark, uint8_t *candidate,
+                       struct sync_place *place)
 {
     place->comm = place->slow == 0 || place->comm == link->comm ? link->comm : MODEL_NONE;
     place->slow++;
@@ -60,18 +62,18 @@ static void place_slow(const struct court *court, const struct sync_link *link, 
     if (nodes < 2)
         return;
     place->between_nodes++;
-    for (uint32_t node = 0; node < court->model.nodes; node++)
+    for (uint32_t node = 0; node < judge->model.nodes; node++)
         candidate[node] = candidate[node] && mark[node];
 }
 
-static void place_sound(const struct court *court, uint32_t nodes, const uint8_t *mark,
+static void place_sound(const struct judge_state *judge, uint32_t nodes, const uint8_t *mark,
                         uint8_t *candidate, struct sync_place *place)
 {
     place->peers++;
     if (nodes < 2)
         return;
     place->peers_between++;
-    for (uint32_t node = 0; node < court->model.nodes; node++)
+    for (uint32_t node = 0; node < judge->model.nodes; node++)
         candidate[node] = candidate[node] && !mark[node];
 }
 
@@ -83,22 +85,22 @@ static double excess_ms(const struct sync_link *link)
 /* A slow link also makes those uneven that carry what comes over it: one that is far less slow than the worst
  * says neither that it touches the culprit nor that it does not.
  */
-static double clear_ms(const struct court *court)
+static double clear_ms(const struct judge_state *judge)
 {
-    const struct sync *sync = court->sync;
+    const struct sync *sync = judge->sync;
     double worst = 0;
 
     for (uint32_t i = 0; i < sync->links; i++) {
-        if (sync->link[i].slow && sync_link_is_active(&sync->link[i], court->whole->step))
+        if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->whole->step))
             worst = MAX(worst, excess_ms(&sync->link[i]));
     }
-    return court->limits.sync_clear_share * worst;
+    return judge->limits.sync_clear_share * worst;
 }
 
-int sync_where(const struct court *court, struct sync_place *ret)
+int sync_where(const struct judge_state *judge, struct sync_place *ret)
 {
-    const struct sync *sync = court->sync;
-    uint32_t nodes = court->model.nodes, left = 0;
+    const struct sync *sync = judge->sync;
+    uint32_t nodes = judge->model.nodes, left = 0;
     CLEAN(free_clean) uint8_t *mark = calloc(2 * (size_t)nodes + 1, 1);
     uint8_t *candidate = mark ? mark + nodes : NULL;
     double clear;
@@ -107,19 +109,19 @@ int sync_where(const struct court *court, struct sync_place *ret)
     if (!mark)
         return -ENOMEM;
     memset(candidate, 1, nodes);
-    clear = clear_ms(court);
+    clear = clear_ms(judge);
     for (int sound = 0; sound < 2; sound++) {
         for (uint32_t i = 0; i < sync->links; i++) {
             const struct sync_link *link = &sync->link[i];
 
-            if (!sync_link_is_active(link, court->whole->step) || link->slow == (sound != 0))
+            if (!sync_link_is_active(link, judge->whole->step) || link->slow == (sound != 0))
                 continue;
             if (link->slow && excess_ms(link) < clear)
                 continue;
-            if (sound && is_peer(court, link))
-                place_sound(court, link_nodes(court, link, mark), mark, candidate, ret);
+            if (sound && is_peer(judge, link))
+                place_sound(judge, link_nodes(judge, link, mark), mark, candidate, ret);
             else if (!sound)
-                place_slow(court, link, link_nodes(court, link, mark), mark, candidate, ret);
+                place_slow(judge, link, link_nodes(judge, link, mark), mark, candidate, ret);
         }
     }
     for (uint32_t node = 0; node < nodes; node++) {
@@ -134,10 +136,10 @@ int sync_where(const struct court *court, struct sync_place *ret)
 
 /* ---- in words ---- */
 
-static void link_name(const struct court *court, const struct sync_link *link, char *out,
+static void link_name(const struct judge_state *judge, const struct sync_link *link, char *out,
                       size_t room)
 {
-    const struct model_comm *comm = &court->model.comm[link->comm];
+    const struct model_comm *comm = &judge->model.comm[link->comm];
 
     if (model_member(comm, link->from) == MODEL_NONE || model_member(comm, link->to) == MODEL_NONE)
         snprintf(out, room, "%s", comm->name);
@@ -147,18 +149,19 @@ static void link_name(const struct court *court, const struct sync_link *link, c
 }
 
 /* Median of what links of the same kind and size take that are not slow; *count of them. */
-static double peers_ms(const struct court *court, const struct sync_link *worst, uint32_t *count)
+static double peers_ms(const struct judge_state *judge, const struct sync_link *worst,
+                       uint32_t *count)
 {
-    const struct sync *sync = court->sync;
-    const struct model_comm *comm = &court->model.comm[worst->comm];
+    const struct sync *sync = judge->sync;
+    const struct model_comm *comm = &judge->model.comm[worst->comm];
     double value[257];
 
     *count = 0;
     for (uint32_t i = 0; i < sync->links && *count < COUNT(value); i++) {
         const struct sync_link *link = &sync->link[i];
-        const struct model_comm *other = &court->model.comm[link->comm];
+        const struct model_comm *other = &judge->model.comm[link->comm];
 
-        if (!link->slow && sync_link_is_active(link, court->whole->step) &&
+        if (!link->slow && sync_link_is_active(link, judge->whole->step) &&
             other->kind == comm->kind && other->size == comm->size &&
             (link->from == MODEL_NONE) == (worst->from == MODEL_NONE))
             value[(*count)++] = sync_link_ms(link, 5);
@@ -178,17 +181,17 @@ static double told_ms(const struct sync_link *link)
     return sum / SYNC_STEPS;
 }
 
-static void sync_where_say_why(const struct court *court, const struct sync_place *place,
+static void sync_where_say_why(const struct judge_state *judge, const struct sync_place *place,
                                const struct sync_otherwise *otherwise, double cost_ms,
                                struct verdict *draft)
 {
     const struct sync_link *worst = place->worst;
-    const struct model_comm *comm = &court->model.comm[worst->comm];
+    const struct model_comm *comm = &judge->model.comm[worst->comm];
     char name[96];
     uint32_t peers;
-    double theirs = peers_ms(court, worst, &peers);
+    double theirs = peers_ms(judge, worst, &peers);
 
-    link_name(court, worst, name, sizeof(name));
+    link_name(judge, worst, name, sizeof(name));
     verdict_because(
         draft, "ring",
         "transfers of %s (%u ranks) take %.1f ms a step%s, %.1f ms before, for the same "
@@ -199,7 +202,7 @@ static void sync_where_say_why(const struct court *court, const struct sync_plac
         verdict_because(draft, "ring", "%u other%s of its kind and size: %.1f ms", peers,
                         peers == 1 ? "" : "s", theirs);
     if (otherwise)
-        sync_how_why(court, otherwise, draft);
+        sync_how_why(judge, otherwise, draft);
     verdict_because(draft, "ring",
                     "%u communicators or pairs are slower, %u of them between nodes; of the same "
                     "kinds %u are as before, %u of them between nodes",
@@ -209,8 +212,8 @@ static void sync_where_say_why(const struct court *court, const struct sync_plac
     if (cost_ms >= 0)
         verdict_because(draft, "replay",
                         "each step of %.1f ms would be %.1f ms shorter with transfers as before",
-                        history_period_ms(&court->history, 5), cost_ms);
-    if (draft->layer == LAYER_FABRIC && court->model.nodes == 2)
+                        history_period_ms(&judge->history, 5), cost_ms);
+    if (draft->layer == LAYER_FABRIC && judge->model.nodes == 2)
         verdict_because(draft, "ring",
                         "with two nodes, the fabric and either one's network card "
                         "look the same");
@@ -219,13 +222,13 @@ static void sync_where_say_why(const struct court *court, const struct sync_plac
     verdict_rule_out(draft, LAYER_USER_CODE, "the bytes are the same");
 }
 
-static uint64_t slow_since(const struct court *court, const struct sync_link *link)
+static uint64_t slow_since(const struct judge_state *judge, const struct sync_link *link)
 {
-    uint64_t first = court->whole->step;
-    double limit = link->base_ms * (1 + (court->limits.sync_times - 1) / 2);
+    uint64_t first = judge->whole->step;
+    double limit = link->base_ms * (1 + (judge->limits.sync_times - 1) / 2);
 
     for (uint32_t back = 0; back < MIN(link->count, SYNC_STEPS); back++) {
-        const struct past_step *past = history_back(&court->history, back);
+        const struct past_step *past = history_back(&judge->history, back);
 
         if (!past ||
             (!link->wavers && (double)link->ms[(link->count - 1 - back) % SYNC_STEPS] < limit))
@@ -235,39 +238,39 @@ static uint64_t slow_since(const struct court *court, const struct sync_link *li
     return first;
 }
 
-void sync_draft(struct court *court, const struct sync_place *place, double cost_ms,
+void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,
                 struct verdict *draft)
 {
     bool wavers = place->worst->wavers;
     const char *how = wavers ? ", and it comes and goes" : "";
     struct sync_otherwise otherwise;
-    bool found = sync_how_find(court, place->worst, &otherwise);
+    bool found = sync_how_find(judge, place->worst, &otherwise);
 
     *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
     if (place->node != MODEL_NONE) {
         draft->layer = LAYER_NIC;
         draft->confidence = 0.85;
-        for (uint32_t rank = 0; rank < court->model.world; rank++) {
-            if (court->model.rank[rank].node == place->node)
-                court_add_rank(court, draft, rank);
+        for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+            if (judge->model.rank[rank].node == place->node)
+                judge_state_add_rank(judge, draft, rank);
         }
         snprintf(draft->cause, sizeof(draft->cause),
                  "all transfers to and from node %.40s are slow%s",
-                 court->model.node[place->node].name, how);
+                 judge->model.node[place->node].name, how);
     } else if (place->between_nodes == 0) { /* inside nodes: links, buses or shared memory */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = 0.6;
         snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", how);
     } else {
         draft->layer = LAYER_FABRIC;
-        draft->confidence = place->peers_between ? 0.6 : court->model.nodes > 2 ? 0.8 : 0.7;
+        draft->confidence = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
         snprintf(draft->cause, sizeof(draft->cause), "%s%s",
                  place->peers_between ? "transfers of some communicators are slow"
                                       : "all transfers between nodes are slow",
                  how);
     }
     if (place->node == MODEL_NONE) {
-        const char *name = place->comm == MODEL_NONE ? "" : court->model.comm[place->comm].name;
+        const char *name = place->comm == MODEL_NONE ? "" : judge->model.comm[place->comm].name;
 
         snprintf(draft->group, sizeof(draft->group), "%s", name[0] ? name : "fabric");
     }
@@ -277,10 +280,10 @@ void sync_draft(struct court *court, const struct sync_place *place, double cost
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = MIN(draft->confidence, 0.5);
     }
-    if (court->history.host_view || cost_ms < 0)
+    if (judge->history.host_view || cost_ms < 0)
         draft->confidence = MIN(draft->confidence, 0.5);
-    draft->since_step = slow_since(court, place->worst);
-    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
+    draft->since_step = slow_since(judge, place->worst);
+    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     draft->seconds_per_step = MAX(0, cost_ms) / 1e3;
-    sync_where_say_why(court, place, found ? &otherwise : NULL, cost_ms, draft);
+    sync_where_say_why(judge, place, found ? &otherwise : NULL, cost_ms, draft);
 }

@@ -50,9 +50,9 @@ static int hang_resize(struct hang *hang, uint32_t world)
 
 /* ---- facts ---- */
 
-void hang_attempt(struct court *court)
+void hang_attempt(struct judge_state *judge)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
 
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         struct wait_rank *at = &hang->rank[rank];
@@ -116,20 +116,20 @@ static void beat_cpu(struct wait_rank *rank, struct beat_kept *kept, const struc
     kept->cpu_at_ns = fact->mono_ns;
 }
 
-int hang_beat(struct court *court, const struct fact_beat *fact)
+int hang_beat(struct judge_state *judge, const struct fact_beat *fact)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     struct wait_rank *rank;
     struct beat_kept *kept;
     int result;
 
-    if (fact->attempt != court->model.attempt)
+    if (fact->attempt != judge->model.attempt)
         return 0;
-    if (fact->rank >= court->model.world)
+    if (fact->rank >= judge->model.world)
         return -EPROTO;
-    if (fact->ring < court->model.rank[fact->rank].from_ring)
+    if (fact->ring < judge->model.rank[fact->rank].from_ring)
         return 0;
-    result = hang_resize(hang, court->model.world);
+    result = hang_resize(hang, judge->model.world);
     if (result < 0)
         return result;
     rank = &hang->rank[fact->rank];
@@ -156,18 +156,18 @@ int hang_beat(struct court *court, const struct fact_beat *fact)
     return 0;
 }
 
-int hang_stack(struct court *court, const struct fact_stack *fact)
+int hang_stack(struct judge_state *judge, const struct fact_stack *fact)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     struct beat_kept *kept;
     unsigned char *grown;
 
-    if (fact->attempt != court->model.attempt)
+    if (fact->attempt != judge->model.attempt)
         return 0;
-    if (fact->rank >= court->model.world)
+    if (fact->rank >= judge->model.world)
         return -EPROTO;
-    if (hang_resize(hang, court->model.world) < 0)
+    if (hang_resize(hang, judge->model.world) < 0)
         return -ENOMEM;
     kept = &hang->kept[fact->rank];
     fact_stack_put(&payload, fact);
@@ -181,25 +181,25 @@ int hang_stack(struct court *court, const struct fact_stack *fact)
     return 0;
 }
 
-bool hang_is_gone(const struct court *court, uint32_t rank)
+bool hang_is_gone(const struct judge_state *judge, uint32_t rank)
 {
-    return rank < court->hang->world && court->hang->rank[rank].gone;
+    return rank < judge->hang->world && judge->hang->rank[rank].gone;
 }
 
-bool hang_is_alive(const struct court *court, uint32_t rank)
+bool hang_is_alive(const struct judge_state *judge, uint32_t rank)
 {
-    return rank < court->hang->world && court->hang->kept[rank].any &&
-           !court->hang->rank[rank].gone;
+    return rank < judge->hang->world && judge->hang->kept[rank].any &&
+           !judge->hang->rank[rank].gone;
 }
 
-uint32_t hang_oom_kills(const struct court *court, uint32_t rank)
+uint32_t hang_oom_kills(const struct judge_state *judge, uint32_t rank)
 {
-    return rank < court->hang->world ? court->hang->kept[rank].oom_kills : 0;
+    return rank < judge->hang->world ? judge->hang->kept[rank].oom_kills : 0;
 }
 
-bool hang_stack_of(const struct court *court, uint32_t rank, struct fact_stack *ret)
+bool hang_stack_of(const struct judge_state *judge, uint32_t rank, struct fact_stack *ret)
 {
-    const struct beat_kept *kept = rank < court->hang->world ? &court->hang->kept[rank] : NULL;
+    const struct beat_kept *kept = rank < judge->hang->world ? &judge->hang->kept[rank] : NULL;
 
     return kept && kept->stack && fact_stack_get(cut_of(kept->stack, kept->stack_bytes), ret) == 0;
 }
@@ -236,13 +236,13 @@ static struct shape_time *shape_find(struct hang *hang, uint64_t class)
     return hang->shape[place];
 }
 
-void hang_step(struct court *court, const struct whole *whole)
+void hang_step(struct judge_state *judge, const struct whole *whole)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     struct shape_time *shape;
     int64_t longest = 0;
 
-    for (uint32_t rank = court->model.world; rank > 0; rank--) {
+    for (uint32_t rank = judge->model.world; rank > 0; rank--) {
         const struct fact_step *step = &whole->step_of[rank - 1];
 
         if (!whole->shape_of[rank - 1])
@@ -261,16 +261,16 @@ void hang_step(struct court *court, const struct whole *whole)
     sketch_add(&shape->sketch, (uint64_t)MAX(longest, 0));
 }
 
-bool hang_is_late(const struct court *court)
+bool hang_is_late(const struct judge_state *judge)
 {
-    return court->hang->warm < court->limits.hang_warm_steps;
+    return judge->hang->warm < judge->limits.hang_warm_steps;
 }
 
-struct wait_rule hang_rule(struct court *court)
+struct wait_rule hang_rule(struct judge_state *judge)
 {
-    struct hang *hang = court->hang;
-    const struct thresholds *limits = &court->limits;
-    const struct shape_time *shape = hang_is_late(court) ? NULL : shape_find(hang, hang->class);
+    struct hang *hang = judge->hang;
+    const struct thresholds *limits = &judge->limits;
+    const struct shape_time *shape = hang_is_late(judge) ? NULL : shape_find(hang, hang->class);
     struct wait_rule rule = { .late_ns = (int64_t)(limits->hang_late_limit * 1e9),
                               .burns = limits->hang_burns };
 

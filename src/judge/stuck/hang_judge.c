@@ -10,9 +10,9 @@
 #include "judge/stuck/hang_parts.h"
 
 /* Beats count from when they came: clocks of nodes differ. */
-static void beats_age(const struct court *court, struct hang *hang, int64_t now_ns)
+static void beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)
 {
-    int64_t fresh_ns = (int64_t)(court->limits.hang_fresh * (double)NS_PER_S);
+    int64_t fresh_ns = (int64_t)(judge->limits.hang_fresh * (double)NS_PER_S);
 
     for (uint32_t rank = 0; rank < hang->world; rank++) {
         struct beat_kept *kept = &hang->kept[rank];
@@ -41,19 +41,19 @@ static struct found *hang_found(struct hang *hang, const struct wait_finding *fi
     return &hang->found[finding->kind == WAIT_MISMATCH];
 }
 
-static struct entry *entry_of(struct court *court, const struct found *found)
+static struct entry *entry_of(struct judge_state *judge, const struct found *found)
 {
-    for (uint32_t i = 0; found->id[0] && i < court->docket.count; i++) {
-        if (strcmp(court->docket.entry[i]->verdict.id, found->id) == 0)
-            return court->docket.entry[i];
+    for (uint32_t i = 0; found->id[0] && i < judge->docket.count; i++) {
+        if (strcmp(judge->docket.entry[i]->verdict.id, found->id) == 0)
+            return judge->docket.entry[i];
     }
     return NULL;
 }
 
-struct entry *hang_open(struct court *court)
+struct entry *hang_open(struct judge_state *judge)
 {
     for (int i = 0; i < KINDS; i++) {
-        struct entry *entry = entry_of(court, &court->hang->found[i]);
+        struct entry *entry = entry_of(judge, &judge->hang->found[i]);
 
         if (entry && entry->open)
             return entry;
@@ -94,55 +94,55 @@ static void entry_renew(struct entry *entry, const struct verdict *draft)
     entry->changed = true;
 }
 
-static void hang_cost(struct court *court, struct entry *entry, int64_t now_ns)
+static void hang_cost(struct judge_state *judge, struct entry *entry, int64_t now_ns)
 {
-    double seconds = (double)(now_ns + court->mono_to_real_ns - entry->verdict.since_real_ns) / 1e9;
+    double seconds = (double)(now_ns + judge->mono_to_real_ns - entry->verdict.since_real_ns) / 1e9;
 
     entry->verdict.gpu_seconds =
-        entry->cost_seconds * court->model.world + MAX(seconds, 0) * court->model.world;
+        entry->cost_seconds * judge->model.world + MAX(seconds, 0) * judge->model.world;
 }
 
-static void hang_say(struct court *court, const struct wait_finding *finding, int64_t now_ns)
+static void hang_say(struct judge_state *judge, const struct wait_finding *finding, int64_t now_ns)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     struct found *found = hang_found(hang, finding);
-    struct entry *entry = entry_of(court, found);
+    struct entry *entry = entry_of(judge, found);
     struct verdict draft = { 0 };
     bool fresh;
 
-    hang_draft(court, hang->rank, finding, hang_rule(court).limit_ns, hang_is_late(court), &draft);
-    draft.since_step = court->history.count ? court->last_step + 1 : 0;
-    draft.since_real_ns = now_ns - finding->op.age_ns + court->mono_to_real_ns;
+    hang_draft(judge, hang->rank, finding, hang_rule(judge).limit_ns, hang_is_late(judge), &draft);
+    draft.since_step = judge->history.count ? judge->last_step + 1 : 0;
+    draft.since_real_ns = now_ns - finding->op.age_ns + judge->mono_to_real_ns;
     if (finding->op.comm == MODEL_NONE && finding->culprits)
         draft.since_real_ns =
-            now_ns - hang->rank[finding->culprit[0]].stuck_ns + court->mono_to_real_ns;
+            now_ns - hang->rank[finding->culprit[0]].stuck_ns + judge->mono_to_real_ns;
     if (entry && entry->open) {
         entry_renew(entry, &draft);
-        hang_cost(court, entry, now_ns);
+        hang_cost(judge, entry, now_ns);
         return;
     }
-    entry = court_find(court, &draft, &fresh);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (!entry)
         return;
     memcpy(found->id, entry->verdict.id, sizeof(found->id));
     found->victims = finding->victims;
-    entry->attempt = court->model.attempt;
-    hang_cost(court, entry, now_ns);
-    ledger_hang(court->book, entry->verdict.since_real_ns - court->mono_to_real_ns);
+    entry->attempt = judge->model.attempt;
+    hang_cost(judge, entry, now_ns);
+    ledger_hang(judge->book, entry->verdict.since_real_ns - judge->mono_to_real_ns);
 }
 
 /* The ranks go on. */
-static void close_found(struct court *court, struct found *found, int64_t now_ns)
+static void close_found(struct judge_state *judge, struct found *found, int64_t now_ns)
 {
-    struct entry *entry = entry_of(court, found);
+    struct entry *entry = entry_of(judge, found);
 
     if (entry && entry->open) {
         entry->open = false;
         entry->changed = true;
-        entry->verdict.until_real_ns = now_ns + court->mono_to_real_ns;
-        hang_cost(court, entry, now_ns);
-        entry->cost_seconds = entry->verdict.gpu_seconds / MAX(court->model.world, 1);
-        ledger_hang(court->book, 0);
+        entry->verdict.until_real_ns = now_ns + judge->mono_to_real_ns;
+        hang_cost(judge, entry, now_ns);
+        entry->cost_seconds = entry->verdict.gpu_seconds / MAX(judge->model.world, 1);
+        ledger_hang(judge->book, 0);
     }
     *found = (struct found){ 0 };
 }
@@ -157,23 +157,23 @@ static bool somebody_lives(const struct hang *hang)
     return false;
 }
 
-void hang_judge(struct court *court, int64_t now_ns)
+void hang_judge(struct judge_state *judge, int64_t now_ns)
 {
-    struct hang *hang = court->hang;
-    struct wait_rule rule = hang_rule(court);
+    struct hang *hang = judge->hang;
+    struct wait_rule rule = hang_rule(judge);
     bool again[KINDS] = { false };
     int count;
 
-    if (hang->world != court->model.world ||
-        (double)(now_ns - hang->look_ns) < court->limits.hang_look * 1e9)
+    if (hang->world != judge->model.world ||
+        (double)(now_ns - hang->look_ns) < judge->limits.hang_look * 1e9)
         return;
-    if (court->exits) /* somebody died: who waits for it now is told to end */
+    if (judge->exits) /* somebody died: who waits for it now is told to end */
         return;
     hang->look_ns = now_ns;
-    beats_age(court, hang, now_ns);
+    beats_age(judge, hang, now_ns);
     if (!somebody_lives(hang))
         return;
-    count = wait_look(&court->model, hang->rank, &rule, hang->finding);
+    count = wait_look(&judge->model, hang->rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
         const struct wait_finding *finding = &hang->finding[i];
         struct found *found = hang_found(hang, finding);
@@ -185,11 +185,11 @@ void hang_judge(struct court *court, int64_t now_ns)
         found->times = found->signature == signature ? found->times + 1 : 1;
         found->signature = signature;
         if (found->times >= 2)
-            hang_say(court, finding, now_ns);
+            hang_say(judge, finding, now_ns);
     }
     for (int i = 0; i < KINDS; i++) {
         if (!again[i])
-            close_found(court, &hang->found[i], now_ns);
+            close_found(judge, &hang->found[i], now_ns);
     }
 }
 
@@ -207,11 +207,11 @@ static int64_t longest_wait(const struct wait_rank *rank)
 }
 
 /* As they were when the first one ended: who is gone since was told to end, or followed. */
-static void before_exit(const struct court *court, int64_t exit_ns, struct wait_rank *rank)
+static void before_exit(const struct judge_state *judge, int64_t exit_ns, struct wait_rank *rank)
 {
-    for (uint32_t at = 0; at < court->hang->world; at++) {
-        rank[at] = court->hang->rank[at];
-        if (!rank[at].gone || court_run_ns(court, at, rank[at].mono_ns) < exit_ns)
+    for (uint32_t at = 0; at < judge->hang->world; at++) {
+        rank[at] = judge->hang->rank[at];
+        if (!rank[at].gone || judge_state_run_ns(judge, at, rank[at].mono_ns) < exit_ns)
             continue;
         rank[at].gone = false;
         rank[at].seen = true;
@@ -219,18 +219,18 @@ static void before_exit(const struct court *court, int64_t exit_ns, struct wait_
 }
 
 /* Those who lost the one that gave up may be told of before it. */
-static int64_t first_exit_ns(const struct court *court, const struct fact_exit *fact)
+static int64_t first_exit_ns(const struct judge_state *judge, const struct fact_exit *fact)
 {
     int64_t first_ns = fact->mono_ns;
 
-    for (uint32_t i = 0; i < court->exits; i++)
-        first_ns = MIN(first_ns, court->exit[i].mono_ns);
+    for (uint32_t i = 0; i < judge->exits; i++)
+        first_ns = MIN(first_ns, judge->exit[i].mono_ns);
     return first_ns;
 }
 
-void hang_gave_up(struct court *court, const struct fact_exit *fact)
+void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     CLEAN(free_clean) struct wait_rank *rank = NULL;
     int64_t waited_ns = fact->rank < hang->world ? longest_wait(&hang->rank[fact->rank]) : 0;
     /* What has lasted half as long as somebody was willing to wait is not what happened meanwhile. */
@@ -238,33 +238,34 @@ void hang_gave_up(struct court *court, const struct fact_exit *fact)
     struct wait_rule rule = { .limit_ns = limit_ns,
                               .late_ns = limit_ns,
                               .stuck_ns =
-                                  (int64_t)(court->limits.hang_stuck_share * (double)limit_ns),
-                              .burns = court->limits.hang_burns };
+                                  (int64_t)(judge->limits.hang_stuck_share * (double)limit_ns),
+                              .burns = judge->limits.hang_burns };
 
-    if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != court->model.world)
+    if (hang->given_up.kind || waited_ns < NS_PER_S || hang->world != judge->model.world)
         return;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
         return;
-    before_exit(court, first_exit_ns(court, fact), rank);
-    if (wait_look(&court->model, rank, &rule, hang->finding) < 1 ||
+    before_exit(judge, first_exit_ns(judge, fact), rank);
+    if (wait_look(&judge->model, rank, &rule, hang->finding) < 1 ||
         hang->finding[0].kind == WAIT_UNSEEN)
         return;
     hang->given_up = (struct verdict){ 0 };
-    hang_draft(court, rank, &hang->finding[0], 0, false, &hang->given_up);
+    hang_draft(judge, rank, &hang->finding[0], 0, false, &hang->given_up);
     verdict_because(&hang->given_up, "launcher", "rank %u waited for %.0f s, and gave up",
                     fact->rank, (double)waited_ns / 1e9);
-    hang->given_up.since_step = court->history.count ? court->last_step + 1 : 0;
-    hang->given_up.since_real_ns = fact->mono_ns - waited_ns + court->mono_to_real_ns;
+    hang->given_up.since_step = judge->history.count ? judge->last_step + 1 : 0;
+    hang->given_up.since_real_ns = fact->mono_ns - waited_ns + judge->mono_to_real_ns;
 }
 
 /* What somebody was in does not grow old: it either is still, or was in it when it ended. */
-bool hang_disagreed(const struct court *court, const struct fact_exit *fact, struct verdict *draft)
+bool hang_disagreed(const struct judge_state *judge, const struct fact_exit *fact,
+                    struct verdict *draft)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     CLEAN(free_clean) struct wait_rank *rank = NULL;
 
-    if (hang->world != court->model.world || fact->rank >= hang->world)
+    if (hang->world != judge->model.world || fact->rank >= hang->world)
         return false;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
@@ -273,53 +274,53 @@ bool hang_disagreed(const struct court *court, const struct fact_exit *fact, str
         rank[at] = hang->rank[at];
         rank[at].seen = hang->kept[at].any;
     }
-    if (!wait_disagreed(&court->model, rank, fact->rank, &hang->finding[0]))
+    if (!wait_disagreed(&judge->model, rank, fact->rank, &hang->finding[0]))
         return false;
     *draft = (struct verdict){ 0 };
-    hang_draft(court, rank, &hang->finding[0], 0, false, draft);
+    hang_draft(judge, rank, &hang->finding[0], 0, false, draft);
     return true;
 }
 
-void hang_told_exit(struct court *court, const struct fact_exit *fact)
+void hang_told_exit(struct judge_state *judge, const struct fact_exit *fact)
 {
-    struct hang *hang = court->hang;
-    struct wait_rule rule = hang_rule(court);
+    struct hang *hang = judge->hang;
+    struct wait_rule rule = hang_rule(judge);
     CLEAN(free_clean) struct wait_rank *rank = NULL;
     bool once = false;
     int count;
 
     for (int i = 0; i < KINDS; i++)
         once |= hang->found[i].times == 1 && !hang->found[i].id[0];
-    if (!once || court->exits || hang->world != court->model.world)
+    if (!once || judge->exits || hang->world != judge->model.world)
         return;
     rank = calloc(hang->world, sizeof(*rank));
     if (!rank)
         return;
-    before_exit(court, fact->mono_ns, rank);
-    count = wait_look(&court->model, rank, &rule, hang->finding);
+    before_exit(judge, fact->mono_ns, rank);
+    count = wait_look(&judge->model, rank, &rule, hang->finding);
     for (int i = 0; i < count; i++) {
         struct found *found = hang_found(hang, &hang->finding[i]);
 
         if (found->times != 1 || found->signature != hang_signature(&hang->finding[i]))
             continue;
         found->times++;
-        hang_say(court, &hang->finding[i], fact->mono_ns);
+        hang_say(judge, &hang->finding[i], fact->mono_ns);
     }
 }
 
-struct entry *hang_given_up(struct court *court, int64_t now_ns)
+struct entry *hang_given_up(struct judge_state *judge, int64_t now_ns)
 {
-    struct hang *hang = court->hang;
+    struct hang *hang = judge->hang;
     struct entry *entry;
     bool fresh;
 
     if (!hang->given_up.kind)
         return NULL;
-    entry = court_find(court, &hang->given_up, &fresh);
+    entry = judge_state_find(judge, &hang->given_up, &fresh);
     if (!entry)
         return NULL;
-    entry->attempt = court->model.attempt;
-    hang_cost(court, entry, now_ns);
-    ledger_hang(court->book, entry->verdict.since_real_ns - court->mono_to_real_ns);
+    entry->attempt = judge->model.attempt;
+    hang_cost(judge, entry, now_ns);
+    ledger_hang(judge->book, entry->verdict.since_real_ns - judge->mono_to_real_ns);
     return entry;
 }

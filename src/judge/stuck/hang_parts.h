@@ -52,7 +52,7 @@ struct hang {
 };
 
 /* hang.c */
-bool hang_is_late(const struct court *court); /* too few steps to know how long one takes */
-struct wait_rule hang_rule(struct court *court);
+bool hang_is_late(const struct judge_state *judge); /* too few steps to know how long one takes */
+struct wait_rule hang_rule(struct judge_state *judge);
 
 #endif

@@ -14,26 +14,26 @@ static double hang_seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-static const char *comm_name(const struct court *court, uint32_t comm)
+static const char *comm_name(const struct judge_state *judge, uint32_t comm)
 {
-    const char *name = comm < court->model.comms ? court->model.comm[comm].name : "";
+    const char *name = comm < judge->model.comms ? judge->model.comm[comm].name : "";
 
     return name[0] ? name : "a communicator";
 }
 
-static const char *node_name(const struct court *court, uint32_t rank)
+static const char *node_name(const struct judge_state *judge, uint32_t rank)
 {
-    uint32_t node = rank < court->model.world ? court->model.rank[rank].node : MODEL_NONE;
+    uint32_t node = rank < judge->model.world ? judge->model.rank[rank].node : MODEL_NONE;
 
-    return node < court->model.nodes ? court->model.node[node].name : "?";
+    return node < judge->model.nodes ? judge->model.node[node].name : "?";
 }
 
 /* "all-reduce 12 of dp0 (4096 bytes of float32)". */
-static const char *op_text(const struct court *court, const struct wait_op *op, char *out,
+static const char *op_text(const struct judge_state *judge, const struct wait_op *op, char *out,
                            size_t room)
 {
     int size = snprintf(out, room, "%s %llu of %s", name_of_op(op->what),
-                        (unsigned long long)op->key, comm_name(court, op->comm));
+                        (unsigned long long)op->key, comm_name(judge, op->comm));
 
     if (op->bytes && size > 0 && (size_t)size < room)
         snprintf(out + size, room - (size_t)size, " (%llu bytes%s%s)",
@@ -77,25 +77,25 @@ static const char *state_text(char state)
 
 /* ---- the layer ---- */
 
-static bool waits_for_storage(const struct court *court, uint32_t rank)
+static bool waits_for_storage(const struct judge_state *judge, uint32_t rank)
 {
     struct fact_stack stack;
 
-    return hang_stack_of(court, rank, &stack) &&
+    return hang_stack_of(judge, rank, &stack) &&
            (name_is_storage_wait(stack.channel) || name_is_storage_wait(stack.kernel));
 }
 
-static unsigned hang_layer_of(const struct court *court, const struct wait_rank *at, uint32_t rank,
-                              enum wait_how how)
+static unsigned hang_layer_of(const struct judge_state *judge, const struct wait_rank *at,
+                              uint32_t rank, enum wait_how how)
 {
     if (how == WAIT_GONE)
-        return court_left_unseen(court, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
+        return judge_state_left_unseen(judge, rank) ? LAYER_UNKNOWN : /* killed, as likely as not */
                    LAYER_USER_CODE; /* it left while the others still count on it */
     if (at->state == 'T')
         return LAYER_UNKNOWN; /* the ring cannot say by whom */
     if (at->state == 't')
         return LAYER_USER_CODE;
-    if (waits_for_storage(court, rank) || at->state == 'D')
+    if (waits_for_storage(judge, rank) || at->state == 'D')
         return LAYER_STORAGE;
     if (how == WAIT_LAUNCHED)
         return LAYER_GPU;
@@ -151,13 +151,13 @@ static void frame_shorten(const char *text, size_t size, char *out, size_t room)
 }
 
 /* The innermost line of Python says more than any phase. */
-static void cause_python(const struct court *court, struct verdict *draft, uint32_t rank)
+static void cause_python(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
 {
     size_t used = strlen(draft->cause), size;
     char frame[sizeof(draft->cause)];
     struct fact_stack stack;
 
-    size = hang_stack_of(court, rank, &stack) ? strcspn(stack.python, "\n") : 0;
+    size = hang_stack_of(judge, rank, &stack) ? strcspn(stack.python, "\n") : 0;
     if (!size)
         return;
     if (used + size + 6 < sizeof(draft->cause))
@@ -169,7 +169,7 @@ static void cause_python(const struct court *court, struct verdict *draft, uint3
 }
 
 /* Where it is instead: for each culprit, of the first ones. */
-static void root_line(const struct court *court, struct verdict *draft, uint32_t rank,
+static void root_line(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
                       const struct wait_rank *at, enum wait_how how, const struct wait_op *missed)
 {
     char text[160] = "", phase[64] = "";
@@ -178,7 +178,7 @@ static void root_line(const struct court *court, struct verdict *draft, uint32_t
         snprintf(phase, sizeof(phase), " in %s for %.0f s,", name_of_phase(at->phase),
                  hang_seconds(at->phase_age_ns));
     if (missed->comm != MODEL_NONE)
-        op_text(court, missed, text, sizeof(text));
+        op_text(judge, missed, text, sizeof(text));
     switch (how) {
     case WAIT_GONE:
         verdict_because(draft, "ring", "rank %u has ended, after step %llu; it is missing from %s",
@@ -222,12 +222,12 @@ static void first_frames(const char *text, char *out, size_t room)
 }
 
 /* What it is doing now, as its agent saw from outside. */
-static void stack_lines(const struct court *court, struct verdict *draft, uint32_t rank)
+static void stack_lines(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
 {
     struct fact_stack stack;
     char frames[170];
 
-    if (!hang_stack_of(court, rank, &stack))
+    if (!hang_stack_of(judge, rank, &stack))
         return;
     if (stack.python[0]) {
         first_frames(stack.python, frames, sizeof(frames));
@@ -245,29 +245,29 @@ static void stack_lines(const struct court *court, struct verdict *draft, uint32
     }
 }
 
-static void draft_roots(const struct court *court, const struct wait_rank *rank,
+static void draft_roots(const struct judge_state *judge, const struct wait_rank *rank,
                         const struct wait_finding *finding, bool late, struct verdict *draft)
 {
     const struct wait_rank *first = &rank[finding->culprit[0]];
     char text[160];
 
     draft->kind = VERDICT_HANG;
-    draft->layer = (uint8_t)hang_layer_of(court, first, finding->culprit[0], finding->how[0]);
+    draft->layer = (uint8_t)hang_layer_of(judge, first, finding->culprit[0], finding->how[0]);
     root_cause(draft, first, finding->how[0], late);
-    cause_python(court, draft, finding->culprit[0]);
+    cause_python(judge, draft, finding->culprit[0]);
     if (finding->op.comm != MODEL_NONE)
         verdict_because(draft, "ring", "%u rank%s wait for %s: in %s for %.0f s", finding->victims,
                         finding->victims == 1 ? "" : "s", finding->culprits == 1 ? "it" : "them",
-                        op_text(court, &finding->op, text, sizeof(text)),
+                        op_text(judge, &finding->op, text, sizeof(text)),
                         hang_seconds(finding->op.age_ns));
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
         uint32_t who = finding->culprit[i];
 
-        court_add_rank(court, draft, who);
+        judge_state_add_rank(judge, draft, who);
         if (i >= NAMED_LINES)
             continue;
-        root_line(court, draft, who, &rank[who], finding->how[i], &finding->missed[i]);
-        stack_lines(court, draft, who);
+        root_line(judge, draft, who, &rank[who], finding->how[i], &finding->missed[i]);
+        stack_lines(judge, draft, who);
     }
     draft->confidence = finding->how[0] == WAIT_HELD || finding->how[0] == WAIT_GONE ? 0.97 : 0.92;
     if (first->burns >= 0 && finding->how[0] == WAIT_ABSENT)
@@ -279,7 +279,7 @@ static void draft_roots(const struct court *court, const struct wait_rank *rank,
 
 /* ---- those who disagree ---- */
 
-static void side_line(const struct court *court, struct verdict *draft,
+static void side_line(const struct judge_state *judge, struct verdict *draft,
                       const struct wait_side *side)
 {
     char text[120], ranks[72];
@@ -287,10 +287,10 @@ static void side_line(const struct court *court, struct verdict *draft,
     verdict_because(draft, "ring", "%u rank%s (%s) %s in %s", side->count,
                     side->count == 1 ? "" : "s",
                     ranks_text(side->rank, side->count, ranks, sizeof(ranks)),
-                    side->count == 1 ? "is" : "are", op_text(court, &side->op, text, sizeof(text)));
+                    side->count == 1 ? "is" : "are", op_text(judge, &side->op, text, sizeof(text)));
 }
 
-static void draft_sides(const struct court *court, const struct wait_finding *finding,
+static void draft_sides(const struct judge_state *judge, const struct wait_finding *finding,
                         struct verdict *draft)
 {
     const struct wait_op *one = &finding->side[0].op, *other = &finding->side[1].op;
@@ -299,11 +299,11 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
     draft->kind = order ? VERDICT_HANG : VERDICT_DESYNC;
     draft->layer = LAYER_USER_CODE;
     draft->confidence = finding->undecided ? 0.8 : 0.95;
-    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(judge, finding->op.comm));
     if (order)
         snprintf(draft->cause, sizeof(draft->cause),
                  "communicators %s and %s are entered in opposite order",
-                 comm_name(court, one->comm), comm_name(court, other->comm));
+                 comm_name(judge, one->comm), comm_name(judge, other->comm));
     else if (one->what != other->what)
         snprintf(draft->cause, sizeof(draft->cause),
                  "different collectives at the same place: "
@@ -319,11 +319,11 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
                  name_of_op(one->what), (unsigned long long)one->bytes,
                  (unsigned long long)other->bytes);
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
-        court_add_rank(court, draft, finding->culprit[i]);
+        judge_state_add_rank(judge, draft, finding->culprit[i]);
     if (finding->side[0].count)
-        side_line(court, draft, &finding->side[0]);
+        side_line(judge, draft, &finding->side[0]);
     if (finding->side[1].count)
-        side_line(court, draft, &finding->side[1]);
+        side_line(judge, draft, &finding->side[1]);
     if (finding->op.age_ns)
         verdict_because(draft, "ring", "nothing has moved in it for %.0f s",
                         hang_seconds(finding->op.age_ns));
@@ -333,13 +333,13 @@ static void draft_sides(const struct court *court, const struct wait_finding *fi
                         ? "named is the side that never did so in the steps before"
                         : "the smaller side is named");
     for (uint32_t i = 0; i < MIN(finding->culprits, 2u); i++)
-        stack_lines(court, draft, finding->culprit[i]);
+        stack_lines(judge, draft, finding->culprit[i]);
     verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all agree on it");
 }
 
 /* ---- nobody in particular ---- */
 
-static void draft_link(const struct court *court, const struct wait_finding *finding,
+static void draft_link(const struct judge_state *judge, const struct wait_finding *finding,
                        struct verdict *draft)
 {
     char text[160];
@@ -347,16 +347,16 @@ static void draft_link(const struct court *court, const struct wait_finding *fin
     draft->kind = VERDICT_HANG;
     draft->layer = LAYER_FABRIC;
     draft->confidence = 0.85;
-    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(judge, finding->op.comm));
     snprintf(draft->cause, sizeof(draft->cause), "all have entered and nothing moves");
-    op_text(court, &finding->op, text, sizeof(text));
+    op_text(judge, &finding->op, text, sizeof(text));
     if (finding->op.p2p) {
         snprintf(draft->device, sizeof(draft->device), "link rank %u - rank %u", finding->op.from,
                  finding->op.to);
         verdict_because(draft, "ring",
                         "rank %u (node %s) and rank %u (node %s) are both in %s for %.0f s",
-                        finding->op.from, node_name(court, finding->op.from), finding->op.to,
-                        node_name(court, finding->op.to), text, hang_seconds(finding->op.age_ns));
+                        finding->op.from, node_name(judge, finding->op.from), finding->op.to,
+                        node_name(judge, finding->op.to), text, hang_seconds(finding->op.age_ns));
     } else {
         verdict_because(draft, "ring",
                         "%u of %u members are in %s, %u have left it, nobody is missing, and "
@@ -365,17 +365,17 @@ static void draft_link(const struct court *court, const struct wait_finding *fin
                         finding->op.left, hang_seconds(finding->op.age_ns));
     }
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
-        court_add_rank(court, draft, finding->culprit[i]);
+        judge_state_add_rank(judge, draft, finding->culprit[i]);
     if (finding->culprits) {
         draft->layer = LAYER_NIC;
         draft->device[0] = '\0';
         verdict_because(draft, "ring", "all messages that are stuck touch node %s, to other nodes",
-                        node_name(court, finding->culprit[0]));
+                        node_name(judge, finding->culprit[0]));
     }
     verdict_rule_out(draft, LAYER_USER_CODE, "every member entered it with the same arguments");
 }
 
-static void draft_unseen(const struct court *court, const struct wait_finding *finding,
+static void draft_unseen(const struct judge_state *judge, const struct wait_finding *finding,
                          struct verdict *draft)
 {
     char text[160];
@@ -383,37 +383,37 @@ static void draft_unseen(const struct court *court, const struct wait_finding *f
     draft->kind = VERDICT_HANG;
     draft->layer = LAYER_UNKNOWN;
     draft->confidence = 0.3;
-    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(court, finding->op.comm));
+    snprintf(draft->group, sizeof(draft->group), "%s", comm_name(judge, finding->op.comm));
     snprintf(draft->cause, sizeof(draft->cause), "waiting for ranks that cannot be seen");
     verdict_because(draft, "ring",
                     "all members that can be seen are in %s for %.0f s; of %u nothing is known",
-                    op_text(court, &finding->op, text, sizeof(text)),
+                    op_text(judge, &finding->op, text, sizeof(text)),
                     hang_seconds(finding->op.age_ns), finding->op.unseen);
 }
 
-void hang_draft(const struct court *court, const struct wait_rank *rank,
+void hang_draft(const struct judge_state *judge, const struct wait_rank *rank,
                 const struct wait_finding *finding, int64_t limit_ns, bool late,
                 struct verdict *draft)
 {
     switch (finding->kind) {
     case WAIT_ROOTS:
-        draft_roots(court, rank, finding, late, draft);
+        draft_roots(judge, rank, finding, late, draft);
         break;
     case WAIT_MISMATCH:
     case WAIT_ORDER:
-        draft_sides(court, finding, draft);
+        draft_sides(judge, finding, draft);
         break;
     case WAIT_UNSEEN:
-        draft_unseen(court, finding, draft);
+        draft_unseen(judge, finding, draft);
         break;
     default:
-        draft_link(court, finding, draft);
+        draft_link(judge, finding, draft);
     }
     if (limit_ns && late)
         verdict_because(draft, "ring", "longer than the limit of %.0f s (before %.0f whole steps)",
-                        hang_seconds(limit_ns), court->limits.hang_warm_steps);
+                        hang_seconds(limit_ns), judge->limits.hang_warm_steps);
     else if (limit_ns)
         verdict_because(
             draft, "ring", "longer than the limit of %.0f s (%.0f s, or %.3g times the p99 step)",
-            hang_seconds(limit_ns), court->limits.hang_least_limit, court->limits.hang_step_times);
+            hang_seconds(limit_ns), judge->limits.hang_least_limit, judge->limits.hang_step_times);
 }

@@ -1,4 +1,4 @@
-/* bench.h - a court and a made-up job before it; what all tests of the judges begin with. */
+/* bench.h - a judge state and a made-up job before it; what all tests of the judges begin with. */
 #ifndef LOCKSTEP_JUDGE_TEST_BENCH_H
 #define LOCKSTEP_JUDGE_TEST_BENCH_H
 
@@ -17,28 +17,28 @@
 
 struct bench {
     struct lab *lab;
-    struct court court;
+    struct judge_state judge;
 };
 
 static inline struct bench bench_open(const struct lab_config *config)
 {
     struct bench bench = { .lab = lab_create(config) };
 
-    assert_int_equal(court_init(&bench.court, "test"), 0);
-    ledger_run(bench.court.book, bench.lab->world, 0);
-    lab_introduce(bench.lab, &bench.court);
+    assert_int_equal(judge_state_init(&bench.judge, "test"), 0);
+    ledger_run(bench.judge.book, bench.lab->world, 0);
+    lab_introduce(bench.lab, &bench.judge);
     return bench;
 }
 
 static inline void bench_close(struct bench *bench)
 {
     lab_destroy(bench->lab);
-    court_fini(&bench->court);
+    judge_state_fini(&bench->judge);
 }
 
 static inline const struct past_step *bench_past(const struct bench *bench)
 {
-    return history_back(&bench->court.history, 0);
+    return history_back(&bench->judge.history, 0);
 }
 
 static inline struct lab_config layout(uint32_t tp, uint32_t pp, uint32_t dp)

@@ -18,15 +18,15 @@ static inline struct bench four(void)
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = bench_open(&config);
 
-    lab_judge_many(bench.lab, &bench.court, 10);
+    lab_judge_many(bench.lab, &bench.judge, 10);
     return bench;
 }
 
 static inline const struct verdict *crash_of(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_CRASH, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_CRASH, 0);
 
-    assert_int_equal(lab_open_count(&bench->court, VERDICT_CRASH), 1);
+    assert_int_equal(lab_open_count(&bench->judge, VERDICT_CRASH), 1);
     return &entry->verdict;
 }
 
@@ -36,7 +36,7 @@ static inline void raises(struct bench *bench, uint32_t rank, int64_t ms, const 
     struct fact_note note = { .rank = rank, .attempt = bench->lab->attempt, .mono_ns = ms * MS };
 
     snprintf(note.text, sizeof(note.text), "%s", text);
-    crash_note(&bench->court, &note);
+    crash_note(&bench->judge, &note);
 }
 
 #endif

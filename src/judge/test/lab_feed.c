@@ -132,7 +132,7 @@ void lab_fact(const struct lab *lab, uint32_t rank, struct fact_step *ret)
         values_fill(lab, rank, ret);
 }
 
-static void shapes_introduce(const struct lab *lab, struct court *court)
+static void shapes_introduce(const struct lab *lab, struct judge_state *judge)
 {
     for (uint32_t rank = 0; rank < lab->world; rank++) {
         const struct fact_shape *shape = &lab->rank[rank].shape;
@@ -142,12 +142,12 @@ static void shapes_introduce(const struct lab *lab, struct court *court)
         copy.item = malloc(shape->count * sizeof(*copy.item));
         assert(copy.item);
         memcpy(copy.item, shape->item, shape->count * sizeof(*copy.item));
-        result = model_shape(&court->model, &copy);
+        result = model_shape(&judge->model, &copy);
         assert(result == 0);
     }
 }
 
-void lab_introduce(const struct lab *lab, struct court *court)
+void lab_introduce(const struct lab *lab, struct judge_state *judge)
 {
     for (uint32_t rank = 0; rank < lab->world; rank++) {
         struct fact_ring ring;
@@ -155,22 +155,22 @@ void lab_introduce(const struct lab *lab, struct court *court)
         int result;
 
         lab_ring(lab, rank, &ring);
-        result = model_ring(&court->model, &ring);
+        result = model_ring(&judge->model, &ring);
         for (uint32_t i = 0; lab_comm(lab, rank, i, &comm) && result == 0; i++)
-            result = model_comm(&court->model, &comm);
+            result = model_comm(&judge->model, &comm);
         assert(result == 0);
     }
-    shapes_introduce(lab, court);
+    shapes_introduce(lab, judge);
 }
 
-void lab_whole(const struct lab *lab, struct court *court, struct whole *ret)
+void lab_whole(const struct lab *lab, struct judge_state *judge, struct whole *ret)
 {
     int result = whole_init(ret, lab->world, lab->step, lab->attempt);
 
     assert(result == 0);
     for (uint32_t rank = 0; rank < lab->world; rank++) {
         CLEAN(buf_fini) struct buf bytes = { 0 };
-        struct model_shape *shape = model_shape_get(&court->model, lab->rank[rank].shape.hash);
+        struct model_shape *shape = model_shape_get(&judge->model, lab->rank[rank].shape.hash);
         struct fact_step fact;
 
         assert(shape);
@@ -183,28 +183,28 @@ void lab_whole(const struct lab *lab, struct court *court, struct whole *ret)
     }
 }
 
-void lab_judge(struct lab *lab, struct court *court)
+void lab_judge(struct lab *lab, struct judge_state *judge)
 {
     CLEAN(whole_fini) struct whole whole = { 0 };
     int result;
 
     lab_step(lab);
-    shapes_introduce(lab, court); /* a checkpoint makes another shape */
-    lab_whole(lab, court, &whole);
-    result = court_step(court, &whole);
+    shapes_introduce(lab, judge); /* a checkpoint makes another shape */
+    lab_whole(lab, judge, &whole);
+    result = judge_state_step(judge, &whole);
     assert(result == 0);
 }
 
-void lab_judge_many(struct lab *lab, struct court *court, uint32_t steps)
+void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps)
 {
     while (steps-- > 0)
-        lab_judge(lab, court);
+        lab_judge(lab, judge);
 }
 
-const struct entry *lab_open(const struct court *court, unsigned kind, uint32_t i)
+const struct entry *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i)
 {
-    for (uint32_t at = 0; at < court->docket.count; at++) {
-        const struct entry *entry = court->docket.entry[at];
+    for (uint32_t at = 0; at < judge->docket.count; at++) {
+        const struct entry *entry = judge->docket.entry[at];
 
         if (entry->open && (!kind || entry->verdict.kind == kind) && i-- == 0)
             return entry;
@@ -212,11 +212,11 @@ const struct entry *lab_open(const struct court *court, unsigned kind, uint32_t 
     return NULL;
 }
 
-uint32_t lab_open_count(const struct court *court, unsigned kind)
+uint32_t lab_open_count(const struct judge_state *judge, unsigned kind)
 {
     uint32_t count = 0;
 
-    while (lab_open(court, kind, count))
+    while (lab_open(judge, kind, count))
         count++;
     return count;
 }

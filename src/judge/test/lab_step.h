@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/map.h"
-#include "judge/court.h"
+#include "judge/state.h"
 #include "lockstep/probe.h"
 #include "wire/facts.h"
 
@@ -142,15 +142,16 @@ void lab_fact(const struct lab *lab, uint32_t rank,
 uint32_t lab_node(const struct lab *lab, uint32_t rank);
 void lab_node_name(uint32_t node, char *out, size_t room);
 
-void lab_introduce(const struct lab *lab, struct court *court); /* rings, communicators, shapes */
+void lab_introduce(const struct lab *lab,
+                   struct judge_state *judge); /* rings, communicators, shapes */
 /* The step made last as all ranks tell it, through the wire's rounding. */
-void lab_whole(const struct lab *lab, struct court *court, struct whole *ret);
+void lab_whole(const struct lab *lab, struct judge_state *judge, struct whole *ret);
 void lab_judge(struct lab *lab,
-               struct court *court); /* makes a step and lays it before the court */
-void lab_judge_many(struct lab *lab, struct court *court, uint32_t steps);
+               struct judge_state *judge); /* makes a step and lays it before the judge state */
+void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps);
 
 /* Open (or ever opened) verdicts of a kind; kind 0: any. */
-uint32_t lab_open_count(const struct court *court, unsigned kind);
-const struct entry *lab_open(const struct court *court, unsigned kind, uint32_t i);
+uint32_t lab_open_count(const struct judge_state *judge, unsigned kind);
+const struct entry *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i);
 
 #endif

@@ -32,9 +32,9 @@ static void offsets_are_found_within_their_error(void **state)
                 skewed(layouts[i][0], layouts[i][1], layouts[i][2], layouts[i][3], seed);
 
             for (int step = 0; step < 60; step++) {
-                lab_judge(bench.lab, &bench.court);
+                lab_judge(bench.lab, &bench.judge);
                 for (uint32_t node = 0; node < bench.lab->nodes; node++) {
-                    const struct model_node *at = &bench.court.model.node[node];
+                    const struct model_node *at = &bench.judge.model.node[node];
                     int64_t off = at->offset_ns + bench.lab->fault.skew_ns[node] -
                                   bench.lab->fault.skew_ns[0];
 
@@ -56,10 +56,10 @@ static void a_clock_that_is_set_is_found_again(void **state)
     int64_t off;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     bench.lab->fault.skew_ns[1] += 700 * MS;
-    lab_judge_many(bench.lab, &bench.court, 3);
-    at = &bench.court.model.node[1];
+    lab_judge_many(bench.lab, &bench.judge, 3);
+    at = &bench.judge.model.node[1];
     off = at->offset_ns + bench.lab->fault.skew_ns[1] - bench.lab->fault.skew_ns[0];
     assert_true(llabs(off) <= at->error_ns + 100000);
     bench_close(&bench);
@@ -76,21 +76,21 @@ static void the_verdict_is_the_same_as_on_one_clock(void **state)
         struct bench plain = bench_open(&config);
         const struct verdict *verdict, *expected;
 
-        lab_judge_many(bench.lab, &bench.court, 12);
-        lab_judge_many(plain.lab, &plain.court, 12);
+        lab_judge_many(bench.lab, &bench.judge, 12);
+        lab_judge_many(plain.lab, &plain.judge, 12);
         bench.lab->fault.stretch[5] = plain.lab->fault.stretch[5] = 0.3;
-        lab_judge_many(bench.lab, &bench.court, 20);
-        lab_judge_many(plain.lab, &plain.court, 20);
-        assert_int_equal(lab_open_count(&bench.court, 0), 1);
-        assert_int_equal(lab_open_count(&plain.court, 0), 1);
-        verdict = &lab_open(&bench.court, 0, 0)->verdict;
-        expected = &lab_open(&plain.court, 0, 0)->verdict;
+        lab_judge_many(bench.lab, &bench.judge, 20);
+        lab_judge_many(plain.lab, &plain.judge, 20);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+        assert_int_equal(lab_open_count(&plain.judge, 0), 1);
+        verdict = &lab_open(&bench.judge, 0, 0)->verdict;
+        expected = &lab_open(&plain.judge, 0, 0)->verdict;
         assert_string_equal(verdict->id, expected->id);
         assert_int_equal(verdict->since_step, expected->since_step);
         assert_int_equal(verdict->decided_step, expected->decided_step);
         assert_true(verdict->seconds_per_step > 0.9 * expected->seconds_per_step);
         assert_true(verdict->seconds_per_step < 1.1 * expected->seconds_per_step);
-        assert_true(bench.court.unfit_steps <= 2); /* before the clocks were known */
+        assert_true(bench.judge.unfit_steps <= 2); /* before the clocks were known */
         bench_close(&bench);
         bench_close(&plain);
     }
@@ -101,8 +101,8 @@ static void a_healthy_job_on_many_clocks_is_healthy(void **state)
     struct bench bench = skewed(2, 2, 2, 1, 3);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 300);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 300);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 

@@ -17,9 +17,9 @@ static struct lab_config config_of(uint32_t tp, uint32_t pp, uint32_t dp)
 /* The only verdict, which names exactly these ranks. */
 static const struct verdict *only(const struct bench *bench, uint32_t count, const uint32_t *rank)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_CORRUPTION, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_CORRUPTION, 0);
 
-    assert_int_equal(bench->court.docket.count, 1);
+    assert_int_equal(bench->judge.docket.count, 1);
     assert_non_null(entry);
     assert_int_equal(entry->verdict.rank_count, count);
     for (uint32_t i = 0; i < count; i++)
@@ -30,7 +30,7 @@ static const struct verdict *only(const struct bench *bench, uint32_t count, con
 
 static void nothing(const struct bench *bench)
 {
-    assert_int_equal(bench->court.docket.count, 0);
+    assert_int_equal(bench->judge.docket.count, 0);
 }
 
 static bool says(const struct verdict *verdict, const char *text)
@@ -55,16 +55,16 @@ static void the_replica_that_differs_is_named_at_once(void **state)
         uint32_t rank = bench.lab->world - 2;
         const struct verdict *verdict;
 
-        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        lab_judge_many(bench.lab, &bench.judge, BEFORE);
         nothing(&bench);
         bench.lab->fault.flipped[rank] = 1;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         verdict = only(&bench, 1, &rank);
         assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
         assert_int_equal(verdict->since_step, BEFORE);
         assert_true(says(verdict, "the last clean step is 19"));
         assert_true(verdict->confidence >= 0.9);
-        lab_judge_many(bench.lab, &bench.court, 40); /* it is one verdict, and stays */
+        lab_judge_many(bench.lab, &bench.judge, 40); /* it is one verdict, and stays */
         only(&bench, 1, &rank);
         bench_close(&bench);
     }
@@ -78,9 +78,9 @@ static void of_two_replicas_both_are_named_and_it_is_said(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[1] = 1;
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     verdict = only(&bench, 2, both);
     assert_true(verdict->confidence <= 0.5);
     assert_true(says(verdict, "which is right cannot be told"));
@@ -97,20 +97,20 @@ static void parts_take_turns_and_only_equal_ones_are_compared(void **state)
     (void)state;
     config.digest_parts = 30;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, 65);
+    lab_judge_many(bench.lab, &bench.judge, 65);
     nothing(&bench);
     /* One part alone goes wrong: it is seen every thirty steps, and the verdict stays in between. */
     for (int i = 0; i < 95; i++) {
         bench.lab->fault.flipped[rank] = (bench.lab->step + 1) % 30 == 10;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->since_step,
                      41); /* the step after the last at which this part was equal */
     assert_true(says(verdict, "the last clean step is 40"));
     bench.lab->fault.flipped[rank] = 0;
-    lab_judge_many(bench.lab, &bench.court, 60);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_CORRUPTION), 0);
+    lab_judge_many(bench.lab, &bench.judge, 60);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CORRUPTION), 0);
     bench_close(&bench);
 }
 
@@ -120,14 +120,14 @@ static void two_replicas_that_go_wrong_one_after_the_other_are_two_verdicts(void
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[3] = 1;
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     bench.lab->fault.flipped[6] = 2;
-    lab_judge_many(bench.lab, &bench.court, 5);
-    assert_int_equal(bench.court.docket.count, 2);
-    assert_int_equal(lab_open(&bench.court, VERDICT_CORRUPTION, 0)->verdict.rank[0], 3);
-    assert_int_equal(lab_open(&bench.court, VERDICT_CORRUPTION, 1)->verdict.rank[0], 6);
+    lab_judge_many(bench.lab, &bench.judge, 5);
+    assert_int_equal(bench.judge.docket.count, 2);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict.rank[0], 3);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 1)->verdict.rank[0], 6);
     bench_close(&bench);
 }
 
@@ -139,7 +139,7 @@ static void digests_that_were_never_equal_are_shards(void **state)
     (void)state;
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->fault.flipped[rank] = rank;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     nothing(&bench);
     bench_close(&bench);
 }
@@ -152,7 +152,7 @@ static void without_a_layout_tensor_shards_are_no_replicas(void **state)
     (void)state;
     config.no_layout = true;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     nothing(&bench);
     bench_close(&bench);
 }
@@ -166,9 +166,9 @@ static void without_a_layout_replicas_that_were_equal_are_replicas(void **state)
     (void)state;
     config.no_layout = true;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[rank] = 9;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     only(&bench, 1, &rank);
     bench_close(&bench);
 }
@@ -182,7 +182,7 @@ static void a_replica_that_differed_from_the_first_step_on_is_named_less_surely(
 
     (void)state;
     bench.lab->fault.flipped[rank] = 1;
-    lab_judge_many(bench.lab, &bench.court, 3);
+    lab_judge_many(bench.lab, &bench.judge, 3);
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->layer, LAYER_UNKNOWN);
     assert_true(verdict->confidence < 0.7);
@@ -192,7 +192,7 @@ static void a_replica_that_differed_from_the_first_step_on_is_named_less_surely(
 /* The agent may learn of a rank's layout when the job has run for a while. */
 static void layout_tell(const struct bench *bench, uint32_t rank, bool known)
 {
-    bench->court.model.rank[rank].has_layout = known;
+    bench->judge.model.rank[rank].has_layout = known;
 }
 
 static void a_layout_that_comes_late_for_some_changes_nothing(void **state)
@@ -208,12 +208,12 @@ static void a_layout_that_comes_late_for_some_changes_nothing(void **state)
 
         for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
             layout_tell(&bench, at, false);
-        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        lab_judge_many(bench.lab, &bench.judge, BEFORE);
         bench.lab->fault.flipped[rank] = 1;
-        lab_judge_many(bench.lab, &bench.court, 5);
+        lab_judge_many(bench.lab, &bench.judge, 5);
         for (uint32_t at = late[i][0]; at <= late[i][1]; at++)
             layout_tell(&bench, at, true);
-        lab_judge_many(bench.lab, &bench.court, 5);
+        lab_judge_many(bench.lab, &bench.judge, 5);
         verdict = only(&bench, 1, &rank);
         assert_true(says(verdict, "1 of 3 replicas differ from the other 2's in step 20"));
         assert_true(says(verdict, "the last clean step is 19: then all 3 were equal"));
@@ -229,10 +229,10 @@ static void what_was_clean_stays_known_when_the_layout_comes(void **state)
 
     (void)state;
     layout_tell(&bench, rank, false);
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     layout_tell(&bench, rank, true);
     bench.lab->fault.flipped[rank] = 1;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     assert_true(says(only(&bench, 1, &rank), "the last clean step is 19: then all 3 were equal"));
     bench_close(&bench);
 }
@@ -247,10 +247,10 @@ static void replicas_that_are_known_late_have_no_clean_step_that_they_did_not_ea
     (void)state;
     layout_tell(&bench, rank, false);
     bench.lab->fault.flipped[rank] = 1;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     nothing(&bench); /* shards and replicas alike, as far as is known */
     layout_tell(&bench, rank, true);
-    lab_judge_many(bench.lab, &bench.court, 3);
+    lab_judge_many(bench.lab, &bench.judge, 3);
     verdict = only(&bench, 1, &rank);
     assert_true(says(verdict, "when all were equal last is not known"));
     assert_false(says(verdict, "clean"));
@@ -266,7 +266,7 @@ static void judge_late(struct bench *bench, uint64_t since, const uint32_t *late
     CLEAN(whole_fini) struct whole whole = { 0 };
 
     lab_step(bench->lab);
-    lab_whole(bench->lab, &bench->court, &whole);
+    lab_whole(bench->lab, &bench->judge, &whole);
     for (uint32_t rank = 0; rank < bench->lab->world; rank++) {
         struct fact_step *step = &whole.step_of[rank];
         uint64_t turn = whole.step - late[rank];
@@ -279,7 +279,7 @@ static void judge_late(struct bench *bench, uint64_t since, const uint32_t *late
         step->digest[0] = turn;
         step->digest[1] = bench->lab->fault.flipped[rank] && turn >= since;
     }
-    assert_int_equal(court_step(&bench->court, &whole), 0);
+    assert_int_equal(judge_state_step(&bench->judge, &whole), 0);
 }
 
 static struct bench late_open(void)
@@ -338,9 +338,9 @@ static void where_no_device_tells_it_is_said_less_surely(void **state)
     (void)state;
     config.host_view = true;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[rank] = 1;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
     assert_true(verdict->confidence <= 0.7);
@@ -359,7 +359,7 @@ static void no_digests_are_no_evidence(void **state)
     bench = bench_open(&config);
     bench.lab->fault.flipped[2] = 1;
     bench.lab->fault.frozen[2] = 3;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     nothing(&bench);
     bench_close(&bench);
 }
@@ -375,9 +375,9 @@ static void a_rank_that_stands_still_is_named_even_of_two(void **state)
         const struct verdict *verdict;
 
         (void)state;
-        lab_judge_many(bench.lab, &bench.court, BEFORE);
+        lab_judge_many(bench.lab, &bench.judge, BEFORE);
         bench.lab->fault.frozen[rank] = BEFORE - 1;
-        lab_judge_many(bench.lab, &bench.court, 30);
+        lab_judge_many(bench.lab, &bench.judge, 30);
         verdict = only(&bench, 1, &rank);
         assert_int_equal(verdict->layer, LAYER_USER_CODE);
         assert_true(says(verdict, "stand still"));
@@ -391,16 +391,16 @@ static void parameters_that_stand_still_everywhere_are_nobodys(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->fault.frozen[rank] = BEFORE - 1;
-    lab_judge_many(bench.lab, &bench.court, 8);
+    lab_judge_many(bench.lab, &bench.judge, 8);
     nothing(&bench);
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     assert_int_equal(only(&bench, 0, NULL)->since_step, BEFORE - 1);
     memset(bench.lab->fault.frozen, 0, sizeof(bench.lab->fault.frozen));
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
 }
 
@@ -411,9 +411,9 @@ static void a_stage_that_stands_still_is_named(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.frozen[2] = bench.lab->fault.frozen[3] = BEFORE - 1;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     only(&bench, 2, stage);
     bench_close(&bench);
 }
@@ -426,7 +426,7 @@ static void accumulated_gradients_rightly_change_nothing(void **state)
     (void)state;
     config.accumulate = 16;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, 130);
+    lab_judge_many(bench.lab, &bench.judge, 130);
     nothing(&bench);
     bench_close(&bench);
 }
@@ -441,12 +441,12 @@ static void a_loss_that_is_no_number_is_named_where_it_began(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.loss[rank] = NAN;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     for (uint32_t i = 0; i < 8; i++) /* one step later the gradients have carried it everywhere */
         bench.lab->fault.loss[i] = NAN;
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->since_step, BEFORE);
     assert_true(says(verdict, "loss is not finite in step 20 on 1 of 8 ranks"));
@@ -460,13 +460,13 @@ static void a_gradient_that_spoils_the_next_loss_is_named_where_it_began(void **
     const uint32_t rank = 2;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.norm[rank] = INFINITY;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     nothing(&bench); /* with a scaled loss this would be all */
     for (uint32_t i = 0; i < 4; i++)
         bench.lab->fault.loss[i] = bench.lab->fault.norm[i] = NAN;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     assert_int_equal(only(&bench, 1, &rank)->since_step, BEFORE);
     bench_close(&bench);
 }
@@ -477,10 +477,10 @@ static void a_loss_that_is_no_number_on_all_at_once_names_nobody(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     for (uint32_t i = 0; i < 4; i++)
         bench.lab->fault.loss[i] = NAN;
-    lab_judge_many(bench.lab, &bench.court, 3);
+    lab_judge_many(bench.lab, &bench.judge, 3);
     assert_true(says(only(&bench, 0, NULL), "none can be named"));
     bench_close(&bench);
 }
@@ -493,11 +493,11 @@ static void scaled_losses_have_infinite_norms_now_and_then(void **state)
     (void)state;
     for (uint32_t i = 0; i < 4; i++) /* the first scale is far too large */
         bench.lab->fault.norm[i] = INFINITY;
-    lab_judge_many(bench.lab, &bench.court, 6);
+    lab_judge_many(bench.lab, &bench.judge, 6);
     for (int i = 0; i < 60; i++) {
         for (uint32_t rank = 0; rank < 4; rank++)
             bench.lab->fault.norm[rank] = i % 20 < 2 ? INFINITY : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     nothing(&bench);
     bench_close(&bench);
@@ -512,12 +512,12 @@ static void a_loss_that_jumps_in_one_rank_and_stays_is_named(void **state)
     const uint32_t rank = 4;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.loss[rank] = 4;
-    lab_judge_many(bench.lab, &bench.court, 2);
+    lab_judge_many(bench.lab, &bench.judge, 2);
     for (uint32_t i = 0; i < 8; i++) /* it spreads */
         bench.lab->fault.loss[i] = 4;
-    lab_judge_many(bench.lab, &bench.court, 10);
+    lab_judge_many(bench.lab, &bench.judge, 10);
     assert_int_equal(only(&bench, 1, &rank)->since_step, BEFORE);
     bench_close(&bench);
 }
@@ -528,11 +528,11 @@ static void a_loss_that_jumps_on_all_ranks_is_healthy(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     for (int i = 0; i < 40; i++) {
         for (uint32_t rank = 0; rank < 8; rank++)
             bench.lab->fault.loss[rank] = bench.lab->fault.norm[rank] = i % 20 < 10 ? 3 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     nothing(&bench);
     bench_close(&bench);
@@ -544,12 +544,12 @@ static void one_hard_batch_is_healthy(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     for (uint32_t i = 0; i < 40; i++) {
         memset(bench.lab->fault.loss, 0, sizeof(bench.lab->fault.loss));
         if (i % 4 == 0)
             bench.lab->fault.loss[i / 4 % 4] = 5;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     nothing(&bench);
     bench_close(&bench);
@@ -563,13 +563,13 @@ static void a_flip_that_ends_in_no_number_is_one_verdict(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[rank] = 1;
     bench.lab->fault.loss[2] = bench.lab->fault.loss[3] = NAN; /* its tensor group has its loss */
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     for (uint32_t i = 0; i < 8; i++)
         bench.lab->fault.loss[i] = bench.lab->fault.norm[i] = NAN;
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     verdict = only(&bench, 1, &rank);
     assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
     assert_int_equal(verdict->echo_count, 1);
@@ -583,18 +583,18 @@ static void after_a_restart_from_sound_parameters_it_is_over(void **state)
     const uint32_t rank = 1;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.flipped[rank] = 1;
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     only(&bench, 1, &rank);
     bench.lab->fault.flipped[rank] = 0;
     lab_restart(bench.lab, 15, 1000000000);
-    court_attempt(&bench.court, bench.lab->attempt, 0);
-    lab_introduce(bench.lab, &bench.court);
-    lab_judge_many(bench.lab, &bench.court, 30);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    judge_state_attempt(&bench.judge, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.judge);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench.lab->fault.flipped[rank] = 1; /* the same fault again is the same verdict */
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     only(&bench, 1, &rank);
     bench_close(&bench);
 }

@@ -14,7 +14,7 @@ static struct bench eight_on_two_nodes(void)
     bench = bench_open(&config);
     for (uint32_t rank = 0; rank < 8; rank++)
         bench.lab->fault.delay_ns[rank] = MS / 10;
-    lab_judge_many(bench.lab, &bench.court, 14);
+    lab_judge_many(bench.lab, &bench.judge, 14);
     return bench;
 }
 
@@ -32,7 +32,7 @@ static void starve(struct bench *bench, bool longer, bool quota, uint32_t steps)
             fault->sleep_ns[rank] = longer ? ns : 0;
             fault->sleep_phase = LOCKSTEP_PHASE_FORWARD;
         }
-        lab_judge(bench->lab, &bench->court);
+        lab_judge(bench->lab, &bench->judge);
     }
 }
 
@@ -44,8 +44,8 @@ static void a_starved_node_is_named_as_a_whole(void **state)
         const struct entry *entry;
 
         starve(&bench, true, quota, 12);
-        assert_int_equal(lab_open_count(&bench.court, 0), 1);
-        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
         assert_non_null(entry);
         assert_int_equal(entry->verdict.layer, LAYER_CPU);
         assert_int_equal(entry->verdict.node_count, 1);
@@ -67,10 +67,10 @@ static void what_waits_too_little_for_a_cpu_is_not_explained_by_it(void **state)
     fault->sleep_ns[5] = 60 * MS;
     for (uint32_t rank = 4; rank < 8; rank++)
         fault->delay_ns[rank] = 12 * MS;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 1);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank[0], 5);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank[0], 5);
     bench_close(&bench);
 }
 
@@ -87,7 +87,7 @@ static void starve_in_turn(struct bench *bench, uint32_t steps, int64_t ns, int6
             fault->delay_ns[rank] = turn ? ns : others_ns;
             fault->sleep_ns[rank] = turn ? ns : 0;
         }
-        lab_judge(bench->lab, &bench->court);
+        lab_judge(bench->lab, &bench->judge);
     }
 }
 
@@ -99,11 +99,11 @@ static void among_many_nodes_it_must_last(void **state)
         struct bench bench = eight_on_two_nodes();
 
         if (many)
-            bench.court.limits.cpu_few_nodes = 2.0 / 128; /* as if there were 64 times as many */
+            bench.judge.limits.cpu_few_nodes = 2.0 / 128; /* as if there were 64 times as many */
         starve_in_turn(&bench, 6, 40 * MS, MS / 10);
-        assert_int_equal(lab_open_count(&bench.court, 0), many ? 0 : 1);
+        assert_int_equal(lab_open_count(&bench.judge, 0), many ? 0 : 1);
         starve_in_turn(&bench, 10, 40 * MS, MS / 10);
-        assert_int_equal(lab_open_count(&bench.court, 0), 1);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 1);
         bench_close(&bench);
     }
 }
@@ -116,12 +116,12 @@ static void what_hurts_little_must_last(void **state)
         struct bench bench = eight_on_two_nodes();
 
         if (!little)
-            bench.court.limits.cpu_slight = 1;
+            bench.judge.limits.cpu_slight = 1;
         starve_in_turn(&bench, 6, 12 * MS, 12 * MS);
-        assert_int_equal(bench.court.docket.count, little ? 0 : 1);
+        assert_int_equal(bench.judge.docket.count, little ? 0 : 1);
         starve_in_turn(&bench, 8, 12 * MS, 12 * MS);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
-        assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_CPU);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
+        assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_CPU);
         bench_close(&bench);
     }
 }
@@ -132,10 +132,10 @@ static void a_node_whose_ranks_stand_out_is_named_at_once(void **state)
     struct bench bench = eight_on_two_nodes();
 
     (void)state;
-    bench.court.limits.cpu_few_nodes = 2.0 / 128;
+    bench.judge.limits.cpu_few_nodes = 2.0 / 128;
     starve(&bench, true, false, 6);
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 4);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 4);
     bench_close(&bench);
 }
 
@@ -145,7 +145,7 @@ static void starvation_that_makes_no_step_longer_is_nothing(void **state)
 
     (void)state;
     starve(&bench, false, false, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -155,8 +155,8 @@ static void longer_steps_without_starvation_are_not_the_cpus(void **state)
 
     (void)state;
     bench.lab->fault.all = 0.2;
-    lab_judge_many(bench.lab, &bench.court, 30);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -166,14 +166,14 @@ static void it_closes_when_the_cpus_come_back(void **state)
 
     (void)state;
     starve(&bench, true, false, 12);
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
     for (uint32_t rank = 4; rank < 8; rank++) {
         bench.lab->fault.sleep_ns[rank] = 0;
         bench.lab->fault.delay_ns[rank] = MS / 10;
     }
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
-    assert_int_equal(bench.court.docket.count, 1);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -186,8 +186,8 @@ static void a_slow_device_beside_a_starved_node_is_still_named(void **state)
     starve(&bench, true, false, 8);
     bench.lab->fault.stretch[1] = 0.3;
     starve(&bench, true, false, 20);
-    for (uint32_t i = 0; lab_open(&bench.court, VERDICT_STRAGGLER, i); i++) {
-        const struct verdict *verdict = &lab_open(&bench.court, VERDICT_STRAGGLER, i)->verdict;
+    for (uint32_t i = 0; lab_open(&bench.judge, VERDICT_STRAGGLER, i); i++) {
+        const struct verdict *verdict = &lab_open(&bench.judge, VERDICT_STRAGGLER, i)->verdict;
 
         if (verdict->layer == LAYER_GPU) {
             assert_int_equal(verdict->rank[0], 1);
@@ -202,7 +202,7 @@ static double bucket(const struct bench *bench, enum ledger_bucket at)
 {
     struct ledger ledger;
 
-    ledger_read(bench->court.book, &ledger);
+    ledger_read(bench->judge.book, &ledger);
     return ledger.gpu_seconds[at];
 }
 

@@ -9,7 +9,7 @@ static void leaves(struct bench *bench, uint32_t rank, int64_t ms, bool closed)
 
     snprintf(fact.text, sizeof(fact.text), "%s",
              closed ? EXIT_CLOSED : "gone, exit status unknown");
-    crash_exit(&bench->court, &fact);
+    crash_exit(&bench->judge, &fact);
 }
 
 static void one_that_noted_an_exception_and_closed_its_ring_has_crashed(void **state)
@@ -21,7 +21,7 @@ static void one_that_noted_an_exception_and_closed_its_ring_has_crashed(void **s
     raises(&bench, 1, 4800, "uncaught ValueError: bad batch at train.py:48");
     leaves(&bench, 1, 5000, true);
     leaves(&bench, 0, 5100, false); /* ended for its sake */
-    crash_judge(&bench.court, 6200 * MS, false);
+    crash_judge(&bench.judge, 6200 * MS, false);
     verdict = crash_of(&bench);
     assert_int_equal(verdict->rank[0], 1);
     assert_int_equal(verdict->layer, LAYER_USER_CODE);
@@ -44,8 +44,8 @@ static void workers_that_a_launcher_ended_are_echoes_of_the_one_that_raised(void
     raises(&bench, 3, 4850, "uncaught " CLOSED " at train.py:7");
     leaves(&bench, 3, 5000, true);
     leaves(&bench, 1, 5000, true);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 5100 * MS, true);
+    crash_failed(&bench.judge);
+    crash_judge(&bench.judge, 5100 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->echo_count, 3);
     bench_close(&bench);
@@ -58,8 +58,8 @@ static void ends_in_order_or_gone_are_nothing_where_the_command_ended_well(void 
     (void)state;
     leaves(&bench, 0, 5000, true);
     leaves(&bench, 1, 5000, false);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(bench.court.docket.count, 0);
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -72,11 +72,11 @@ static void the_first_that_is_gone_is_named_where_the_command_failed(void **stat
     raises(&bench, 0, 4990, "uncaught " CLOSED " at train.py:7"); /* lost it before we saw it go */
     leaves(&bench, 0, 5100, true);
     leaves(&bench, 3, 5400, false);
-    crash_judge(&bench.court, 9000 * MS, false);
-    assert_int_equal(bench.court.docket.count, 0); /* it may be planned */
-    crash_failed(&bench.court);
+    crash_judge(&bench.judge, 9000 * MS, false);
+    assert_int_equal(bench.judge.docket.count, 0); /* it may be planned */
+    crash_failed(&bench.judge);
     leaves(&bench, 1, 5500, false); /* told after the end of the attempt */
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
     assert_string_equal(crash_of(&bench)->cause, "gone, exit status unknown");
@@ -93,8 +93,8 @@ static void of_two_that_are_gone_at_once_nobody_can_tell(void **state)
     (void)state;
     leaves(&bench, 2, 5000, false);
     leaves(&bench, 3, 5010, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_failed(&bench.judge);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_true(crash_of(&bench)->confidence <= 0.3);
     bench_close(&bench);
 }
@@ -108,8 +108,8 @@ static void one_that_left_in_order_while_others_lost_it_is_named(void **state)
     raises(&bench, 0, 5000, "uncaught " CLOSED " at train.py:7");
     leaves(&bench, 0, 5200, true);
     leaves(&bench, 1, 5300, true);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_failed(&bench.judge);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
     assert_true(crash_of(&bench)->confidence <= 0.5);
@@ -124,8 +124,8 @@ static void one_that_left_in_order_before_others_were_ended_is_named(void **stat
     (void)state;
     leaves(&bench, 1, 5000, true);
     leaves(&bench, 0, 5300, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_failed(&bench.judge);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
     assert_true(crash_of(&bench)->confidence <= 0.4);
@@ -142,8 +142,8 @@ static void one_that_is_gone_before_others_left_in_order_or_long_after_is_named(
 
         leaves(&bench, 1, 5000, true);
         leaves(&bench, 0, gone_ms[i], false);
-        crash_failed(&bench.court);
-        crash_judge(&bench.court, 19000 * MS, true);
+        crash_failed(&bench.judge);
+        crash_judge(&bench.judge, 19000 * MS, true);
         assert_int_equal(crash_of(&bench)->rank[0], 0);
         bench_close(&bench);
     }
@@ -156,8 +156,8 @@ static void an_interrupt_is_no_exception_of_its_rank(void **state)
     (void)state;
     raises(&bench, 0, 4900, "uncaught KeyboardInterrupt at train.py:7");
     leaves(&bench, 0, 5000, true);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(bench.court.docket.count, 0);
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -169,10 +169,10 @@ static void workers_that_were_begun_again_are_not_why_a_later_end_is_bad(void **
     leaves(&bench, 0, 5000, false);
     raises(&bench, 1, 5010, "uncaught " CLOSED " at train.py:7");
     leaves(&bench, 1, 5100, true);
-    court_anew(&bench.court, 4, 6000 * MS);
+    judge_state_workers_restarted(&bench.judge, 4, 6000 * MS);
     leaves(&bench, 3, 9000, false);
-    crash_failed(&bench.court);
-    crash_judge(&bench.court, 9900 * MS, true);
+    crash_failed(&bench.judge);
+    crash_judge(&bench.judge, 9900 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 3);
     assert_int_equal(crash_of(&bench)->echo_count, 0);
     bench_close(&bench);
@@ -186,16 +186,16 @@ static void a_crash_that_its_launcher_recovered_from_is_over_and_the_next_is_tol
     (void)state;
     raises(&bench, 1, 4800, "uncaught ValueError: bad batch at train.py:48");
     leaves(&bench, 1, 5000, true);
-    crash_judge(&bench.court, 6200 * MS, false);
+    crash_judge(&bench.judge, 6200 * MS, false);
     verdict = crash_of(&bench);
-    court_anew(&bench.court, 4, 7000 * MS);
+    judge_state_workers_restarted(&bench.judge, 4, 7000 * MS);
     assert_string_equal(verdict->plan_state, "acting");
-    lab_judge_many(bench.lab, &bench.court, 1);
+    lab_judge_many(bench.lab, &bench.judge, 1);
     assert_string_equal(verdict->plan_state, "done");
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_CRASH), 0);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_CRASH), 0);
     raises(&bench, 2, 8800, "uncaught KeyError: 'x' at train.py:50");
     leaves(&bench, 2, 9000, true);
-    crash_judge(&bench.court, 9900 * MS, true);
+    crash_judge(&bench.judge, 9900 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     bench_close(&bench);
 }

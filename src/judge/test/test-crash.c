@@ -11,7 +11,7 @@ static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, boo
 
     snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal %d" : "exited with %d",
              status & 127 ? status & 127 : status >> 8);
-    crash_exit(&bench->court, &fact);
+    crash_exit(&bench->judge, &fact);
 }
 
 static void the_first_to_die_is_named_and_the_others_are_echoes(void **state)
@@ -23,9 +23,9 @@ static void the_first_to_die_is_named_and_the_others_are_echoes(void **state)
     ends(&bench, 2, 5000, SIGKILL, false);
     ends(&bench, 3, 5201, 1 << 8, false);
     ends(&bench, 1, 5300, SIGTERM, true);
-    crash_judge(&bench.court, 5500 * MS, false);
-    assert_int_equal(bench.court.docket.count, 0); /* more may come */
-    crash_judge(&bench.court, 6100 * MS, false);
+    crash_judge(&bench.judge, 5500 * MS, false);
+    assert_int_equal(bench.judge.docket.count, 0); /* more may come */
+    crash_judge(&bench.judge, 6100 * MS, false);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_int_equal(crash_of(&bench)->rank_count, 1);
     assert_int_equal(crash_of(&bench)->echo_count, 2);
@@ -41,7 +41,7 @@ static void of_two_at_once_the_killed_one_is_named(void **state)
     (void)state;
     ends(&bench, 0, 5000, 1 << 8, false);
     ends(&bench, 1, 5010, SIGSEGV, false);
-    crash_judge(&bench.court, 5100 * MS, true);
+    crash_judge(&bench.judge, 5100 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
     bench_close(&bench);
@@ -55,8 +55,8 @@ static void exits_that_were_told_or_went_well_are_no_crash(void **state)
     ends(&bench, 0, 5000, SIGTERM, true);
     ends(&bench, 1, 5000, 0, false);
     ends(&bench, 2, 5000, 0, false);
-    crash_judge(&bench.court, 9000 * MS, true);
-    assert_int_equal(bench.court.docket.count, 0);
+    crash_judge(&bench.judge, 9000 * MS, true);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -68,7 +68,7 @@ static void says(struct bench *bench, uint32_t rank, int64_t ms, int status, con
 
     snprintf(fact.text, sizeof(fact.text), "exited with 1");
     snprintf(fact.words, sizeof(fact.words), "%s", words);
-    crash_exit(&bench->court, &fact);
+    crash_exit(&bench->judge, &fact);
 }
 
 static void one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first(void **state)
@@ -79,7 +79,7 @@ static void one_that_complains_about_a_peer_is_an_echo_even_when_it_was_first(vo
     says(&bench, 0, 5000, 1 << 8, "RuntimeError: Connection closed by peer [127.0.0.1]:4711");
     says(&bench, 2, 5700, 1 << 8,
          "Traceback (most recent call last):\n  File \"t.py\", line 3\nValueError: bad sample\n");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
     assert_int_equal(crash_of(&bench)->echo_count, 1);
@@ -94,7 +94,7 @@ static void the_rank_before_each_line_of_a_traceback_is_left_out(void **state)
     says(&bench, 2, 5700, 1 << 8,
          "[rank2]: Traceback (most recent call last):\n[rank2]:   File \"t.py\", line 3\n"
          "[rank2]: ValueError: bad sample\n[rank2]:     raise another Error\n[rank]: no more\n");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: ValueError: bad sample");
     bench_close(&bench);
 }
@@ -106,7 +106,7 @@ static void where_all_complain_the_first_is_named(void **state)
     (void)state;
     says(&bench, 1, 5000, 1 << 8, "lost rank 2 in all-reduce 7");
     says(&bench, 2, 5700, 1 << 8, "lost rank 1 in all-reduce 7");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN); /* and nobody knows of what */
     assert_true(crash_of(&bench)->confidence < 0.5);
@@ -121,7 +121,7 @@ static void one_that_dumps_its_core_is_named_though_it_ends_last(void **state)
     (void)state;
     ends(&bench, 0, 5000, 1 << 8, false);
     ends(&bench, 3, 6500, SIGSEGV, true); /* told to end while it was dying */
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 3);
     assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
     bench_close(&bench);
@@ -133,9 +133,9 @@ static void a_kill_by_the_kernel_for_memory_is_told_as_such(void **state)
     struct fact_beat beat = { .rank = 1, .state = 'X', .final = true, .oom_kills = 1 };
 
     (void)state;
-    assert_int_equal(hang_beat(&bench.court, &beat), 0);
+    assert_int_equal(hang_beat(&bench.judge, &beat), 0);
     ends(&bench, 1, 5000, SIGKILL, false);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->layer, LAYER_HOST_MEMORY);
     assert_non_null(strstr(crash_of(&bench)->cause, "out of memory"));
     bench_close(&bench);
@@ -149,15 +149,15 @@ static void a_kill_for_memory_that_is_told_late_is_told(void **state)
 
     (void)state;
     ends(&bench, 1, 5000, SIGKILL, false);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
-    crash_beat(&bench.court, &other); /* somebody else */
+    crash_beat(&bench.judge, &other); /* somebody else */
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
-    court_attempt(&bench.court, 1, 9500 * MS);
-    crash_beat(&bench.court, &beat); /* of the attempt before */
+    judge_state_attempt(&bench.judge, 1, 9500 * MS);
+    crash_beat(&bench.judge, &beat); /* of the attempt before */
     assert_int_equal(crash_of(&bench)->layer, LAYER_HOST_MEMORY);
     assert_non_null(strstr(crash_of(&bench)->cause, "out of memory"));
-    crash_beat(&bench.court, &beat); /* once is enough */
+    crash_beat(&bench.judge, &beat); /* once is enough */
     assert_int_equal(crash_of(&bench)->because_count, 2);
     bench_close(&bench);
 }
@@ -169,8 +169,8 @@ static void a_signal_that_the_kernel_does_not_send_for_memory_stays(void **state
 
     (void)state;
     ends(&bench, 1, 5000, SIGUSR1, false);
-    crash_judge(&bench.court, 9000 * MS, true);
-    crash_beat(&bench.court, &beat);
+    crash_judge(&bench.judge, 9000 * MS, true);
+    crash_beat(&bench.judge, &beat);
     assert_int_equal(crash_of(&bench)->layer, LAYER_UNKNOWN);
     bench_close(&bench);
 }
@@ -183,10 +183,10 @@ static void its_own_note_is_evidence_and_an_old_one_is_not(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    crash_note(&bench.court, &old);
-    crash_note(&bench.court, &note);
+    crash_note(&bench.judge, &old);
+    crash_note(&bench.judge, &note);
     ends(&bench, 1, 5000, 1 << 8, false);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     verdict = crash_of(&bench);
     assert_int_equal(verdict->because_count, 2);
     assert_non_null(strstr(verdict->because[1].what, "KeyError"));
@@ -205,7 +205,7 @@ static void told_with(struct bench *bench, uint32_t rank, int64_t ms, int status
 
     snprintf(fact.text, sizeof(fact.text), status & 127 ? "killed by signal 15" : "exited with 1");
     snprintf(fact.words, sizeof(fact.words), "%s", words);
-    crash_exit(&bench->court, &fact);
+    crash_exit(&bench->judge, &fact);
 }
 
 static void one_that_raised_and_was_told_to_end_meanwhile_is_named(void **state)
@@ -217,7 +217,7 @@ static void one_that_raised_and_was_told_to_end_meanwhile_is_named(void **state)
     echoes(&bench);
     told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
     told_with(&bench, 1, 5310, SIGTERM, "");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_int_equal(crash_of(&bench)->rank_count, 1);
     assert_int_equal(crash_of(&bench)->layer, LAYER_USER_CODE);
@@ -235,7 +235,7 @@ static void one_that_raised_and_was_ended_by_a_signal_is_named_by_its_exception(
     echoes(&bench);
     told_with(&bench, 2, 5300, SIGTERM, "");
     raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3"); /* told last of all */
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_string_equal(crash_of(&bench)->cause,
                         "ended by an exception: ValueError: bad sample at train.py:3");
@@ -251,7 +251,7 @@ static void the_first_of_two_that_raised_is_named(void **state)
     raises(&bench, 3, 4900, "uncaught KeyError: 'b' at train.py:9");
     raises(&bench, 2, 4800, "uncaught KeyError: 'a' at train.py:9");
     echoes(&bench);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     bench_close(&bench);
 }
@@ -266,7 +266,7 @@ static void one_that_raised_later_or_blames_others_is_not(void **state)
     raises(&bench, 3, 4800, "restored from step 3");
     echoes(&bench);
     told_with(&bench, 2, 5300, 1 << 8, "ValueError: bad sample");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
 }
@@ -278,7 +278,7 @@ static void one_whose_own_words_blame_nobody_stays_the_culprit(void **state)
     (void)state;
     raises(&bench, 2, 4800, "uncaught ValueError: bad sample at train.py:3");
     says(&bench, 0, 5000, 1 << 8, "MemoryError");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
 }
@@ -290,10 +290,10 @@ static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(voi
     (void)state;
     raises(&bench, 2, 4800, "in thread loader: uncaught OSError: no such file at data.py:3");
     echoes(&bench);
-    crash_judge(&bench.court, 5900 * MS, false); /* its process has not ended */
-    assert_int_equal(bench.court.docket.count, 0);
+    crash_judge(&bench.judge, 5900 * MS, false); /* its process has not ended */
+    assert_int_equal(bench.judge.docket.count, 0);
     told_with(&bench, 2, 5300, 1 << 8, "OSError: no such file");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_string_equal(crash_of(&bench)->cause, "exited with 1: OSError: no such file");
     bench_close(&bench);
@@ -302,7 +302,7 @@ static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(voi
     raises(&bench, 2, -60000, "in thread logger: uncaught OSError: the log is gone at log.py:3");
     echoes(&bench);
     told_with(&bench, 2, 5300, SIGTERM, "");
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
 }
@@ -321,7 +321,7 @@ static void notes_of_other_nodes_are_put_on_the_clock_of_the_run(void **state)
 
             config.per_node = 2;
             bench = bench_open(&config);
-            node = bench.court.model.node;
+            node = bench.judge.model.node;
             if (aligned) {
                 node[1].offset_ns = hour;
                 node[1].aligned = true;
@@ -331,7 +331,7 @@ static void notes_of_other_nodes_are_put_on_the_clock_of_the_run(void **state)
             }
             raises(&bench, 2, raised_ms - hour / MS, "uncaught ValueError: bad sample at t.py:3");
             echoes(&bench);
-            crash_judge(&bench.court, 9000 * MS, true);
+            crash_judge(&bench.judge, 9000 * MS, true);
             assert_int_equal(crash_of(&bench)->rank[0], raised_ms < 5000 ? 2 : 0);
             bench_close(&bench);
         }
@@ -344,10 +344,10 @@ static void what_one_attempt_raised_says_nothing_about_the_next(void **state)
 
     (void)state;
     raises(&bench, 2, 1000, "uncaught ValueError: bad sample at train.py:3");
-    court_attempt(&bench.court, 1, 2000 * MS);
+    judge_state_attempt(&bench.judge, 1, 2000 * MS);
     bench.lab->attempt = 1;
     echoes(&bench);
-    crash_judge(&bench.court, 9000 * MS, true);
+    crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 0);
     bench_close(&bench);
 }
@@ -359,7 +359,7 @@ static void the_first_is_found_among_more_than_fit(void **state)
     (void)state;
     for (uint32_t rank = 0; rank < 1000; rank++)
         ends(&bench, rank, 9000 - rank, 1 << 8, false);
-    crash_judge(&bench.court, 9100 * MS, true);
+    crash_judge(&bench.judge, 9100 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 999);
     bench_close(&bench);
 }
@@ -368,9 +368,9 @@ static void restart(struct bench *bench, uint64_t step)
 {
     int64_t now = bench->lab->rank[0].begin_ns + bench->lab->rank[0].duration_ns;
 
-    ledger_attempt_end(bench->court.book, bench->lab->attempt, now, false);
+    ledger_attempt_end(bench->judge.book, bench->lab->attempt, now, false);
     lab_restart(bench->lab, step, 2000 * MS);
-    court_attempt(&bench->court, bench->lab->attempt, now + 1000 * MS);
+    judge_state_attempt(&bench->judge, bench->lab->attempt, now + 1000 * MS);
 }
 
 static void a_restart_closes_it_with_its_cost(void **state)
@@ -381,17 +381,17 @@ static void a_restart_closes_it_with_its_cost(void **state)
 
     (void)state;
     ends(&bench, 1, 3000, SIGKILL, false);
-    crash_judge(&bench.court, 4000 * MS, true);
+    crash_judge(&bench.judge, 4000 * MS, true);
     verdict = crash_of(&bench);
     for (int i = 0; i < 4; i++)
         lost += 4 * (double)(bench.lab->rank[0].duration_ns + bench.lab->config.tail_ns) / 1e9;
     assert_string_equal(verdict->plan, "");
     restart(&bench, 6); /* steps 6 to 9 are lost */
     assert_string_equal(verdict->plan_state, "acting");
-    lab_judge_many(bench.lab, &bench.court, 2);
+    lab_judge_many(bench.lab, &bench.judge, 2);
     assert_string_equal(verdict->plan_state, "done");
     assert_non_null(strstr(verdict->plan, "as attempt 1, training since step 6"));
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     assert_true(verdict->until_real_ns > 0);
     assert_true(verdict->gpu_seconds > 0.95 * (lost + 4 * 2));
     assert_true(verdict->gpu_seconds < 1.05 * (lost + 4 * 2));
@@ -408,16 +408,16 @@ static void old_verdicts_make_room_for_new_ones(void **state)
         int64_t now = bench.lab->rank[0].begin_ns + bench.lab->rank[0].duration_ns;
 
         ends(&bench, i % 4, now / MS, SIGKILL, false);
-        crash_judge(&bench.court, now, true);
+        crash_judge(&bench.judge, now, true);
         assert_int_equal(crash_of(&bench)->rank[0], i % 4);
         restart(&bench, 11 + i);
-        lab_judge_many(bench.lab, &bench.court, 1);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_CRASH), 0);
-        for (uint32_t at = 0; at < bench.court.docket.count; at++)
-            bench.court.docket.entry[at]->changed = false; /* said */
+        lab_judge_many(bench.lab, &bench.judge, 1);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_CRASH), 0);
+        for (uint32_t at = 0; at < bench.judge.docket.count; at++)
+            bench.judge.docket.entry[at]->changed = false; /* said */
     }
-    assert_int_equal(bench.court.docket.count, DOCKET_MAX);
-    assert_int_equal(bench.court.docket.refused, 0);
+    assert_int_equal(bench.judge.docket.count, DOCKET_MAX);
+    assert_int_equal(bench.judge.docket.refused, 0);
     bench_close(&bench);
 }
 
@@ -427,17 +427,17 @@ static void late_steps_of_the_attempt_that_crashed_do_not_close_it(void **state)
 
     (void)state;
     ends(&bench, 1, 3000, SIGKILL, false);
-    crash_judge(&bench.court, 4000 * MS, true);
+    crash_judge(&bench.judge, 4000 * MS, true);
     restart(&bench, 8);
-    lab_judge_many(bench.lab, &bench.court, 5);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 5);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     ends(&bench, 1, 9000, SIGKILL, false);
-    crash_judge(&bench.court, 9900 * MS, true);
-    lab_judge_many(bench.lab, &bench.court, 2);
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    crash_judge(&bench.judge, 9900 * MS, true);
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
     restart(&bench, 10);
-    lab_judge_many(bench.lab, &bench.court, 2);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 2);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
 }
 

@@ -10,10 +10,10 @@ static void watch(struct bench *bench, struct profile *profile, uint32_t steps)
         CLEAN(whole_fini) struct whole whole = { 0 };
 
         lab_step(bench->lab);
-        lab_introduce(bench->lab, &bench->court);
-        lab_whole(bench->lab, &bench->court, &whole);
-        assert_int_equal(court_step(&bench->court, &whole), 0);
-        profile_step(profile, &bench->court, &whole);
+        lab_introduce(bench->lab, &bench->judge);
+        lab_whole(bench->lab, &bench->judge, &whole);
+        assert_int_equal(judge_state_step(&bench->judge, &whole), 0);
+        profile_step(profile, &bench->judge, &whole);
     }
 }
 

@@ -23,7 +23,7 @@ static struct life life_begin(uint32_t steps)
     struct lab_config config = layout(1, 1, 4);
     struct life life = { .bench = bench_open(&config) };
 
-    lab_judge_many(life.bench.lab, &life.bench.court, steps);
+    lab_judge_many(life.bench.lab, &life.bench.judge, steps);
     life.now_ns = life.stopped_ns = 100 * S;
     life.phase = LOCKSTEP_PHASE_BACKWARD;
     return life;
@@ -37,7 +37,7 @@ static void life_end(struct life *life)
 static void beat(struct life *life, uint32_t rank, bool in, char state, bool advanced)
 {
     struct fact_beat fact = { .rank = rank,
-                              .attempt = life->bench.court.model.attempt,
+                              .attempt = life->bench.judge.model.attempt,
                               .mono_ns = life->now_ns,
                               .state = state,
                               .final = state == 'X',
@@ -60,7 +60,7 @@ static void beat(struct life *life, uint32_t rank, bool in, char state, bool adv
                                        .advanced = advanced,
                                        .bytes = 4096 };
     }
-    assert_int_equal(hang_beat(&life->bench.court, &fact), 0);
+    assert_int_equal(hang_beat(&life->bench.judge, &fact), 0);
 }
 
 /* A second in which rank 2 is `state` and the others wait for it, or all go on. */
@@ -69,7 +69,7 @@ static void second(struct life *life, char state, bool goes_on)
     life->now_ns += S;
     for (uint32_t rank = 0; rank < 4; rank++)
         beat(life, rank, rank != 2, rank == 2 ? state : 'S', goes_on);
-    hang_judge(&life->bench.court, life->now_ns);
+    hang_judge(&life->bench.judge, life->now_ns);
 }
 
 static void seconds(struct life *life, int count, char state)
@@ -80,8 +80,8 @@ static void seconds(struct life *life, int count, char state)
 
 static const struct entry *the_hang(const struct life *life)
 {
-    assert_int_equal(lab_open_count(&life->bench.court, VERDICT_HANG), 1);
-    return lab_open(&life->bench.court, VERDICT_HANG, 0);
+    assert_int_equal(lab_open_count(&life->bench.judge, VERDICT_HANG), 1);
+    return lab_open(&life->bench.judge, VERDICT_HANG, 0);
 }
 
 static void it_takes_the_limit_and_two_looks(void **state)
@@ -92,7 +92,7 @@ static void it_takes_the_limit_and_two_looks(void **state)
     second(&life, 'T', true);
     life.stopped_ns = life.now_ns;
     seconds(&life, 10, 'T');
-    assert_int_equal(life.bench.court.docket.count, 0);
+    assert_int_equal(life.bench.judge.docket.count, 0);
     seconds(&life, 1, 'T');
     assert_int_equal(the_hang(&life)->verdict.rank_count, 1);
     assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
@@ -104,7 +104,7 @@ static void told_to_end(struct life *life, uint32_t rank)
 {
     struct fact_exit fact = { .rank = rank, .mono_ns = life->now_ns, .status = 15, .told = true };
 
-    crash_exit(&life->bench.court, &fact);
+    crash_exit(&life->bench.judge, &fact);
 }
 
 static void what_was_seen_once_is_said_when_all_are_told_to_end(void **state)
@@ -116,13 +116,13 @@ static void what_was_seen_once_is_said_when_all_are_told_to_end(void **state)
     life.stopped_ns = life.now_ns;
     seconds(&life, 9, 'T');
     told_to_end(&life, 0);
-    assert_int_equal(life.bench.court.docket.count, 0); /* never seen: somebody else's reasons */
+    assert_int_equal(life.bench.judge.docket.count, 0); /* never seen: somebody else's reasons */
     seconds(&life, 1, 'T');
-    assert_int_equal(life.bench.court.docket.count, 0);
+    assert_int_equal(life.bench.judge.docket.count, 0);
     told_to_end(&life, 1);
     assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
     told_to_end(&life, 3);
-    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_int_equal(life.bench.judge.docket.count, 1);
     life_end(&life);
 }
 
@@ -132,7 +132,7 @@ static void before_three_steps_it_takes_ten_minutes_and_is_late(void **state)
 
     (void)state;
     seconds(&life, 590, 'T');
-    assert_int_equal(life.bench.court.docket.count, 0);
+    assert_int_equal(life.bench.judge.docket.count, 0);
     seconds(&life, 13, 'T');
     assert_non_null(strstr(the_hang(&life)->verdict.cause, "late"));
     life_end(&life);
@@ -148,9 +148,9 @@ static void it_stays_one_verdict_and_takes_what_is_learnt(void **state)
     seconds(&life, 13, 'T');
     before = the_hang(&life)->verdict.because_count;
     snprintf(stack.python, sizeof(stack.python), "load (train.py:12)\nmain (train.py:40)");
-    assert_int_equal(hang_stack(&life.bench.court, &stack), 0);
+    assert_int_equal(hang_stack(&life.bench.judge, &stack), 0);
     seconds(&life, 3, 'T');
-    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_int_equal(life.bench.judge.docket.count, 1);
     assert_true(the_hang(&life)->verdict.because_count > before);
     assert_true(the_hang(&life)->changed);
     life_end(&life);
@@ -162,14 +162,14 @@ static void it_is_over_when_the_ranks_go_on(void **state)
 
     (void)state;
     seconds(&life, 13, 'T');
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     second(&life, 'S', true);
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
-    assert_true(life.bench.court.docket.entry[0]->verdict.until_real_ns > 0);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
+    assert_true(life.bench.judge.docket.entry[0]->verdict.until_real_ns > 0);
     life.stopped_ns = life.now_ns; /* the same again is the same verdict */
     seconds(&life, 13, 'T');
-    assert_int_equal(life.bench.court.docket.count, 1);
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     life_end(&life);
 }
 
@@ -184,12 +184,12 @@ static void exits_after_it_are_its_echoes_and_no_crash(void **state)
 
         snprintf(fact.text, sizeof(fact.text), "exited with 1");
         fact.told = rank == 2;
-        crash_exit(&life.bench.court, &fact);
+        crash_exit(&life.bench.judge, &fact);
     }
-    crash_judge(&life.bench.court, life.now_ns + 2 * S, true);
-    assert_int_equal(life.bench.court.docket.count, 1);
+    crash_judge(&life.bench.judge, life.now_ns + 2 * S, true);
+    assert_int_equal(life.bench.judge.docket.count, 1);
     assert_int_equal(the_hang(&life)->verdict.echo_count, 3);
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 0);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_CRASH), 0);
     life_end(&life);
 }
 
@@ -202,10 +202,10 @@ static void gives_up(struct life *life, const char *words)
         snprintf(fact.words, sizeof(fact.words), "%s", rank == 0 ? words : "Broken pipe");
         fact.told = rank == 2;
         beat(life, rank, rank != 2, 'X', false); /* all are gone before anybody asks */
-        crash_exit(&life->bench.court, &fact);
+        crash_exit(&life->bench.judge, &fact);
     }
     life->now_ns += 2 * S;
-    crash_judge(&life->bench.court, life->now_ns, false);
+    crash_judge(&life->bench.judge, life->now_ns, false);
 }
 
 /* A checkpoint has a limit of minutes; those who wait for it may have less patience. */
@@ -217,9 +217,9 @@ static void who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit
     (void)state;
     life.phase = LOCKSTEP_PHASE_CHECKPOINT;
     seconds(&life, 30, 'S');
-    assert_int_equal(life.bench.court.docket.count, 0);
+    assert_int_equal(life.bench.judge.docket.count, 0);
     gives_up(&life, "lost rank 2 in all-reduce 12: Connection timed out");
-    assert_int_equal(life.bench.court.docket.count, 1);
+    assert_int_equal(life.bench.judge.docket.count, 1);
     verdict = &the_hang(&life)->verdict;
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 2);
@@ -247,11 +247,11 @@ static void one_who_gave_up_may_be_told_of_last(void **state)
                            : "3: Connection reset by peer");
         fact.told = rank > 1;
         beat(&life, rank, rank != 2, 'X', false);
-        crash_exit(&life.bench.court, &fact);
+        crash_exit(&life.bench.judge, &fact);
     }
     life.now_ns += 2 * S;
-    crash_judge(&life.bench.court, life.now_ns, false);
-    assert_int_equal(life.bench.court.docket.count, 1);
+    crash_judge(&life.bench.judge, life.now_ns, false);
+    assert_int_equal(life.bench.judge.docket.count, 1);
     verdict = &the_hang(&life)->verdict;
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 2);
@@ -267,8 +267,8 @@ static void one_who_was_hung_up_on_did_not_give_up(void **state)
     life.phase = LOCKSTEP_PHASE_CHECKPOINT;
     seconds(&life, 30, 'S');
     gives_up(&life, "lost rank 2 in all-reduce 12: Connection reset by peer");
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 1);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_CRASH), 1);
     life_end(&life);
 }
 
@@ -280,8 +280,8 @@ static void one_who_gave_up_while_all_went_on_is_a_crash(void **state)
     for (int i = 0; i < 30; i++)
         second(&life, 'S', true);
     gives_up(&life, "Socket Timeout");
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 0);
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_CRASH), 1);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_CRASH), 1);
     life_end(&life);
 }
 
@@ -290,7 +290,7 @@ static void ends_in_half_of_it(struct life *life, int status)
 {
     for (uint32_t rank = 0; rank < 4; rank++) {
         struct fact_beat fact = { .rank = rank,
-                                  .attempt = life->bench.court.model.attempt,
+                                  .attempt = life->bench.judge.model.attempt,
                                   .mono_ns = life->now_ns + rank,
                                   .state = 'X',
                                   .final = true,
@@ -306,12 +306,12 @@ static void ends_in_half_of_it(struct life *life, int status)
                                        .key = 12,
                                        .started = true,
                                        .bytes = rank == 2 ? 2048 : 4096 };
-        assert_int_equal(hang_beat(&life->bench.court, &fact), 0);
+        assert_int_equal(hang_beat(&life->bench.judge, &fact), 0);
         snprintf(end.words, sizeof(end.words), "enforce fail: 4096 vs 2048");
-        crash_exit(&life->bench.court, &end);
+        crash_exit(&life->bench.judge, &end);
     }
     life->now_ns += 2 * S;
-    crash_judge(&life->bench.court, life->now_ns, false);
+    crash_judge(&life->bench.judge, life->now_ns, false);
 }
 
 static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **state)
@@ -325,8 +325,8 @@ static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **s
         const struct entry *entry;
 
         ends_in_half_of_it(&life, ends[i]);
-        assert_int_equal(life.bench.court.docket.count, 1);
-        entry = lab_open(&life.bench.court, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
+        assert_int_equal(life.bench.judge.docket.count, 1);
+        entry = lab_open(&life.bench.judge, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
         assert_non_null(entry);
         assert_int_equal(entry->verdict.rank_count, 1);
         assert_int_equal(entry->verdict.rank[0], 2);
@@ -339,17 +339,17 @@ static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **s
 static void a_new_attempt_ends_it_with_its_first_step(void **state)
 {
     struct life life = life_begin(10);
-    struct court *court = &life.bench.court;
+    struct judge_state *judge = &life.bench.judge;
 
     (void)state;
     seconds(&life, 13, 'T');
-    ledger_attempt_end(court->book, 0, life.now_ns, false);
+    ledger_attempt_end(judge->book, 0, life.now_ns, false);
     lab_restart(life.bench.lab, 8, 200 * S);
-    court_attempt(court, 1, life.now_ns + S);
-    lab_introduce(life.bench.lab, court);
-    lab_judge_many(life.bench.lab, court, 1);
-    assert_int_equal(lab_open_count(court, VERDICT_HANG), 0);
-    assert_int_equal(court->docket.count, 1);
+    judge_state_attempt(judge, 1, life.now_ns + S);
+    lab_introduce(life.bench.lab, judge);
+    lab_judge_many(life.bench.lab, judge, 1);
+    assert_int_equal(lab_open_count(judge, VERDICT_HANG), 0);
+    assert_int_equal(judge->docket.count, 1);
     life_end(&life);
 }
 
@@ -365,11 +365,11 @@ static void a_beat_that_is_old_shows_nothing(void **state)
             if (rank != 2)
                 beat(&life, rank, true, 'S', false);
         }
-        hang_judge(&life.bench.court, life.now_ns);
+        hang_judge(&life.bench.judge, life.now_ns);
     }
-    for (uint32_t i = 0; i < life.bench.court.docket.count; i++) {
-        if (life.bench.court.docket.entry[i]->open)
-            assert_int_equal(life.bench.court.docket.entry[i]->verdict.rank_count, 0);
+    for (uint32_t i = 0; i < life.bench.judge.docket.count; i++) {
+        if (life.bench.judge.docket.entry[i]->open)
+            assert_int_equal(life.bench.judge.docket.entry[i]->verdict.rank_count, 0);
     }
     life_end(&life);
 }
@@ -382,11 +382,11 @@ static void a_slow_shape_has_a_longer_limit(void **state)
     (void)state;
     config.block_ns *= 100; /* steps of about ten seconds */
     life.bench = bench_open(&config);
-    lab_judge_many(life.bench.lab, &life.bench.court, 10);
+    lab_judge_many(life.bench.lab, &life.bench.judge, 10);
     seconds(&life, 20, 'T');
-    assert_int_equal(life.bench.court.docket.count, 0);
+    assert_int_equal(life.bench.judge.docket.count, 0);
     seconds(&life, 20, 'T');
-    assert_int_equal(lab_open_count(&life.bench.court, VERDICT_HANG), 1);
+    assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     life_end(&life);
 }
 

@@ -25,11 +25,11 @@ static void waiting_inside_backward_is_no_work(void **state)
     int64_t local[4];
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (uint32_t rank = 0; rank < 4; rank++)
         local[rank] = split_local_ns(&bench_past(&bench)->split[rank]);
     bench.lab->fault.stretch[2] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 4);
+    lab_judge_many(bench.lab, &bench.judge, 4);
     for (uint32_t rank = 0; rank < 4; rank++) {
         const struct rank_split *split = &bench_past(&bench)->split[rank];
 
@@ -53,7 +53,7 @@ static void a_collective_behind_work_is_hidden(void **state)
     int64_t work = 0;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (uint32_t i = 0; i < bench.lab->rank[0].items; i++) {
         if (bench.lab->rank[0].item[i].shape.kind == ITEM_SPAN)
             work += bench.lab->rank[0].item[i].base_ns;
@@ -70,10 +70,10 @@ static void a_collective_behind_work_is_hidden(void **state)
 
 static void assert_only(const struct bench *bench, uint32_t rank)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_STRAGGLER, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], rank);
     assert_true(entry->verdict.confidence <= 0.7);
@@ -86,15 +86,15 @@ static void try_stretch(uint32_t tp, uint32_t dp, uint32_t rank, double stretch,
     struct bench bench = bench_open(&config);
     struct ledger ledger;
 
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench.lab->fault.stretch[rank] = stretch;
-    lab_judge_many(bench.lab, &bench.court, steps);
+    lab_judge_many(bench.lab, &bench.judge, steps);
     assert_only(&bench, rank);
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     assert_only(&bench, rank);
-    assert_int_equal(bench.court.unfit_steps, 0);
-    ledger_read(bench.court.book, &ledger);
+    assert_int_equal(bench.judge.unfit_steps, 0);
+    ledger_read(bench.judge.book, &ledger);
     assert_true(ledger.host_view);
     bench_close(&bench);
 }
@@ -121,12 +121,12 @@ static void a_sleep_in_one_phase_is_user_code(void **state)
         struct lab_config config = host_config(1, 4);
         struct bench bench = bench_open(&config);
 
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
         bench.lab->fault.sleep_ns[3] = 25 * MS;
         bench.lab->fault.sleep_phase = phases[i];
-        lab_judge_many(bench.lab, &bench.court, 5);
+        lab_judge_many(bench.lab, &bench.judge, 5);
         assert_only(&bench, 3);
-        assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.layer,
+        assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.layer,
                          LAYER_USER_CODE);
         bench_close(&bench);
     }
@@ -138,11 +138,11 @@ static void work_that_is_longer_everywhere_may_be_device_or_host(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[1] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     assert_only(&bench, 1);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_UNKNOWN);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_UNKNOWN);
     bench_close(&bench);
 }
 
@@ -156,8 +156,8 @@ static void a_healthy_job_is_left_alone(void **state)
         config.seed = seed;
         config.noise = 0.02;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, 80);
-        assert_int_equal(bench.court.docket.count, 0);
+        lab_judge_many(bench.lab, &bench.judge, 80);
+        assert_int_equal(bench.judge.docket.count, 0);
         bench_close(&bench);
     }
 }
@@ -170,15 +170,15 @@ static void the_ledger_has_what_the_straggler_cost(void **state)
     struct ledger ledger;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[0] = 0.5;
     for (int step = 0; step < 20; step++) {
         const struct lab_fault none = { 0 };
 
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9 * 4;
     }
-    ledger_read(bench.court.book, &ledger);
+    ledger_read(bench.judge.book, &ledger);
     for (int bucket = 0; bucket < LEDGER_BUCKETS; bucket++)
         sum += ledger.gpu_seconds[bucket];
     assert_true(sum > 0.999 * 4 * ledger.wall_seconds && sum < 1.001 * 4 * ledger.wall_seconds);

@@ -3,11 +3,11 @@
 
 static const struct entry *only(const struct bench *bench, unsigned kind, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->court, kind, 0);
+    const struct entry *entry = lab_open(&bench->judge, kind, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
-    assert_int_equal(bench->court.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
+    assert_int_equal(bench->judge.docket.count, 1);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
     return entry;
 }
@@ -25,7 +25,7 @@ static void uneven_lengths_that_move_are_the_datas(void **state)
             config.seed = seed;
             bench = bench_open(&config);
             bench.lab->fault.uneven = 0.15;
-            lab_judge_many(bench.lab, &bench.court, 60);
+            lab_judge_many(bench.lab, &bench.judge, 60);
             only(&bench, VERDICT_IMBALANCE, LAYER_DATA);
             bench_close(&bench);
         }
@@ -41,9 +41,9 @@ static void stages_of_unequal_work_do_not_blur_what_lengths_explain(void **state
     bench.lab->fault.uneven = 0.1;
     bench.lab->fault.heavier[0] = 1;
     bench.lab->fault.heavier[2] = 0.4;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_true(bench.court.history.explained > 0.95);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_true(bench.judge.history.explained > 0.95);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 0);
     bench_close(&bench);
 }
 
@@ -54,8 +54,8 @@ static void lengths_that_are_nearly_equal_are_nothing(void **state)
 
     (void)state;
     bench.lab->fault.uneven = 0.0025;
-    lab_judge_many(bench.lab, &bench.court, 200);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 200);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -70,12 +70,12 @@ static void a_straggler_is_found_on_top_of_uneven_lengths(void **state)
         config.seed = seed;
         bench = bench_open(&config);
         bench.lab->fault.uneven = 0.1;
-        lab_judge_many(bench.lab, &bench.court, 20);
+        lab_judge_many(bench.lab, &bench.judge, 20);
         bench.lab->fault.stretch[3] = 0.5;
-        lab_judge_many(bench.lab, &bench.court, 20);
-        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        lab_judge_many(bench.lab, &bench.judge, 20);
+        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
         assert_non_null(entry);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
         assert_int_equal(entry->verdict.rank[0], 3);
         assert_int_equal(entry->verdict.layer, LAYER_GPU);
         bench_close(&bench);
@@ -91,12 +91,12 @@ static void a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline(void **s
     (void)state;
     bench.lab->fault.uneven = 0.1;
     bench.lab->fault.heavier[1] = 0.5; /* stages differ for reasons of their own */
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     bench.lab->fault.stretch[6] = 0.4;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     assert_int_equal(entry->verdict.rank[0], 6);
     bench_close(&bench);
 }
@@ -107,10 +107,10 @@ static void a_straggler_with_even_lengths_is_not_explained_by_them(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     bench.lab->fault.stretch[2] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 0);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_IMBALANCE), 0);
     only(&bench, VERDICT_STRAGGLER, LAYER_GPU);
     bench_close(&bench);
 }
@@ -128,7 +128,7 @@ static void a_heavy_stage_is_named_with_its_ranks(void **state)
             const struct entry *entry;
 
             bench.lab->fault.heavier[stage] = 0.5;
-            lab_judge_many(bench.lab, &bench.court, 30);
+            lab_judge_many(bench.lab, &bench.judge, 30);
             entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
             assert_int_equal(entry->verdict.rank_count, config.tp * config.dp);
             for (uint32_t k = 0; k < entry->verdict.rank_count; k++)
@@ -152,7 +152,7 @@ static void a_slightly_heavy_stage_is_named_wherever_it_is(void **state)
         const struct entry *entry;
 
         bench.lab->fault.heavier[stage] = 0.1;
-        lab_judge_many(bench.lab, &bench.court, 16);
+        lab_judge_many(bench.lab, &bench.judge, 16);
         entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
         assert_int_equal(entry->verdict.rank_count, 2);
         assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, stage);
@@ -170,8 +170,8 @@ static void a_stage_that_costs_next_to_nothing_is_not_named(void **state)
 
     (void)state;
     bench.lab->fault.heavier[1] = 0.02;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -183,7 +183,7 @@ static void a_heavy_first_stage_is_named_though_it_costs_little(void **state)
 
     (void)state;
     bench.lab->fault.heavier[0] = 0.25;
-    lab_judge_many(bench.lab, &bench.court, 10);
+    lab_judge_many(bench.lab, &bench.judge, 10);
     entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
     assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, 0);
     assert_true(entry->verdict.seconds_per_step < 0.004);
@@ -198,11 +198,11 @@ static void one_slow_replica_of_two_is_not_a_heavy_stage(void **state)
     for (uint32_t rank = 0; rank < 4; rank++) {
         struct bench bench = bench_open(&config);
 
-        lab_judge_many(bench.lab, &bench.court, 12);
+        lab_judge_many(bench.lab, &bench.judge, 12);
         bench.lab->fault.stretch[rank] = 1.0;
-        lab_judge_many(bench.lab, &bench.court, 40);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 0);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        lab_judge_many(bench.lab, &bench.judge, 40);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_IMBALANCE), 0);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
         bench_close(&bench);
     }
 }
@@ -213,8 +213,8 @@ static void equal_stages_are_nothing(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 300);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 300);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 

@@ -4,9 +4,9 @@
 
 static const struct verdict *only(const struct bench *bench)
 {
-    assert_int_equal(bench->court.docket.count, 1);
-    assert_int_equal(lab_open_count(&bench->court, VERDICT_STRAGGLER), 1);
-    return &lab_open(&bench->court, VERDICT_STRAGGLER, 0)->verdict;
+    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench->judge, VERDICT_STRAGGLER), 1);
+    return &lab_open(&bench->judge, VERDICT_STRAGGLER, 0)->verdict;
 }
 
 static void a_rank_that_is_slow_in_every_fifth_step_is_one_verdict(void **state)
@@ -21,7 +21,7 @@ static void a_rank_that_is_slow_in_every_fifth_step_is_one_verdict(void **state)
 
         for (uint32_t step = 0; step < 120; step++) {
             bench.lab->fault.stretch[6] = step > 40 && step % every[i] == 0 ? 0.4 : 0;
-            lab_judge(bench.lab, &bench.court);
+            lab_judge(bench.lab, &bench.judge);
         }
         verdict = only(&bench);
         assert_int_equal(verdict->rank_count, 1);
@@ -44,7 +44,7 @@ static void pauses_of_a_host_are_its_codes(void **state)
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_GC;
     for (uint32_t step = 0; step < 120; step++) {
         bench.lab->fault.sleep_ns[2] = step > 40 && step % 6 == 0 ? 60000000 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     verdict = only(&bench);
     assert_int_equal(verdict->rank[0], 2);
@@ -61,11 +61,11 @@ static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void 
     for (uint32_t step = 0; step < 400; step++) {
         bench.lab->fault.stretch[1] =
             step % 200 > 40 && step % 200 < 100 && step % 4 == 0 ? 0.5 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         if (step == 195)
-            assert_int_equal(lab_open_count(&bench.court, 0), 0);
+            assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     }
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -77,19 +77,19 @@ static void one_that_flaps_is_told_a_few_times_only(void **state)
     bool open = false;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     for (uint32_t step = 0; step < 50 * 40;
          step++) { /* fifty times slow for ten steps, sound for thirty */
         bench.lab->fault.stretch[3] = step % 40 < 10 ? 0.4 : 0;
-        lab_judge(bench.lab, &bench.court);
-        told += !open && lab_open_count(&bench.court, 0) > 0;
-        open = lab_open_count(&bench.court, 0) > 0;
+        lab_judge(bench.lab, &bench.judge);
+        told += !open && lab_open_count(&bench.judge, 0) > 0;
+        open = lab_open_count(&bench.judge, 0) > 0;
     }
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     assert_in_range(told, 1, 6);
     bench.lab->fault.stretch[3] = 0;
-    lab_judge_many(bench.lab, &bench.court, 300);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 300);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
 }
 
@@ -103,15 +103,15 @@ static void ranks_that_were_named_before_it_moved_on_become_part_of_it(void **st
         memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
         if (step > 40) /* four steps on each: long enough to be named */
             bench.lab->fault.stretch[step / 4 * 3 % 8] = 0.4;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.rank_count, 0);
-    assert_true(lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.echo_count > 0);
-    assert_in_range(bench.court.docket.count, 2,
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 0);
+    assert_true(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.echo_count > 0);
+    assert_in_range(bench.judge.docket.count, 2,
                     5); /* those first named, and not one of each rank */
-    for (uint32_t i = 0; i < bench.court.docket.count; i++) {
-        const struct verdict *verdict = &bench.court.docket.entry[i]->verdict;
+    for (uint32_t i = 0; i < bench.judge.docket.count; i++) {
+        const struct verdict *verdict = &bench.judge.docket.entry[i]->verdict;
 
         if (verdict->rank_count && verdict->until_real_ns == 0)
             fail_msg("%s is still open", verdict->id);
@@ -132,10 +132,10 @@ static void where_everybody_is_slow_now_and_then_nobody_is_named(void **state)
     for (uint32_t step = 0; step < 400; step++) {
         for (uint32_t rank = 0; rank < 64; rank++)
             bench.lab->fault.stretch[rank] = rand_below(&rand, 25) == 0 ? 0.4 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    for (uint32_t i = 0; i < bench.court.docket.count; i++)
-        assert_int_equal(bench.court.docket.entry[i]->verdict.rank_count, 0);
+    for (uint32_t i = 0; i < bench.judge.docket.count; i++)
+        assert_int_equal(bench.judge.docket.entry[i]->verdict.rank_count, 0);
     bench_close(&bench);
 }
 
@@ -150,7 +150,7 @@ static void a_straggler_that_moves_is_one_verdict_of_nobody(void **state)
         memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
         if (step > 40)
             bench.lab->fault.stretch[step / 2 * 3 % 8] = 0.4;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     verdict = only(&bench);
     assert_int_equal(verdict->rank_count, 0);
@@ -173,9 +173,9 @@ static void of_few_that_take_turns_none_is_named_first(void **state)
             at = (at + 1 + rand_below(&rand, 3)) % 4; /* never twice the same */
             if (step >= 30)
                 bench.lab->fault.stretch[at] = 0.8;
-            lab_judge(bench.lab, &bench.court);
+            lab_judge(bench.lab, &bench.judge);
         }
-        if (bench.court.docket.count != 1 || only(&bench)->rank_count != 0)
+        if (bench.judge.docket.count != 1 || only(&bench)->rank_count != 0)
             fail_msg("seed %u: a rank is named", (unsigned)seed);
         bench_close(&bench);
     }
@@ -191,9 +191,9 @@ static void a_bad_step_now_and_then_is_nothing(void **state)
         memset(bench.lab->fault.stretch, 0, sizeof(bench.lab->fault.stretch));
         if (step % 17 == 0)
             bench.lab->fault.stretch[step / 17 % 8] = 0.5;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -204,9 +204,9 @@ static void lengths_that_move_are_no_straggler_that_moves(void **state)
 
     (void)state;
     bench.lab->fault.uneven = 0.2;
-    lab_judge_many(bench.lab, &bench.court, 120);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_IMBALANCE), 1);
+    lab_judge_many(bench.lab, &bench.judge, 120);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 0);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_IMBALANCE), 1);
     bench_close(&bench);
 }
 
@@ -220,8 +220,8 @@ static void noise_is_nobody(void **state)
         config.seed = seed;
         config.noise = 0.05;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, 300);
-        assert_int_equal(bench.court.docket.count, 0);
+        lab_judge_many(bench.lab, &bench.judge, 300);
+        assert_int_equal(bench.judge.docket.count, 0);
         bench_close(&bench);
     }
 }
@@ -232,9 +232,9 @@ static void a_steady_straggler_is_not_called_intermittent(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     bench.lab->fault.stretch[4] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 60);
+    lab_judge_many(bench.lab, &bench.judge, 60);
     assert_null(strstr(only(&bench)->cause, "intermittent"));
     bench_close(&bench);
 }
@@ -247,7 +247,7 @@ static void one_that_came_and_went_and_now_stays_is_the_same_verdict(void **stat
     (void)state;
     for (uint32_t step = 0; step < 160; step++) {
         bench.lab->fault.stretch[4] = (step > 40 && step % 5 == 0) || step > 100 ? 0.4 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         if (step == 100)
             assert_non_null(strstr(only(&bench)->cause, "intermittent"));
     }
@@ -266,8 +266,8 @@ static void a_straggler_that_forms_is_told_before_it_costs_much(void **state)
         const struct entry *entry;
 
         bench.lab->fault.stretch[5] = step > 40 ? 0.001 * (step - 40) : 0;
-        lab_judge(bench.lab, &bench.court);
-        entry = lab_open(&bench.court, VERDICT_STRAGGLER, 0);
+        lab_judge(bench.lab, &bench.judge);
+        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
         if (entry && !told) {
             told = true;
             assert_true(bench.lab->fault.stretch[5] < 0.03);
@@ -292,9 +292,9 @@ static void what_grows_on_all_ranks_forms_no_straggler(void **state)
     (void)state;
     for (uint32_t step = 0; step < 100; step++) {
         bench.lab->fault.all = step > 40 ? 0.0006 * (step - 40) : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 0);
     bench_close(&bench);
 }
 
@@ -304,10 +304,10 @@ static void a_slight_straggler_that_does_not_grow_forms_nothing(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 60);
+    lab_judge_many(bench.lab, &bench.judge, 60);
     bench.lab->fault.stretch[5] = 0.015;
-    lab_judge_many(bench.lab, &bench.court, 120);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 120);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 

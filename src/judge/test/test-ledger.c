@@ -8,7 +8,7 @@ static double bucket(const struct bench *bench, enum ledger_bucket which)
 {
     struct ledger ledger;
 
-    ledger_read(bench->court.book, &ledger);
+    ledger_read(bench->judge.book, &ledger);
     return ledger.gpu_seconds[which];
 }
 
@@ -17,7 +17,7 @@ static double sum_is_whole(const struct bench *bench)
     struct ledger ledger;
     double sum = 0, whole;
 
-    ledger_read(bench->court.book, &ledger);
+    ledger_read(bench->judge.book, &ledger);
     for (int i = 0; i < LEDGER_BUCKETS; i++) {
         assert_true(ledger.gpu_seconds[i] >= -1e-9);
         sum += ledger.gpu_seconds[i];
@@ -55,8 +55,8 @@ static void a_healthy_run_leaves_next_to_nothing_unattributed(void **state)
         struct bench bench = bench_open(&config);
         double sum;
 
-        lab_judge_many(bench.lab, &bench.court, STEPS);
-        court_end(&bench.court, now_of(bench.lab) + 10 * MS);
+        lab_judge_many(bench.lab, &bench.judge, STEPS);
+        judge_state_end(&bench.judge, now_of(bench.lab) + 10 * MS);
         sum = sum_is_whole(&bench);
         assert_true(bucket(&bench, LEDGER_UNATTRIBUTED) <= 0.01 * sum);
         assert_true(bucket(&bench, LEDGER_STRAGGLER_WAIT) <= 0.02 * sum);
@@ -74,14 +74,14 @@ static void lost_is_straggler_wait(const uint32_t at[3], const struct lab_fault 
     struct bench bench = bench_open(&config);
     double before, jitter = 0, lost = 0;
 
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     before = bucket(&bench, LEDGER_STRAGGLER_WAIT);
-    lab_judge_many(bench.lab, &bench.court, STEPS);
+    lab_judge_many(bench.lab, &bench.judge, STEPS);
     jitter = bucket(&bench, LEDGER_STRAGGLER_WAIT) - before;
     before += jitter;
     bench.lab->fault = *fault;
     for (int step = 0; step < STEPS; step++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
     sum_is_whole(&bench);
@@ -127,13 +127,13 @@ static void heavy_stage_is_booked(const uint32_t at[3], uint32_t stage, double m
     struct bench bench = bench_open(&config);
     double begin[LEDGER_BUCKETS], middle[LEDGER_BUCKETS], end[LEDGER_BUCKETS], lost = 0;
 
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     buckets_read(&bench, begin);
-    lab_judge_many(bench.lab, &bench.court, STEPS); /* as many without it say what it changes */
+    lab_judge_many(bench.lab, &bench.judge, STEPS); /* as many without it say what it changes */
     buckets_read(&bench, middle);
     bench.lab->fault.heavier[stage] = more;
     for (int step = 0; step < STEPS; step++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
     buckets_read(&bench, end);
@@ -164,13 +164,13 @@ static void uneven_lengths_are_imbalance(void **state)
     double before, straggler, lost = 0;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     bench.lab->fault.uneven = 0.15;
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     before = bucket(&bench, LEDGER_IMBALANCE);
     straggler = bucket(&bench, LEDGER_STRAGGLER_WAIT);
     for (int step = 0; step < STEPS; step++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9 * 8;
     }
     sum_is_whole(&bench);
@@ -187,17 +187,17 @@ static void input_and_checkpoint_have_their_buckets(void **state)
 
     (void)state;
     config.data_ns = 5 * MS;
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     bench.lab->config.data_ns = 20 * MS; /* a slow store: for all alike */
     input = bucket(&bench, LEDGER_INPUT);
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     near(bucket(&bench, LEDGER_INPUT) - input, 4 * 20 * 0.020, 0.05);
     bench.lab->config.data_ns = lab_plain.data_ns;
     saved = bucket(&bench, LEDGER_CHECKPOINT);
     bench.lab->fault.checkpoint_ns = 80 * MS;
-    lab_judge_many(bench.lab, &bench.court, 3);
+    lab_judge_many(bench.lab, &bench.judge, 3);
     bench.lab->fault.checkpoint_ns = 0;
-    lab_judge_many(bench.lab, &bench.court, 3);
+    lab_judge_many(bench.lab, &bench.judge, 3);
     near(bucket(&bench, LEDGER_CHECKPOINT) - saved, 4 * 3 * 0.080, 0.05);
     sum_is_whole(&bench);
     bench_close(&bench);
@@ -214,14 +214,14 @@ static void one_ranks_late_input_is_booked_once(void **state)
         struct bench bench = bench_open(&config);
         double begin[LEDGER_BUCKETS], middle[LEDGER_BUCKETS], end[LEDGER_BUCKETS], lost = 0, found;
 
-        lab_judge_many(bench.lab, &bench.court, 12);
+        lab_judge_many(bench.lab, &bench.judge, 12);
         buckets_read(&bench, begin);
-        lab_judge_many(bench.lab, &bench.court, STEPS);
+        lab_judge_many(bench.lab, &bench.judge, STEPS);
         buckets_read(&bench, middle);
         bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_DATA;
         bench.lab->fault.sleep_ns[1] = 15 * MS;
         for (int step = 0; step < STEPS; step++) {
-            lab_judge(bench.lab, &bench.court);
+            lab_judge(bench.lab, &bench.judge);
             lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
         }
         buckets_read(&bench, end);
@@ -242,20 +242,20 @@ static void a_rollback_is_lost_and_the_pause_is_restart(void **state)
     int64_t at, now;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 20); /* 0 … 19 */
+    lab_judge_many(bench.lab, &bench.judge, 20); /* 0 … 19 */
     productive = bucket(&bench, LEDGER_PRODUCTIVE);
     at = bench.lab->rank[0].begin_ns;
-    lab_judge_many(bench.lab, &bench.court, 10); /* 20 … 29 */
+    lab_judge_many(bench.lab, &bench.judge, 10); /* 20 … 29 */
     at = now_of(bench.lab) - bench.lab->config.tail_ns - at - bench.lab->rank[0].duration_ns;
     now = now_of(bench.lab);
-    ledger_attempt_end(bench.court.book, 0, now + 500 * MS, false);
+    ledger_attempt_end(bench.judge.book, 0, now + 500 * MS, false);
     lab_restart(bench.lab, 20, 3000 * MS);
-    court_attempt(&bench.court, 1, now + 1000 * MS);
-    lab_judge(bench.lab, &bench.court);
+    judge_state_attempt(&bench.judge, 1, now + 1000 * MS);
+    lab_judge(bench.lab, &bench.judge);
     near(bucket(&bench, LEDGER_LOST), 4 * ((double)at / 1e9 + 0.5), 0.12);
     near(bucket(&bench, LEDGER_RESTART), 4 * 2.5, 0.01);
     near(bucket(&bench, LEDGER_PRODUCTIVE), productive * 21 / 20, 0.05);
-    court_end(&bench.court, now_of(bench.lab) + 20 * MS);
+    judge_state_end(&bench.judge, now_of(bench.lab) + 20 * MS);
     sum_is_whole(&bench);
     bench_close(&bench);
 }
@@ -272,7 +272,7 @@ static void the_sum_holds_while_clocks_are_found(void **state)
     for (uint32_t node = 1; node < 4; node++)
         bench.lab->fault.skew_ns[node] = (int64_t)node * 3 * MS; /* small: the run began at 0 */
     for (int step = 0; step < 60; step++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         if (step == 30)
             bench.lab->fault.skew_ns[2] -= 50 * MS;
         sum_is_whole(&bench);
@@ -287,13 +287,13 @@ static void steps_that_were_not_seen_are_unattributed(void **state)
     double before, missed = 0;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 12);
+    lab_judge_many(bench.lab, &bench.judge, 12);
     before = bucket(&bench, LEDGER_UNATTRIBUTED);
     for (int i = 0; i < 5; i++) {
         lab_step(bench.lab);
         missed += 4 * (double)(bench.lab->rank[0].duration_ns + config.tail_ns) / 1e9;
     }
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     near(bucket(&bench, LEDGER_UNATTRIBUTED) - before, missed, 0.03);
     sum_is_whole(&bench);
     bench_close(&bench);
@@ -303,17 +303,17 @@ static void what_a_hang_costs_counts_from_its_beginning(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = bench_open(&config);
-    struct ledger_book *book = bench.court.book;
+    struct ledger_book *book = bench.judge.book;
     const struct past_step *past;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 12);
-    past = history_back(&bench.court.history, 0);
+    lab_judge_many(bench.lab, &bench.judge, 12);
+    past = history_back(&bench.judge.history, 0);
     /* In the middle of the next step; its end comes late, but before the restart. */
     ledger_hang(book, past->split[0].begin_ns + past->split[0].total_ns * 3 / 2);
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     assert_true(bucket(&bench, LEDGER_HANG) > 0.1);
-    past = history_back(&bench.court.history, 0);
+    past = history_back(&bench.judge.history, 0);
     ledger_attempt_end(book, 0, past->split[0].begin_ns + past->split[0].total_ns, false);
     ledger_attempt(book, 1, past->split[0].begin_ns + past->split[0].total_ns);
     near(ledger_crash_seconds(book), bucket(&bench, LEDGER_HANG) + bucket(&bench, LEDGER_LOST),
@@ -325,26 +325,26 @@ static void what_a_hang_costs_is_no_other_verdicts(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = bench_open(&config);
-    struct ledger_book *book = bench.court.book;
+    struct ledger_book *book = bench.judge.book;
     const struct verdict *slow;
     const struct past_step *past;
     double before;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 40);
+    lab_judge_many(bench.lab, &bench.judge, 40);
     bench.lab->fault.stretch[1] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    slow = &lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict;
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    slow = &lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict;
     before = slow->gpu_seconds;
     assert_true(before > 0);
-    past = history_back(&bench.court.history, 0);
+    past = history_back(&bench.judge.history, 0);
     ledger_hang(book, past->split[0].begin_ns + past->split[0].total_ns * 3 / 2);
     ledger_hang(book, 0); /* it moved again, before its step was over */
     bench.lab->fault.stretch[1] = 300;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     near(slow->gpu_seconds, before, 1e-9);
     bench.lab->fault.stretch[1] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 5); /* its own cost goes on */
+    lab_judge_many(bench.lab, &bench.judge, 5); /* its own cost goes on */
     assert_true(slow->gpu_seconds > before && slow->gpu_seconds < 2 * before);
     bench_close(&bench);
 }

@@ -15,7 +15,7 @@ static struct bench learnt(const struct lab_config *config, uint32_t steps)
 {
     struct bench bench = bench_open(config);
 
-    lab_judge_many(bench.lab, &bench.court, steps);
+    lab_judge_many(bench.lab, &bench.judge, steps);
     return bench;
 }
 
@@ -37,13 +37,13 @@ static void a_measured_step_is_reproduced_in_every_layout(void **state)
             config.rendezvous = variant & 1;
             config.no_world = variant & 2;
             bench = learnt(&config, 6);
-            assert_true(bench.court.program_ready);
-            assert_int_equal(bench.court.unfit_steps, 0);
-            close_to(program_measured_ns(bench.court.program), bench.lab->measured_ns, 200000);
-            close_to(program_replayed_ns(bench.court.program), bench.lab->measured_ns,
+            assert_true(bench.judge.program_ready);
+            assert_int_equal(bench.judge.unfit_steps, 0);
+            close_to(program_measured_ns(bench.judge.program), bench.lab->measured_ns, 200000);
+            close_to(program_replayed_ns(bench.judge.program), bench.lab->measured_ns,
                      bench.lab->measured_ns / 50);
-            assert_true(program_ideal_ns(bench.court.program) <=
-                        program_replayed_ns(bench.court.program));
+            assert_true(program_ideal_ns(bench.judge.program) <=
+                        program_replayed_ns(bench.judge.program));
             bench_close(&bench);
         }
     }
@@ -56,12 +56,12 @@ static void a_step_with_an_unexplained_gap_does_not_fit(void **state)
 
     (void)state;
     bench.lab->fault.device_gap_ns[2] = bench.lab->measured_ns / 10;
-    lab_judge(bench.lab, &bench.court);
-    assert_false(bench.court.program_ready);
-    assert_int_equal(bench.court.unfit_steps, 1);
+    lab_judge(bench.lab, &bench.judge);
+    assert_false(bench.judge.program_ready);
+    assert_int_equal(bench.judge.unfit_steps, 1);
     bench.lab->fault.device_gap_ns[2] = 0;
-    lab_judge(bench.lab, &bench.court);
-    assert_true(bench.court.program_ready);
+    lab_judge(bench.lab, &bench.judge);
+    assert_true(bench.judge.program_ready);
     bench_close(&bench);
 }
 
@@ -70,7 +70,7 @@ static int64_t without(struct bench *bench, uint32_t rank)
     uint8_t flag[LAB_RANKS] = { 0 };
 
     flag[rank] = 1;
-    return program_without_ns(bench->court.program, flag);
+    return program_without_ns(bench->judge.program, flag);
 }
 
 /* Stretches each rank in turn and compares with the truth. */
@@ -83,12 +83,12 @@ static void try_stretch(const struct lab_config *config, double stretch)
         int64_t truth;
 
         bench.lab->fault.stretch[rank] = stretch;
-        lab_judge(bench.lab, &bench.court);
-        assert_true(bench.court.program_ready);
+        lab_judge(bench.lab, &bench.judge);
+        assert_true(bench.judge.program_ready);
         truth = lab_without(bench.lab, &none);
         close_to(without(&bench, rank), truth, bench.lab->measured_ns / 100);
         bench.lab->fault.stretch[rank] = 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     bench_close(&bench);
 }
@@ -119,10 +119,10 @@ static void in_a_dp_job_the_whole_stretch_comes_back(void **state)
     bench = learnt(&config, 6);
     before = bench.lab->measured_ns;
     bench.lab->fault.stretch[5] = 0.3;
-    lab_judge(bench.lab, &bench.court);
-    cost = program_replayed_ns(bench.court.program) - without(&bench, 5);
+    lab_judge(bench.lab, &bench.judge);
+    cost = program_replayed_ns(bench.judge.program) - without(&bench, 5);
     close_to(cost, bench.lab->measured_ns - before, before / 500);
-    close_to(program_replayed_ns(bench.court.program) - without(&bench, 4), 0, 1000);
+    close_to(program_replayed_ns(bench.judge.program) - without(&bench, 4), 0, 1000);
     bench_close(&bench);
 }
 
@@ -137,13 +137,13 @@ static void scaled_stages_give_what_such_stages_would_have_given(void **state)
     (void)state;
     bench = bench_open(&config);
     bench.lab->fault.heavier[1] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 6);
-    assert_true(bench.court.program_ready);
+    lab_judge_many(bench.lab, &bench.judge, 6);
+    assert_true(bench.judge.program_ready);
     truth = lab_without(bench.lab, &none);
     for (uint32_t rank = 0; rank < bench.lab->world; rank++)
         scale[rank] = bench.lab->rank[rank].pp == 1 ? 1 / 1.5 : 1;
     /* The optimizer is not heavier, but is scaled like the rest. */
-    close_to(program_scaled_ns(bench.court.program, scale), truth,
+    close_to(program_scaled_ns(bench.judge.program, scale), truth,
              bench.lab->measured_ns / 100 + config.optimizer_ns / 2);
     bench_close(&bench);
 }
@@ -162,9 +162,9 @@ static void first_order_costs_agree_with_exact_replays_of_small_excesses(void **
         bench = learnt(&config, 6);
         for (uint32_t rank = 0; rank < bench.lab->world; rank++) {
             bench.lab->fault.stretch[rank] = 0.02;
-            lab_judge(bench.lab, &bench.court);
-            program_costs_ns(bench.court.program, cost);
-            close_to(cost[rank], program_replayed_ns(bench.court.program) - without(&bench, rank),
+            lab_judge(bench.lab, &bench.judge);
+            program_costs_ns(bench.judge.program, cost);
+            close_to(cost[rank], program_replayed_ns(bench.judge.program) - without(&bench, rank),
                      bench.lab->measured_ns / 500);
             bench.lab->fault.stretch[rank] = 0;
         }
@@ -177,16 +177,16 @@ static void questions_leave_the_step_as_it_was(void **state)
     struct lab_config config = layout(2, 2, 2);
     struct bench bench = learnt(&config, 6);
     double scale[LAB_RANKS];
-    int64_t first, replayed = program_replayed_ns(bench.court.program);
+    int64_t first, replayed = program_replayed_ns(bench.judge.program);
 
     (void)state;
     for (uint32_t rank = 0; rank < bench.lab->world; rank++)
         scale[rank] = 0.5;
     first = without(&bench, 3);
-    program_scaled_ns(bench.court.program, scale);
+    program_scaled_ns(bench.judge.program, scale);
     without(&bench, 1);
     assert_int_equal(without(&bench, 3), first);
-    assert_int_equal(program_replayed_ns(bench.court.program), replayed);
+    assert_int_equal(program_replayed_ns(bench.judge.program), replayed);
     bench_close(&bench);
 }
 

@@ -5,9 +5,9 @@
 
 static const struct verdict *only(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_REGRESSION, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_REGRESSION, 0);
 
-    assert_int_equal(bench->court.docket.count, 1);
+    assert_int_equal(bench->judge.docket.count, 1);
     assert_non_null(entry);
     assert_int_equal(entry->verdict.rank_count, 0);
     assert_true(entry->verdict.because_count >= 2);
@@ -24,10 +24,10 @@ static void a_step_down_on_all_ranks_is_a_regression(void **state)
         struct bench bench = bench_open(&config);
         const struct verdict *verdict;
 
-        lab_judge_many(bench.lab, &bench.court, BEFORE);
-        assert_int_equal(bench.court.docket.count, 0);
+        lab_judge_many(bench.lab, &bench.judge, BEFORE);
+        assert_int_equal(bench.judge.docket.count, 0);
         bench.lab->fault.all = 0.1;
-        lab_judge_many(bench.lab, &bench.court, 60);
+        lab_judge_many(bench.lab, &bench.judge, 60);
         verdict = only(&bench);
         assert_non_null(strstr(verdict->cause, "at once"));
         assert_in_range(verdict->since_step, BEFORE - 8, BEFORE + 8);
@@ -44,7 +44,7 @@ static void a_drift_is_told_as_one(void **state)
     (void)state;
     for (int i = 0; i < 300; i++) {
         bench.lab->fault.all = i < 60 ? 0 : 0.0006 * (i - 60);
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     assert_non_null(strstr(only(&bench)->cause, "bit by bit"));
     bench_close(&bench);
@@ -60,8 +60,8 @@ static void a_healthy_job_is_not_slower(void **state)
         config.seed = seed;
         config.noise = seed % 2 ? 0.003 : 0.05;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, 400);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_REGRESSION), 0);
+        lab_judge_many(bench.lab, &bench.judge, 400);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_REGRESSION), 0);
         bench_close(&bench);
     }
 }
@@ -74,9 +74,9 @@ static void longer_sequences_are_no_regression(void **state)
     (void)state;
     for (int i = 0; i < 400; i++) {
         bench.lab->fault.longer = 0.25 * (i / 100);
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -89,7 +89,7 @@ static void a_regression_among_longer_sequences_is_one(void **state)
     for (int i = 0; i < 400; i++) { /* two kinds of steps in turn */
         bench.lab->fault.longer = i % 2 ? 0.25 : 0;
         bench.lab->fault.all = i < 200 ? 0 : 0.1;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     only(&bench);
     bench_close(&bench);
@@ -103,9 +103,9 @@ static void checkpoints_are_steps_of_another_kind(void **state)
     (void)state;
     for (int i = 0; i < 300; i++) {
         bench.lab->fault.checkpoint_ns = i > 100 && i % 3 == 0 ? 200000000 : 0;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_REGRESSION), 0);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_REGRESSION), 0);
     bench_close(&bench);
 }
 
@@ -115,11 +115,11 @@ static void a_straggler_is_no_regression(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.stretch[3] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 120);
-    assert_int_equal(bench.court.docket.count, 1);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    lab_judge_many(bench.lab, &bench.judge, 120);
+    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     bench_close(&bench);
 }
 
@@ -129,17 +129,17 @@ static void one_that_comes_and_goes_is_one_verdict(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     for (int i = 0; i < 6; i++) {
         bench.lab->fault.all = 0.1;
-        lab_judge_many(bench.lab, &bench.court, 60);
+        lab_judge_many(bench.lab, &bench.judge, 60);
         only(&bench);
         bench.lab->fault.all = 0;
-        lab_judge_many(bench.lab, &bench.court, 60);
+        lab_judge_many(bench.lab, &bench.judge, 60);
         if (i < 2) /* later it is waited for */
-            assert_int_equal(lab_open_count(&bench.court, 0), 0);
+            assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     }
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -149,12 +149,12 @@ static void a_job_that_comes_back_slower_is_one(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, BEFORE);
+    lab_judge_many(bench.lab, &bench.judge, BEFORE);
     lab_restart(bench.lab, BEFORE, 1000000000);
-    court_attempt(&bench.court, bench.lab->attempt, 0);
-    lab_introduce(bench.lab, &bench.court);
+    judge_state_attempt(&bench.judge, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.judge);
     bench.lab->fault.all = 0.1;
-    lab_judge_many(bench.lab, &bench.court, 60);
+    lab_judge_many(bench.lab, &bench.judge, 60);
     only(&bench);
     bench_close(&bench);
 }

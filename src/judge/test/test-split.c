@@ -34,7 +34,7 @@ static void parts_add_up_to_the_step_for_every_rank(void **state)
         bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_GC;
         bench.lab->fault.checkpoint_ns = 7 * MS;
         for (int step = 0; step < 10; step++) {
-            lab_judge(bench.lab, &bench.court);
+            lab_judge(bench.lab, &bench.judge);
             for (uint32_t rank = 0; rank < bench.lab->world; rank++) {
                 const struct rank_split *split = &bench_past(&bench)->split[rank];
 
@@ -59,14 +59,14 @@ static void a_rank_that_waits_has_not_worked_more(void **state)
 
         config.noise = 0;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, 2);
+        lab_judge_many(bench.lab, &bench.judge, 2);
         for (uint32_t rank = 0; rank < bench.lab->world; rank++) {
             local[rank] = split_local_ns(&bench_past(&bench)->split[rank]);
             wait[rank] = bench_past(&bench)->split[rank].wait_ns;
         }
         bench.lab->fault.stretch[1] = 0.5;
         stretch = bench.lab->measured_ns;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         stretch = bench.lab->measured_ns - stretch;
         for (uint32_t rank = 0; rank < bench.lab->world; rank++) {
             const struct rank_split *split = &bench_past(&bench)->split[rank];
@@ -93,7 +93,7 @@ static void a_nested_phase_has_its_own_time(void **state)
     bench = bench_open(&config);
     bench.lab->fault.sleep_ns[1] = 30 * MS;
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_GC;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     split = &bench_past(&bench)->split[1];
     about(split->host_ns[LOCKSTEP_PHASE_GC], 30 * MS);
     about(split->host_ns[LOCKSTEP_PHASE_FORWARD], 0);
@@ -108,7 +108,7 @@ static void launched_work_that_does_not_run_is_queued(void **state)
 
     (void)state;
     bench.lab->fault.device_gap_ns[1] = 9 * MS;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     about(bench_past(&bench)->split[1].queued_ns, 9 * MS);
     about(bench_past(&bench)->split[0].queued_ns, 0);
     bench_close(&bench);
@@ -121,7 +121,7 @@ static void a_checkpoint_is_the_hosts_time_in_that_phase(void **state)
 
     (void)state;
     bench.lab->fault.checkpoint_ns = 12 * MS;
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     about(bench_past(&bench)->split[1].host_ns[LOCKSTEP_PHASE_CHECKPOINT], 12 * MS);
     bench_close(&bench);
 }
@@ -129,7 +129,7 @@ static void a_checkpoint_is_the_hosts_time_in_that_phase(void **state)
 /* ---- a message between two ranks, by hand ---- */
 
 struct pair {
-    struct court court;
+    struct judge_state judge;
     struct whole whole;
     struct rank_split split[2];
     uint32_t merged; /* 0: one message; else so many collectives, split by the agent */
@@ -161,23 +161,23 @@ static void pair_rank(struct pair *pair, uint32_t rank, struct item_time time)
     step->time = malloc(sizeof(time));
     assert_non_null(step->time);
     step->time[0] = time;
-    assert_int_equal(model_ring(&pair->court.model, &ring), 0);
-    assert_int_equal(model_comm(&pair->court.model, &comm), 0);
-    assert_int_equal(model_shape(&pair->court.model, &shape), 0);
-    pair->whole.shape_of[rank] = model_shape_get(&pair->court.model, step->shape);
+    assert_int_equal(model_ring(&pair->judge.model, &ring), 0);
+    assert_int_equal(model_comm(&pair->judge.model, &comm), 0);
+    assert_int_equal(model_shape(&pair->judge.model, &shape), 0);
+    pair->whole.shape_of[rank] = model_shape_get(&pair->judge.model, step->shape);
     pair->whole.have++;
 }
 
 static void pair_split(struct pair *pair, struct item_time send, struct item_time recv)
 {
-    assert_int_equal(court_init(&pair->court, "test"), 0);
+    assert_int_equal(judge_state_init(&pair->judge, "test"), 0);
     assert_int_equal(whole_init(&pair->whole, 2, 0, 0), 0);
     pair_rank(pair, 0, send);
     pair_rank(pair, 1, recv);
     assert_int_equal(
-        split_step(pair->court.splitter, &pair->court.model, &pair->whole, pair->split), 0);
+        split_step(pair->judge.splitter, &pair->judge.model, &pair->whole, pair->split), 0);
     whole_fini(&pair->whole);
-    court_fini(&pair->court);
+    judge_state_fini(&pair->judge);
 }
 
 static void a_receiver_waits_for_a_late_sender(void **state)

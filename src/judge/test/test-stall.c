@@ -18,8 +18,8 @@ static void sleep_in_data(struct bench *bench, uint32_t from, uint32_t to, int64
 static uint32_t steps_until(struct bench *bench, unsigned kind, uint32_t most)
 {
     for (uint32_t step = 1; step <= most; step++) {
-        lab_judge(bench->lab, &bench->court);
-        if (lab_open_count(&bench->court, kind))
+        lab_judge(bench->lab, &bench->judge);
+        if (lab_open_count(&bench->judge, kind))
             return step;
     }
     return UINT32_MAX;
@@ -28,10 +28,10 @@ static uint32_t steps_until(struct bench *bench, unsigned kind, uint32_t most)
 static const struct verdict *only_verdict_of(const struct bench *bench, unsigned kind,
                                              unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->court, kind, 0);
+    const struct entry *entry = lab_open(&bench->judge, kind, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
     assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 1);
     return &entry->verdict;
@@ -62,12 +62,12 @@ static void batches_that_come_late_everywhere_are_the_jobs_input(void **state)
             struct bench bench = bench_open(&config);
             const struct verdict *verdict;
 
-            lab_judge_many(bench.lab, &bench.court, HEALTHY);
-            assert_int_equal(bench.court.docket.count, 0);
+            lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+            assert_int_equal(bench.judge.docket.count, 0);
             sleep_in_data(&bench, 0, bench.lab->world, waits[wait].ns);
             assert_true(steps_until(&bench, VERDICT_INPUT_STALL, waits[wait].within) <=
                         waits[wait].within);
-            lab_judge_many(bench.lab, &bench.court, 20); /* and nobody is named for it */
+            lab_judge_many(bench.lab, &bench.judge, 20); /* and nobody is named for it */
             verdict = only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
             assert_int_equal(verdict->rank_count, 0);
             assert_int_equal(verdict->since_step, HEALTHY);
@@ -85,10 +85,10 @@ static void a_stalled_input_costs_what_it_cost(void **state)
     double lost = 0, cost;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     sleep_in_data(&bench, 0, 4, 20 * MS);
     for (int i = 0; i < 20; i++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
     cost = only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA)->gpu_seconds;
@@ -110,8 +110,8 @@ static void an_input_that_was_always_slow_is_said_so(void **state)
     bench_close(&bench);
     config.data_ns = 3 * MS; /* three per cent from the beginning: as the job is */
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, 60);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 60);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -121,14 +121,14 @@ static void one_late_batch_is_nothing(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (int i = 0; i < 4; i++) {
         sleep_in_data(&bench, 0, 4, 40 * MS);
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         sleep_in_data(&bench, 0, 4, 0);
-        lab_judge_many(bench.lab, &bench.court, 15);
+        lab_judge_many(bench.lab, &bench.judge, 15);
     }
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -142,10 +142,10 @@ static void a_rank_alone_with_its_loader_is_a_straggler(void **state)
         struct bench bench = bench_open(&config);
         const struct verdict *verdict;
 
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
         sleep_in_data(&bench, 1, 2, 25 * MS);
         assert_true(steps_until(&bench, VERDICT_STRAGGLER, 5) <= 5);
-        lab_judge_many(bench.lab, &bench.court, 20);
+        lab_judge_many(bench.lab, &bench.judge, 20);
         verdict = only_verdict(&bench, VERDICT_STRAGGLER, LAYER_DATA);
         assert_int_equal(verdict->rank_count, 1);
         assert_int_equal(verdict->rank[0], 1);
@@ -164,15 +164,15 @@ static void a_slow_device_and_another_ranks_late_batches_are_both_named(void **s
         struct bench bench = bench_open(&config);
         double period;
 
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
-        period = history_period_ms(&bench.court.history, 5);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+        period = history_period_ms(&bench.judge.history, 5);
         bench.lab->fault.stretch[0] = 0.45 * 100 / period;
         sleep_in_data(&bench, 3, 4, late_ms * MS);
-        lab_judge_many(bench.lab, &bench.court, 20);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 2);
-        assert_int_equal(lab_open_count(&bench.court, 0), 2);
-        assert_non_null(court_open_entry(&bench.court, VERDICT_STRAGGLER, LAYER_GPU, 0));
-        assert_non_null(court_open_entry(&bench.court, VERDICT_STRAGGLER, LAYER_DATA, 3));
+        lab_judge_many(bench.lab, &bench.judge, 20);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 2);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 2);
+        assert_non_null(judge_state_open_verdict(&bench.judge, VERDICT_STRAGGLER, LAYER_GPU, 0));
+        assert_non_null(judge_state_open_verdict(&bench.judge, VERDICT_STRAGGLER, LAYER_DATA, 3));
         bench_close(&bench);
     }
 }
@@ -186,9 +186,9 @@ static void ranks_on_a_slow_storage_are_named_together(void **state)
     (void)state;
     config.per_node = 2;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     sleep_in_data(&bench, 2, 4, 25 * MS);
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     verdict = only_verdict(&bench, VERDICT_STRAGGLER, LAYER_DATA);
     assert_int_equal(verdict->rank_count, 2);
     assert_int_equal(verdict->node_count, 1);
@@ -202,12 +202,12 @@ static void hosts_without_a_cpu_are_not_the_inputs_fault(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     sleep_in_data(&bench, 0, 4, 20 * MS);
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->fault.delay_ns[rank] = 18 * MS;
-    lab_judge_many(bench.lab, &bench.court, 30);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_INPUT_STALL), 0);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_INPUT_STALL), 0);
     bench_close(&bench);
 }
 
@@ -217,23 +217,23 @@ static void a_loader_is_named_beside_a_node_without_cpus(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (int i = 0; i < 10; i++) { /* all starve, at a place that moves */
         for (uint32_t rank = 0; rank < 4; rank++)
             bench.lab->fault.delay_ns[rank] = bench.lab->fault.sleep_ns[rank] =
                 (rank % 4 == (uint32_t)i % 4 ? 22 : 12) * MS;
         bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->fault.delay_ns[rank] = 12 * MS;
     sleep_in_data(&bench, 0, 4, 0);
     sleep_in_data(&bench, 2, 3, 40 * MS);
-    lab_judge_many(bench.lab, &bench.court, 5); /* the node's verdict is not over yet */
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 2);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 1)->verdict.layer, LAYER_DATA);
-    assert_int_equal(lab_open(&bench.court, VERDICT_STRAGGLER, 1)->verdict.rank[0], 2);
+    lab_judge_many(bench.lab, &bench.judge, 5); /* the node's verdict is not over yet */
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 2);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 1)->verdict.layer, LAYER_DATA);
+    assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 1)->verdict.rank[0], 2);
     bench_close(&bench);
 }
 
@@ -243,15 +243,15 @@ static void a_stalled_input_is_over_when_batches_come_again(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (int round = 0; round < 2; round++) { /* the same fault again is the same verdict */
         sleep_in_data(&bench, 0, 4, 30 * MS);
-        lab_judge_many(bench.lab, &bench.court, 10);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_INPUT_STALL), 1);
+        lab_judge_many(bench.lab, &bench.judge, 10);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_INPUT_STALL), 1);
         sleep_in_data(&bench, 0, 4, 0);
-        lab_judge_many(bench.lab, &bench.court, 16);
-        assert_int_equal(lab_open_count(&bench.court, 0), 0);
-        assert_int_equal(bench.court.docket.count, 1);
+        lab_judge_many(bench.lab, &bench.judge, 16);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 0);
+        assert_int_equal(bench.judge.docket.count, 1);
     }
     bench_close(&bench);
 }
@@ -264,8 +264,8 @@ static void without_device_times_we_are_less_sure(void **state)
     (void)state;
     config.host_view = true;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, 2 * HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 2 * HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     sleep_in_data(&bench, 0, 4, 30 * MS);
     assert_true(steps_until(&bench, VERDICT_INPUT_STALL, 8) <= 8);
     assert_true(only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA)->confidence <= 0.7);
@@ -279,28 +279,28 @@ static void a_batch_that_is_very_late_now_and_then_is_said_too(void **state)
     const struct verdict *verdict;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (int i = 0; i < 5; i++) { /* 300 ms every 20 steps of 100 ms: 13 % */
         sleep_in_data(&bench, 0, 4, 300 * MS);
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         sleep_in_data(&bench, 0, 4, 0);
-        lab_judge_many(bench.lab, &bench.court, 19);
+        lab_judge_many(bench.lab, &bench.judge, 19);
     }
     verdict = only_verdict_of(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
     assert_int_equal(verdict->rank_count, 0);
     assert_non_null(strstr(verdict->cause, "now and then"));
-    assert_int_equal(bench.court.docket.count, 1);
-    lab_judge_many(bench.lab, &bench.court, 60); /* it does not come again */
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    assert_int_equal(bench.judge.docket.count, 1);
+    lab_judge_many(bench.lab, &bench.judge, 60); /* it does not come again */
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
     bench = bench_open(&config);
     for (int i = 0; i < 8; i++) { /* 110 ms every 80 steps, as between epochs: 1.4 % */
         sleep_in_data(&bench, 0, 4, 110 * MS);
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         sleep_in_data(&bench, 0, 4, 0);
-        lab_judge_many(bench.lab, &bench.court, 79);
+        lab_judge_many(bench.lab, &bench.judge, 79);
     }
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -310,9 +310,9 @@ static void a_batch_that_is_very_late_now_and_then_is_said_too(void **state)
 static void rounds(struct bench *bench, int64_t *what, int64_t ns, int count)
 {
     while (count-- > 0) {
-        lab_judge_many(bench->lab, &bench->court, 9);
+        lab_judge_many(bench->lab, &bench->judge, 9);
         *what = ns;
-        lab_judge(bench->lab, &bench->court);
+        lab_judge(bench->lab, &bench->judge);
         *what = 0;
     }
 }
@@ -326,7 +326,7 @@ static void planned_pauses_of_the_usual_length_are_no_fault(void **state)
     for (int i = 0; i < 12; i++) /* they may differ by half, and cost 4 % */
         rounds(&bench, &bench.lab->fault.checkpoint_ns, (30 + 5 * (i % 4)) * MS, 1);
     rounds(&bench, &bench.lab->fault.eval_ns, 150 * MS, 12);
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -338,17 +338,17 @@ static void a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once(void **
 
     (void)state;
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 1);
     verdict = only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     assert_int_equal(verdict->rank_count, 0);
     assert_int_equal(verdict->since_step, 39);
     assert_true(verdict->gpu_seconds > 4 * 0.45 && verdict->gpu_seconds < 4 * 0.5);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 2); /* still the same one, open */
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 2);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
 }
 
@@ -361,7 +361,7 @@ static void a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too(void **
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 3);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 1);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 1);
-    assert_int_equal(bench.court.docket.count, 0); /* once may happen */
+    assert_int_equal(bench.judge.docket.count, 0); /* once may happen */
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 2);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     bench_close(&bench);
@@ -404,7 +404,7 @@ static void ranks_seen_in_state_d_make_it_the_storages(void **state)
     (void)state;
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
     for (int i = 0; i < 4; i++)
-        stall_beat(&bench.court, &beat);
+        stall_beat(&bench.judge, &beat);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 3000 * MS, 1);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE);
     bench_close(&bench);
@@ -416,7 +416,7 @@ static void seen_saving(struct bench *bench, uint32_t rank, uint16_t looks, uint
                                     .state = 'S',
                                     .storage = { [BEAT_STORAGE_CHECKPOINT] = { looks, waits } } };
 
-    stall_beat(&bench->court, &beat);
+    stall_beat(&bench->judge, &beat);
 }
 
 /* The others are done soon, but they are many. */
@@ -461,10 +461,10 @@ static void a_checkpoint_whose_beats_come_late_becomes_the_storages(void **state
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 1);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     seen_saving(&bench, 1, 8, 8); /* somebody else */
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     seen_saving(&bench, 2, 8, 8);
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_STORAGE);
     bench_close(&bench);
 }
@@ -481,12 +481,12 @@ static void an_input_that_is_seen_waiting_for_storage_becomes_the_storages(void 
                                         .state = 'S',
                                         .storage = { [BEAT_STORAGE_DATA] = { 10, waits } } };
 
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
         sleep_in_data(&bench, 0, 4, 40 * MS);
-        lab_judge_many(bench.lab, &bench.court, 6);
+        lab_judge_many(bench.lab, &bench.judge, 6);
         only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
-        stall_beat(&bench.court, &beat);
-        lab_judge(bench.lab, &bench.court);
+        stall_beat(&bench.judge, &beat);
+        lab_judge(bench.lab, &bench.judge);
         only_verdict(&bench, VERDICT_INPUT_STALL, waits == 10 ? LAYER_STORAGE : LAYER_DATA);
         bench_close(&bench);
     }
@@ -513,11 +513,11 @@ static struct bench start_doing(double seconds, double late, unsigned phase, uin
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = { .lab = lab_create(&config) };
 
-    assert_int_equal(court_init(&bench.court, "test"), 0);
+    assert_int_equal(judge_state_init(&bench.judge, "test"), 0);
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->rank[rank].begin_ns = (int64_t)(1e9 * (1 + seconds + (rank == 3 ? late : 0)));
-    ledger_run(bench.court.book, 4, NS_PER_S);
-    lab_introduce(bench.lab, &bench.court);
+    ledger_run(bench.judge.book, 4, NS_PER_S);
+    lab_introduce(bench.lab, &bench.judge);
     for (int i = 0; i < (int)late; i++) { /* once a second, as agents tell */
         struct fact_beat beat = { .rank = 3,
                                   .state = 'S',
@@ -526,9 +526,9 @@ static struct bench start_doing(double seconds, double late, unsigned phase, uin
                                   .phase = (uint8_t)phase };
 
         beat.storage[phase == LOCKSTEP_PHASE_CHECKPOINT] = (struct beat_storage){ 10, waits };
-        stall_beat(&bench.court, &beat);
+        stall_beat(&bench.judge, &beat);
     }
-    lab_judge(bench.lab, &bench.court);
+    lab_judge(bench.lab, &bench.judge);
     return bench;
 }
 
@@ -542,28 +542,28 @@ static void a_slow_start_is_no_fault(void **state)
     struct bench bench = start_after(600, 20);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(bench.judge.docket.count, 0);
     lab_restart(bench.lab, 5, 30 * NS_PER_S);
-    court_attempt(&bench.court, 1, NS_PER_S);
-    lab_introduce(bench.lab, &bench.court);
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(bench.court.docket.count, 0);
+    judge_state_attempt(&bench.judge, 1, NS_PER_S);
+    lab_introduce(bench.lab, &bench.judge);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
 static void a_rank_that_all_others_wait_for_at_the_start_is_named(void **state)
 {
     struct bench bench = start_after(100, 90);
-    const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+    const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
     (void)state;
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench.court, 0), 1);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 1);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], 3);
-    lab_judge_many(bench.lab, &bench.court, 20); /* it is over once it runs */
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 20); /* it is over once it runs */
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     assert_true(entry->verdict.gpu_seconds > 4 * 85 && entry->verdict.gpu_seconds < 4 * 95);
     bench_close(&bench);
 }
@@ -584,7 +584,7 @@ static void what_a_late_rank_did_until_its_first_step_is_its_layer(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct bench bench = start_doing(100, 90, cases[i].phase, cases[i].waits);
-        const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+        const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
         assert_non_null(entry);
         assert_int_equal(entry->verdict.layer, cases[i].layer);
@@ -599,11 +599,11 @@ static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
     const struct entry *entry;
 
     (void)state;
-    assert_int_equal(court_init(&bench.court, "test"), 0);
+    assert_int_equal(judge_state_init(&bench.judge, "test"), 0);
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->rank[rank].begin_ns = 101 * NS_PER_S;
-    ledger_run(bench.court.book, 4, NS_PER_S);
-    lab_introduce(bench.lab, &bench.court);
+    ledger_run(bench.judge.book, 4, NS_PER_S);
+    lab_introduce(bench.lab, &bench.judge);
     for (int i = 0; i < 95; i++) {
         for (uint32_t rank = 0; rank < 4; rank++) {
             struct fact_beat beat = { .rank = rank,
@@ -614,11 +614,11 @@ static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
                                       .ops = rank != 2 && i > 2,
                                       .op = { { .started = true } } };
 
-            stall_beat(&bench.court, &beat);
+            stall_beat(&bench.judge, &beat);
         }
     }
-    lab_judge(bench.lab, &bench.court);
-    entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+    lab_judge(bench.lab, &bench.judge);
+    entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
     assert_non_null(entry);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], 2);
@@ -629,7 +629,7 @@ static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
 static void a_start_that_takes_longer_than_anyone_plans_is_said(void **state)
 {
     struct bench bench = start_after(1200, 5);
-    const struct entry *entry = lab_open(&bench.court, VERDICT_STARTUP_STALL, 0);
+    const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
     (void)state;
     assert_non_null(entry);

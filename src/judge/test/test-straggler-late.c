@@ -16,11 +16,11 @@ static struct lab_config device_config(uint32_t tp, uint32_t dp, bool ahead)
 
 static const struct entry *only(const struct bench *bench, uint32_t rank)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_STRAGGLER, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
-    assert_int_equal(bench->court.docket.count, 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
+    assert_int_equal(bench->judge.docket.count, 1);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], rank);
     assert_true(entry->verdict.confidence <= 0.7);
@@ -34,21 +34,21 @@ static void who_comes_last_is_named_though_hosts_are_ahead(void **state)
     const struct entry *entry;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench.lab->fault.stretch[2] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 9);
-    assert_int_equal(bench.court.docket.count, 0); /* nine in a row are not ten */
-    lab_judge_many(bench.lab, &bench.court, 1);
+    lab_judge_many(bench.lab, &bench.judge, 9);
+    assert_int_equal(bench.judge.docket.count, 0); /* nine in a row are not ten */
+    lab_judge_many(bench.lab, &bench.judge, 1);
     entry = only(&bench, 2);
     assert_int_equal(entry->verdict.layer, LAYER_UNKNOWN);
     assert_non_null(strstr(entry->verdict.cause, "comes last"));
     assert_true(entry->verdict.seconds_per_step > 0.030);
     assert_true(entry->verdict.seconds_per_step < 0.060);
-    assert_int_equal(bench.court.unfit_steps, HEALTHY + 10); /* nothing was priced by replay */
+    assert_int_equal(bench.judge.unfit_steps, HEALTHY + 10); /* nothing was priced by replay */
     bench.lab->fault.stretch[2] = 0;
-    lab_judge_many(bench.lab, &bench.court, 60);
-    assert_int_equal(lab_open_count(&bench.court, 0), 0);
+    lab_judge_many(bench.lab, &bench.judge, 60);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
 }
 
@@ -62,8 +62,8 @@ static void healthy_jobs_are_left_alone(void **state)
         config.noise = 0.01;
         config.seed = seed;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, 150);
-        assert_int_equal(bench.court.docket.count, 0);
+        lab_judge_many(bench.lab, &bench.judge, 150);
+        assert_int_equal(bench.judge.docket.count, 0);
         bench_close(&bench);
     }
 }
@@ -75,10 +75,10 @@ static void with_more_communicators_nobody_is_named(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[2] = 0.5;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -88,18 +88,18 @@ static void a_host_in_step_with_its_device_tells_more(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
     bench.lab->fault.sleep_ns[1] = 40 * MS;
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     assert_int_equal(only(&bench, 1)->verdict.layer, LAYER_USER_CODE);
     bench_close(&bench);
 }
 
-static void put_looks(struct court *court, uint32_t rank, double own_ms, double waited_ms)
+static void put_looks(struct judge_state *judge, uint32_t rank, double own_ms, double waited_ms)
 {
     for (int i = 0; i < 3; i++)
-        court->late_looks.look[court->late_looks.count++ % LATE_STEPS_MAX] = (struct late_look){
+        judge->late_looks.look[judge->late_looks.count++ % LATE_STEPS_MAX] = (struct late_look){
             .rank = rank, .own_ms = own_ms, .waited_ms = waited_ms, .step_ms = 40
         };
 }
@@ -111,15 +111,15 @@ static void a_slower_host_that_nobody_waits_for_is_no_straggler(void **state)
 
     (void)state;
     assert_true(
-        straggler_is_waited_for(&bench.court, 1)); /* nothing is known: no reason to doubt */
-    bench.court.known = NEEDS_TIMES;
-    put_looks(&bench.court, 2, 1, 20);
-    assert_false(straggler_is_waited_for(&bench.court, 1));
-    assert_true(straggler_is_waited_for(&bench.court, 2));
-    put_looks(&bench.court, 2, 1, 2); /* somebody is always last */
-    assert_false(straggler_is_waited_for(&bench.court, 2));
-    bench.court.known = NEEDS_WORK;
-    assert_true(straggler_is_waited_for(&bench.court, 1)); /* devices tell all of it */
+        straggler_is_waited_for(&bench.judge, 1)); /* nothing is known: no reason to doubt */
+    bench.judge.known = NEEDS_TIMES;
+    put_looks(&bench.judge, 2, 1, 20);
+    assert_false(straggler_is_waited_for(&bench.judge, 1));
+    assert_true(straggler_is_waited_for(&bench.judge, 2));
+    put_looks(&bench.judge, 2, 1, 2); /* somebody is always last */
+    assert_false(straggler_is_waited_for(&bench.judge, 2));
+    bench.judge.known = NEEDS_WORK;
+    assert_true(straggler_is_waited_for(&bench.judge, 1)); /* devices tell all of it */
     bench_close(&bench);
 }
 

@@ -9,8 +9,8 @@
 static uint32_t steps_until(struct bench *bench, uint32_t most)
 {
     for (uint32_t step = 1; step <= most; step++) {
-        lab_judge(bench->lab, &bench->court);
-        if (lab_open_count(&bench->court, VERDICT_STRAGGLER))
+        lab_judge(bench->lab, &bench->judge);
+        if (lab_open_count(&bench->judge, VERDICT_STRAGGLER))
             return step;
     }
     return UINT32_MAX;
@@ -18,10 +18,10 @@ static uint32_t steps_until(struct bench *bench, uint32_t most)
 
 static void assert_named(const struct bench *bench, uint32_t rank, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_STRAGGLER, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], rank);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
@@ -39,15 +39,15 @@ static void try_stretch(const struct lab_config *config, uint32_t rank, double s
     struct bench bench = bench_open(config);
     uint32_t steps;
 
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench.lab->fault.stretch[rank] = stretch;
     steps = steps_until(&bench, within);
     if (steps > within)
         fail_msg("tp %u pp %u dp %u: rank %u at %.2f is not named within %u steps", config->tp,
                  config->pp, config->dp, rank, 1 + stretch, within);
     assert_named(&bench, rank, LAYER_GPU);
-    lab_judge_many(bench.lab, &bench.court, 30); /* and nobody else is */
+    lab_judge_many(bench.lab, &bench.judge, 30); /* and nobody else is */
     assert_named(&bench, rank, LAYER_GPU);
     bench_close(&bench);
 }
@@ -92,7 +92,7 @@ static void a_host_that_sleeps_is_user_code(void **state)
 
         config.with_gc = true;
         bench = bench_open(&config);
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
         bench.lab->fault.sleep_ns[6] = 30000000;
         bench.lab->fault.sleep_phase = phases[i];
         assert_true(steps_until(&bench, 5) <= 5);
@@ -107,11 +107,11 @@ static void a_host_sleep_that_the_device_does_not_feel_is_nobodys_business(void 
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.sleep_ns[6] = 10000000; /* the device has more than that to do by then */
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_OPTIMIZER;
-    lab_judge_many(bench.lab, &bench.court, 30);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -123,7 +123,7 @@ static void a_sleep_without_a_cpu_is_the_cpus(void **state)
     (void)state;
     config.per_node = 1; /* so that it is not its node's verdict */
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.sleep_ns[2] = bench.lab->fault.delay_ns[2] = 25000000;
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_FORWARD;
     assert_true(steps_until(&bench, 5) <= 5);
@@ -139,11 +139,11 @@ static void without_a_layout_ranks_that_do_the_same_are_peers(void **state)
     (void)state;
     config.no_layout = true;
     bench = bench_open(&config);
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[3] = 0.25;
     assert_true(steps_until(&bench, 5) <= 5);
     assert_named(&bench, 3, LAYER_GPU);
-    assert_true(lab_open(&bench.court, 0, 0)->verdict.confidence <= 0.9);
+    assert_true(lab_open(&bench.judge, 0, 0)->verdict.confidence <= 0.9);
     bench_close(&bench);
 }
 
@@ -160,8 +160,8 @@ static void noise_alone_is_never_a_verdict(void **state)
             config.noise = 0.01;
             config.seed = seed;
             bench = bench_open(&config);
-            lab_judge_many(bench.lab, &bench.court, 2000);
-            assert_int_equal(bench.court.docket.count, 0);
+            lab_judge_many(bench.lab, &bench.judge, 2000);
+            assert_int_equal(bench.judge.docket.count, 0);
             bench_close(&bench);
         }
     }
@@ -173,14 +173,14 @@ static void one_slow_step_is_not_a_straggler(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     for (int i = 0; i < 5; i++) {
         bench.lab->fault.stretch[4] = 2;
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         bench.lab->fault.stretch[4] = 0;
-        lab_judge_many(bench.lab, &bench.court, 15);
+        lab_judge_many(bench.lab, &bench.judge, 15);
     }
-    assert_int_equal(bench.court.docket.count, 0);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -190,10 +190,10 @@ static void a_job_that_is_slower_as_a_whole_has_no_straggler(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.all = 0.2;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -205,20 +205,20 @@ static void it_closes_when_the_fault_ends_and_comes_back_as_the_same(void **stat
     uint64_t since;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[1] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 10);
+    lab_judge_many(bench.lab, &bench.judge, 10);
     assert_named(&bench, 1, LAYER_GPU);
-    entry = bench.court.docket.entry[0];
+    entry = bench.judge.docket.entry[0];
     since = entry->verdict.since_step;
     assert_int_equal(since, HEALTHY);
     bench.lab->fault.stretch[1] = 0;
-    lab_judge_many(bench.lab, &bench.court, 16);
+    lab_judge_many(bench.lab, &bench.judge, 16);
     assert_false(entry->open);
     assert_true(entry->verdict.until_real_ns > 0);
     bench.lab->fault.stretch[1] = 0.3;
     assert_true(steps_until(&bench, 5) <= 5);
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     assert_true(entry->open);
     assert_int_equal(entry->verdict.until_real_ns, 0);
     assert_int_equal(entry->verdict.since_step, since);
@@ -233,13 +233,13 @@ static void a_verdict_costs_what_the_fault_cost(void **state)
     double lost = 0, cost;
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[1] = 0.3;
     for (int i = 0; i < 20; i++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
-    cost = lab_open(&bench.court, VERDICT_STRAGGLER, 0)->verdict.gpu_seconds;
+    cost = lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.gpu_seconds;
     assert_true(cost > 0.95 * 4 * lost && cost < 1.05 * 4 * lost);
     bench_close(&bench);
 }
@@ -253,13 +253,13 @@ static void try_two(const struct lab_config *config, uint32_t a, double stretch_
     static const struct lab_fault none;
     int64_t lost;
 
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[a] = stretch_a;
     bench.lab->fault.stretch[b] = stretch_b;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, 0), 2);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, 0), 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct entry *entry = lab_open(&bench.court, VERDICT_STRAGGLER, i);
+        const struct entry *entry = lab_open(&bench.judge, VERDICT_STRAGGLER, i);
 
         assert_non_null(entry);
         assert_int_equal(entry->verdict.rank_count, 1);
@@ -289,18 +289,18 @@ static void one_that_survives_a_restart_is_the_same_and_stays_open(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 30);
+    lab_judge_many(bench.lab, &bench.judge, 30);
     bench.lab->fault.stretch[3] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     lab_restart(bench.lab, 40, 1000000000);
-    court_attempt(&bench.court, bench.lab->attempt, 0);
-    lab_introduce(bench.lab, &bench.court);
+    judge_state_attempt(&bench.judge, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.judge);
     for (int i = 0; i < 40; i++) {
-        lab_judge(bench.lab, &bench.court);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+        lab_judge(bench.lab, &bench.judge);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     }
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -310,16 +310,16 @@ static void one_that_a_restart_from_the_beginning_healed_is_over(void **state)
     struct bench bench = bench_open(&config);
 
     (void)state;
-    lab_judge_many(bench.lab, &bench.court, 200);
+    lab_judge_many(bench.lab, &bench.judge, 200);
     bench.lab->fault.stretch[3] = 0.3;
-    lab_judge_many(bench.lab, &bench.court, 20);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
+    lab_judge_many(bench.lab, &bench.judge, 20);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     bench.lab->fault.stretch[3] = 0;
     lab_restart(bench.lab, 0, 1000000000);
-    court_attempt(&bench.court, bench.lab->attempt, 0);
-    lab_introduce(bench.lab, &bench.court);
-    lab_judge_many(bench.lab, &bench.court, 40); /* and not only when step 219 comes again */
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 0);
+    judge_state_attempt(&bench.judge, bench.lab->attempt, 0);
+    lab_introduce(bench.lab, &bench.judge);
+    lab_judge_many(bench.lab, &bench.judge, 40); /* and not only when step 219 comes again */
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 0);
     bench_close(&bench);
 }
 

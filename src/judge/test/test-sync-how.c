@@ -27,7 +27,7 @@ static void tell_at(struct bench *bench, uint64_t comm, uint64_t step, uint32_t 
         snprintf(fact.text, sizeof(fact.text), "%s", text);
         for (uint32_t i = 0; lab_comm(bench->lab, rank, i, &member); i++) {
             if (member.id == comm)
-                assert_int_equal(sync_how(&bench->court, &fact), 0);
+                assert_int_equal(sync_how(&bench->judge, &fact), 0);
         }
     }
 }
@@ -60,8 +60,8 @@ static struct bench healthy(bool told)
         tell_at(&bench, DP0, UINT64_MAX, 16, "RING/SIMPLE");
         tell_at(&bench, DP1, UINT64_MAX, 16, "RING/SIMPLE");
     }
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     return bench;
 }
 
@@ -69,15 +69,15 @@ static void slow(struct bench *bench, uint64_t comm)
 {
     bench->lab->fault.slow_comm = comm;
     bench->lab->fault.comm = 7;
-    lab_judge_many(bench->lab, &bench->court, 8);
+    lab_judge_many(bench->lab, &bench->judge, 8);
 }
 
 static const struct verdict *only_verdict(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_SYNC_STALL, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     return &entry->verdict;
 }
 
@@ -93,8 +93,8 @@ static bool because(const struct verdict *verdict, const char *words)
 static void restart(struct bench *bench)
 {
     lab_restart(bench->lab, 10, INT64_C(2000) * MS);
-    court_attempt(&bench->court, bench->lab->attempt, bench->lab->rank[0].begin_ns);
-    lab_introduce(bench->lab, &bench->court);
+    judge_state_attempt(&bench->judge, bench->lab->attempt, bench->lab->rank[0].begin_ns);
+    lab_introduce(bench->lab, &bench->judge);
 }
 
 static void fewer_channels_than_before_are_the_cause(void **state)
@@ -138,7 +138,7 @@ static void inside_a_node_fewer_channels_have_no_layer(void **state)
     config.per_node = 4;
     bench = bench_open(&config);
     tell(&bench, 0x1000, 24, "RING/LL128"); /* a tensor parallel one */
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     tell(&bench, 0x1000, 12, "RING/LL128");
     slow(&bench, 0x1000);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 12, were 24");
@@ -153,7 +153,7 @@ static void it_holds_from_the_step_in_which_it_was_told(void **state)
 
     (void)state;
     tell_at(&bench, DP1, next_step(&bench) + 5, 2, "RING/SIMPLE");
-    lab_judge_many(bench.lab, &bench.court, 5);
+    lab_judge_many(bench.lab, &bench.judge, 5);
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
     bench_close(&bench);
@@ -177,10 +177,10 @@ static void a_change_that_cost_nothing_is_never_said(void **state)
     for (int i = 0; i < 2; i++) {
         struct bench *at = i ? &other : &bench;
 
-        lab_judge_many(at->lab, &at->court, 20);
-        assert_int_equal(at->court.docket.count, 0);
+        lab_judge_many(at->lab, &at->judge, 20);
+        assert_int_equal(at->judge.docket.count, 0);
         at->lab->fault.fabric = 7;
-        lab_judge_many(at->lab, &at->court, 20);
+        lab_judge_many(at->lab, &at->judge, 20);
         put(only_verdict(at), i ? &untold : &said);
     }
     assert_int_equal(said.size, untold.size);
@@ -196,7 +196,7 @@ static void a_library_that_goes_to_and_fro_has_both_ways(void **state)
     (void)state;
     for (int i = 0; i < 12; i++) {
         tell(&bench, DP1, i % 2 ? 16 : 4, "RING/SIMPLE");
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
     }
     tell(&bench, DP1, 4, "RING/SIMPLE");
     slow(&bench, DP1);
@@ -213,7 +213,7 @@ static void most_of_what_is_slow_must_have_changed(void **state)
 
         tell(&bench, comm, 2, "RING/SIMPLE");
         bench.lab->fault.fabric = 7;
-        lab_judge_many(bench.lab, &bench.court, 8);
+        lab_judge_many(bench.lab, &bench.judge, 8);
         assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
         assert_false(because(only_verdict(&bench), "channels"));
         bench_close(&bench);
@@ -242,7 +242,7 @@ static void fewer_channels_since_the_restart_are_said_so(void **state)
     tell_at(&bench, DP0, UINT64_MAX, 2, "RING/SIMPLE");
     tell_at(&bench, DP1, UINT64_MAX, 2, "RING/SIMPLE");
     bench.lab->fault.fabric = 7;
-    lab_judge_many(bench.lab, &bench.court, 8);
+    lab_judge_many(bench.lab, &bench.judge, 8);
     verdict = only_verdict(&bench);
     assert_string_equal(verdict->cause, "fewer channels than before the restart: 2, were 16");
     assert_true(because(verdict, "in this attempt; 16, RING/SIMPLE, before the restart"));
@@ -293,7 +293,7 @@ static void peers_that_are_slow_themselves_show_nothing(void **state)
         tell_at(&bench, DP0, UINT64_MAX, which ? 16 : 2, "RING/SIMPLE");
         tell_at(&bench, DP1, UINT64_MAX, which ? 2 : 16, "RING/SIMPLE");
         bench.lab->fault.fabric = 7;
-        lab_judge_many(bench.lab, &bench.court, 8);
+        lab_judge_many(bench.lab, &bench.judge, 8);
         assert_string_equal(only_verdict(&bench)->cause, "all transfers between nodes are slow");
         bench_close(&bench);
     }
@@ -308,7 +308,7 @@ static void what_it_always_had_is_not_why(void **state)
     (void)state;
     tell(&bench, DP0, 16, "RING/SIMPLE");
     tell(&bench, DP1, 2, "RING/SIMPLE");
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "transfers of some communicators are slow");
     bench_close(&bench);
@@ -324,11 +324,11 @@ static void what_was_usual_once_may_be_slow_today(void **state)
     tell(&bench, DP1, 2, "RING/SIMPLE");
     bench.lab->fault.slow_comm = DP1;
     bench.lab->fault.comm = 7;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     tell(&bench, DP1, 16, "RING/SIMPLE");
     bench.lab->fault.comm = 0;
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     tell(&bench, DP1, 2, "RING/SIMPLE");
     slow(&bench, DP1);
     assert_string_equal(only_verdict(&bench)->cause, "fewer channels than before: 2, were 16");
@@ -341,21 +341,21 @@ static void facts_of_nobody_and_too_many_of_them_do_no_harm(void **state)
     struct fact_how fact = { .comm = 0x7777, .op = LOCKSTEP_OP_ALL_REDUCE, .channels = 1 };
 
     (void)state;
-    assert_int_equal(sync_how(&bench.court, &fact), 0);
-    assert_int_equal(bench.court.sync->moves, 2);
+    assert_int_equal(sync_how(&bench.judge, &fact), 0);
+    assert_int_equal(bench.judge.sync->moves, 2);
     fact.comm = DP0;
     fact.attempt = 7; /* not this one */
-    assert_int_equal(sync_how(&bench.court, &fact), 0);
-    assert_int_equal(bench.court.sync->moves, 2);
+    assert_int_equal(sync_how(&bench.judge, &fact), 0);
+    assert_int_equal(bench.judge.sync->moves, 2);
     fact.attempt = 0;
     for (uint32_t i = 0; i < 600; i++) { /* sizes are classes: an eighth of an octave */
         for (fact.op = 1; fact.op < LOCKSTEP_OP_SEND; fact.op++) {
             fact.bytes = UINT64_C(1) << i % 48 | i;
-            assert_int_equal(sync_how(&bench.court, &fact), 0);
+            assert_int_equal(sync_how(&bench.judge, &fact), 0);
         }
     }
-    assert_true(bench.court.sync->moves < 65536);
-    lab_judge_many(bench.lab, &bench.court, 4);
+    assert_true(bench.judge.sync->moves < 65536);
+    lab_judge_many(bench.lab, &bench.judge, 4);
     bench_close(&bench);
 }
 

@@ -8,8 +8,8 @@
 static uint32_t steps_until(struct bench *bench, uint32_t most)
 {
     for (uint32_t step = 1; step <= most; step++) {
-        lab_judge(bench->lab, &bench->court);
-        if (lab_open_count(&bench->court, 0))
+        lab_judge(bench->lab, &bench->judge);
+        if (lab_open_count(&bench->judge, 0))
             return step;
     }
     return UINT32_MAX;
@@ -19,17 +19,17 @@ static struct bench healthy(const struct lab_config *config)
 {
     struct bench bench = bench_open(config);
 
-    lab_judge_many(bench.lab, &bench.court, HEALTHY);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, HEALTHY);
+    assert_int_equal(bench.judge.docket.count, 0);
     return bench;
 }
 
 static const struct verdict *only_verdict(const struct bench *bench, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->court, VERDICT_SYNC_STALL, 0);
+    const struct entry *entry = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
 
     assert_non_null(entry);
-    assert_int_equal(lab_open_count(&bench->court, 0), 1);
+    assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
     assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 1);
     return &entry->verdict;
@@ -54,15 +54,15 @@ static void a_slow_fabric_is_named_and_no_rank(void **state)
         bench = healthy(&config);
         bench.lab->fault.fabric = 7;
         assert_true(steps_until(&bench, 5) <= 5);
-        lab_judge_many(bench.lab, &bench.court, 20);
+        lab_judge_many(bench.lab, &bench.judge, 20);
         verdict = only_verdict(&bench, LAYER_FABRIC);
         assert_int_equal(verdict->rank_count, 0);
         assert_int_equal(verdict->since_step, HEALTHY);
         assert_true(verdict->confidence <= 0.8);
         bench.lab->fault.fabric = 0;
-        lab_judge_many(bench.lab, &bench.court, 20);
-        assert_int_equal(lab_open_count(&bench.court, 0), 0);
-        assert_int_equal(bench.court.docket.count, 1);
+        lab_judge_many(bench.lab, &bench.judge, 20);
+        assert_int_equal(lab_open_count(&bench.judge, 0), 0);
+        assert_int_equal(bench.judge.docket.count, 1);
         bench_close(&bench);
     }
 }
@@ -80,7 +80,7 @@ static void a_slow_nic_is_found_by_the_pairs_that_touch_it(void **state)
 
         bench.lab->fault.nic[node] = 9;
         assert_true(steps_until(&bench, 5) <= 5);
-        lab_judge_many(bench.lab, &bench.court, 20);
+        lab_judge_many(bench.lab, &bench.judge, 20);
         verdict = only_verdict(&bench, LAYER_NIC);
         lab_node_name(node, name, sizeof(name));
         assert_int_equal(verdict->node_count, 1);
@@ -102,7 +102,7 @@ static void one_slow_communicator_is_named(void **state)
     bench.lab->fault.slow_comm = 0x2001; /* the data parallel one of tensor index 1 */
     bench.lab->fault.comm = 9;
     assert_true(steps_until(&bench, 5) <= 5);
-    lab_judge_many(bench.lab, &bench.court, 20);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     assert_string_equal(only_verdict(&bench, LAYER_FABRIC)->group, "dp");
     assert_true(only_verdict(&bench, LAYER_FABRIC)->confidence <= 0.7);
     bench_close(&bench);
@@ -133,10 +133,10 @@ static void a_network_that_comes_and_goes_is_said_so(void **state)
     bench = healthy(&config);
     for (int i = 0; i < 12; i++) {
         bench.lab->fault.fabric = i % 2 ? 9 : 0;
-        lab_judge_many(bench.lab, &bench.court, 2);
+        lab_judge_many(bench.lab, &bench.judge, 2);
     }
     assert_non_null(strstr(only_verdict(&bench, LAYER_FABRIC)->cause, "comes and goes"));
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -152,7 +152,7 @@ static void it_costs_what_the_replay_says(void **state)
     bench = healthy(&config);
     bench.lab->fault.fabric = 8;
     for (int i = 0; i < 20; i++) {
-        lab_judge(bench.lab, &bench.court);
+        lab_judge(bench.lab, &bench.judge);
         lost += (double)(bench.lab->measured_ns - lab_without(bench.lab, &none)) / 1e9;
     }
     cost = only_verdict(&bench, LAYER_FABRIC)->gpu_seconds;
@@ -172,8 +172,8 @@ static void transfers_that_nobody_waits_for_may_be_slow(void **state)
     config.dp_ns = MS / 10;
     bench = healthy(&config);
     bench.lab->fault.fabric = 1;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -187,8 +187,8 @@ static void more_bytes_take_longer_and_are_no_fault(void **state)
     bench = healthy(&config);
     bench.lab->fault.more_bytes = true;
     bench.lab->fault.fabric = 7;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(bench.court.docket.count, 0);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(bench.judge.docket.count, 0);
     bench_close(&bench);
 }
 
@@ -201,9 +201,9 @@ static void a_late_rank_does_not_make_a_transfer_long(void **state)
     config.per_node = 2;
     bench = healthy(&config);
     bench.lab->fault.stretch[3] = 1;
-    lab_judge_many(bench.lab, &bench.court, 40);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_STRAGGLER), 1);
-    assert_int_equal(bench.court.docket.count, 1);
+    lab_judge_many(bench.lab, &bench.judge, 40);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -218,8 +218,8 @@ static void hosts_without_a_cpu_are_not_the_networks_fault(void **state)
     bench.lab->fault.fabric = 4;
     for (uint32_t rank = 0; rank < 4; rank++)
         bench.lab->fault.delay_ns[rank] = 40 * MS;
-    lab_judge_many(bench.lab, &bench.court, 30);
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_SYNC_STALL), 0);
+    lab_judge_many(bench.lab, &bench.judge, 30);
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_SYNC_STALL), 0);
     bench_close(&bench);
 }
 
@@ -236,10 +236,10 @@ static void where_hosts_move_the_data_any_wait_for_a_cpu_counts(void **state)
         bench = bench_open(&config);
         for (uint32_t rank = 0; rank < 4; rank++)
             bench.lab->fault.delay_ns[rank] = busy * 40 * MS;
-        lab_judge_many(bench.lab, &bench.court, HEALTHY);
+        lab_judge_many(bench.lab, &bench.judge, HEALTHY);
         bench.lab->fault.fabric = 20;
-        lab_judge_many(bench.lab, &bench.court, 30);
-        assert_int_equal(lab_open_count(&bench.court, VERDICT_SYNC_STALL), !busy);
+        lab_judge_many(bench.lab, &bench.judge, 30);
+        assert_int_equal(lab_open_count(&bench.judge, VERDICT_SYNC_STALL), !busy);
         bench_close(&bench);
     }
 }
@@ -253,14 +253,14 @@ static void a_restart_does_not_make_it_typical(void **state)
     config.per_node = 2;
     bench = healthy(&config);
     bench.lab->fault.fabric = 8;
-    lab_judge_many(bench.lab, &bench.court, 10);
+    lab_judge_many(bench.lab, &bench.judge, 10);
     only_verdict(&bench, LAYER_FABRIC);
     lab_restart(bench.lab, 20, INT64_C(2000) * MS);
-    court_attempt(&bench.court, 1, bench.lab->rank[0].begin_ns);
-    lab_introduce(bench.lab, &bench.court);
-    lab_judge_many(bench.lab, &bench.court, 20);
+    judge_state_attempt(&bench.judge, 1, bench.lab->rank[0].begin_ns);
+    lab_introduce(bench.lab, &bench.judge);
+    lab_judge_many(bench.lab, &bench.judge, 20);
     only_verdict(&bench, LAYER_FABRIC);
-    assert_int_equal(bench.court.docket.count, 1);
+    assert_int_equal(bench.judge.docket.count, 1);
     bench_close(&bench);
 }
 
@@ -275,7 +275,7 @@ static uint32_t host_steps(double fabric, double share)
     config.host_view = true;
     bench = healthy(&config);
     if (share > 0)
-        bench.court.limits.sync_host_share = share;
+        bench.judge.limits.sync_host_share = share;
     bench.lab->fault.fabric = fabric;
     steps = steps_until(&bench, 30);
     bench_close(&bench);
@@ -302,13 +302,13 @@ static void one_long_step_is_not_what_slow_transfers_cost(void **state)
     bench = healthy(&config);
     for (int round = 0; round < 4; round++) {
         bench.lab->fault.fabric = 3.5; /* too little to be said */
-        lab_judge_many(bench.lab, &bench.court, 8);
+        lab_judge_many(bench.lab, &bench.judge, 8);
         bench.lab->fault.fabric = 60;
-        lab_judge_many(bench.lab, &bench.court, 1);
-        assert_int_equal(bench.court.docket.count, 0);
+        lab_judge_many(bench.lab, &bench.judge, 1);
+        assert_int_equal(bench.judge.docket.count, 0);
     }
-    lab_judge_many(bench.lab, &bench.court, 10); /* and from now on it is slow */
-    assert_int_equal(lab_open_count(&bench.court, VERDICT_SYNC_STALL), 1);
+    lab_judge_many(bench.lab, &bench.judge, 10); /* and from now on it is slow */
+    assert_int_equal(lab_open_count(&bench.judge, VERDICT_SYNC_STALL), 1);
     bench_close(&bench);
 }
 

@@ -85,13 +85,13 @@ static uint64_t turn_of(struct rank_numbers *rank, const struct fact_step *step)
     return turn;
 }
 
-static uint32_t members_gather(const struct court *court, struct corrupt_book *book,
+static uint32_t members_gather(const struct judge_state *judge, struct corrupt_book *book,
                                struct digest_member *member)
 {
-    const struct whole *whole = court->whole;
+    const struct whole *whole = judge->whole;
     uint32_t count = 0;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         const struct fact_step *step = &whole->step_of[rank];
         struct digest_member *at = &member[count];
         const struct part_seen *part;
@@ -141,13 +141,13 @@ static void digests_hold(struct corrupt_book *book, const struct digest_member *
 /* A part that never changed may be frozen by design, as most are in fine-tuning, unless nothing ever
  * changes at all.
  */
-static bool member_is_stuck(const struct court *court, const struct corrupt_book *book,
+static bool member_is_stuck(const struct judge_state *judge, const struct corrupt_book *book,
                             const struct digest_member *member)
 {
     const struct rank_numbers *rank = &book->rank[member->rank];
     const struct part_seen *part = part_of(book, member);
-    uint32_t parts = court->whole->step_of[member->rank].digest_parts;
-    double updates, least = court->limits.corrupt_frozen_updates;
+    uint32_t parts = judge->whole->step_of[member->rank].digest_parts;
+    double updates, least = judge->limits.corrupt_frozen_updates;
 
     if (!part || !member->same || part->differs)
         return false;
@@ -157,7 +157,7 @@ static bool member_is_stuck(const struct court *court, const struct corrupt_book
     return part->changed || (!rank->changed && updates >= 2.0 * parts);
 }
 
-static void stuck_accuse(struct court *court, const struct corrupt_book *book,
+static void stuck_accuse(struct judge_state *judge, const struct corrupt_book *book,
                          const struct digest_member *first, struct verdict *draft, uint32_t of)
 {
     const struct part_seen *part = part_of(book, first);
@@ -167,7 +167,7 @@ static void stuck_accuse(struct court *court, const struct corrupt_book *book,
     draft->layer = LAYER_USER_CODE;
     draft->confidence = part->changed ? 0.8 : 0.7;
     draft->since_step = part->step - 1;
-    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
+    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->cause, sizeof(draft->cause),
              "parameters do not change though the optimizer runs");
     verdict_because(draft, "digest",
@@ -179,12 +179,12 @@ static void stuck_accuse(struct court *court, const struct corrupt_book *book,
     verdict_because(draft, "digest", "%s",
                     part->changed ? "it changed before"
                                   : "it has not changed since the first step");
-    entry = court_find(court, draft, &fresh);
+    entry = judge_state_find(judge, draft, &fresh);
     if (entry)
-        entry->seen_step = court->whole->step;
+        entry->seen_step = judge->whole->step;
 }
 
-static void stuck_judge(struct court *court, struct corrupt_book *book,
+static void stuck_judge(struct judge_state *judge, struct corrupt_book *book,
                         const struct digest_member *member, uint32_t count)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION };
@@ -192,41 +192,41 @@ static void stuck_judge(struct court *court, struct corrupt_book *book,
     uint32_t stuck = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        stuck += member_is_stuck(court, book, &member[i]);
+        stuck += member_is_stuck(judge, book, &member[i]);
     if (stuck == 0)
         return;
     for (uint32_t i = 0; i < count; i++) {
-        if (!member_is_stuck(court, book, &member[i]))
+        if (!member_is_stuck(judge, book, &member[i]))
             continue;
         first = first ? first : &member[i];
         if (stuck == count)
             break; /* nobody in particular */
         part_mark(book, &member[i], &part_of(book, &member[i])->stuck, true);
-        if (!corrupt_open(court, member[i].rank))
-            court_add_rank(court, &draft, member[i].rank);
+        if (!corrupt_open(judge, member[i].rank))
+            judge_state_add_rank(judge, &draft, member[i].rank);
     }
     if (stuck == count)
         snprintf(draft.group, sizeof(draft.group), "all ranks");
     if (stuck == count || draft.rank_count > 0)
-        stuck_accuse(court, book, first, &draft, count);
+        stuck_accuse(judge, book, first, &draft, count);
 }
 
-static void replicas_step(struct court *court, struct corrupt_book *book)
+static void replicas_step(struct judge_state *judge, struct corrupt_book *book)
 {
-    const struct whole *whole = court->whole;
+    const struct whole *whole = judge->whole;
     CLEAN(free_clean)
-    struct digest_member *member = calloc(court->model.world, sizeof(*member));
+    struct digest_member *member = calloc(judge->model.world, sizeof(*member));
     uint32_t count;
 
     if (!member)
         return;
-    count = members_gather(court, book, member);
+    count = members_gather(judge, book, member);
     digests_hold(book, member, count);
-    groups_judge(court, book);
-    stuck_judge(court, book, member, count);
+    groups_judge(judge, book);
+    stuck_judge(judge, book, member, count);
     for (uint32_t i = 0; i < count; i++)
         part_update(book, &member[i], whole->step);
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (whole->shape_of[rank])
             book->rank[rank].updates +=
                 shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
@@ -273,28 +273,28 @@ void corrupt_attempt(struct corrupt_book *book)
 }
 
 /* Parts take turns, so a part that is wrong is not seen again for many steps. */
-static void wrong_stays(struct court *court, const struct corrupt_book *book)
+static void wrong_stays(struct judge_state *judge, const struct corrupt_book *book)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct entry *entry = book->rank[rank].wrong ? corrupt_open(court, rank) : NULL;
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        struct entry *entry = book->rank[rank].wrong ? corrupt_open(judge, rank) : NULL;
 
         if (entry)
-            entry->seen_step = court->whole->step;
+            entry->seen_step = judge->whole->step;
     }
 }
 
-void corrupt_numbers(struct court *court)
+void corrupt_numbers(struct judge_state *judge)
 {
-    struct corrupt_book *book = court->corrupt;
+    struct corrupt_book *book = judge->corrupt;
 
-    if (!court->whole || !ARRAY_FIT_ZERO(book->rank, book->world, court->model.world))
+    if (!judge->whole || !ARRAY_FIT_ZERO(book->rank, book->world, judge->model.world))
         return;
     if (book->streak.steps == 0) /* what is not finite any more differs for that reason alone */
-        replicas_step(court, book);
+        replicas_step(judge, book);
     else
         replicas_forget(book);
-    values_step(court, book);
-    wrong_stays(court, book);
+    values_step(judge, book);
+    wrong_stays(judge, book);
 }
 
 const struct judge judge_corrupt = { .name = "corrupt",

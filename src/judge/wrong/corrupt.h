@@ -3,11 +3,12 @@
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 
 struct corrupt_book;
-struct court;
+struct judge_state;
 
 int corrupt_book_create(struct corrupt_book **ret);
 void corrupt_book_destroy(struct corrupt_book *book);
-void corrupt_numbers(struct court *court); /* judges those of court->whole, also of a bare one */
+void corrupt_numbers(
+    struct judge_state *judge); /* judges those of judge state->whole, also of a bare one */
 void corrupt_attempt(struct corrupt_book *book); /* a new one begins: parameters were read again */
 
 #endif

@@ -36,15 +36,16 @@ struct digest_group { /* replicas with digests of the same part and turn, by dig
 
 /* ---- who is a replica of whom ---- */
 
-static bool takes_part(const struct court *court, const struct corrupt_book *book, uint32_t rank)
+static bool takes_part(const struct judge_state *judge, const struct corrupt_book *book,
+                       uint32_t rank)
 {
-    return corrupt_has(court->whole, rank) && book->rank[rank].parts;
+    return corrupt_has(judge->whole, rank) && book->rank[rank].parts;
 }
 
-static bool layout_is_known(const struct court *court, const struct corrupt_book *book)
+static bool layout_is_known(const struct judge_state *judge, const struct corrupt_book *book)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        if (takes_part(court, book, rank) && !court->model.rank[rank].has_layout)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (takes_part(judge, book, rank) && !judge->model.rank[rank].has_layout)
             return false;
     }
     return true;
@@ -65,17 +66,17 @@ static uint64_t crew_key(const struct model_rank *at, bool layout, uint32_t part
 }
 
 /* By crew: how many ranks of it take part in this step. */
-static void crews_count(const struct court *court, const struct corrupt_book *book, bool layout,
-                        struct map *crews)
+static void crews_count(const struct judge_state *judge, const struct corrupt_book *book,
+                        bool layout, struct map *crews)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         uint64_t *slot;
 
-        if (!takes_part(court, book, rank))
+        if (!takes_part(judge, book, rank))
             continue;
         slot = map_put(crews,
-                       crew_key(&court->model.rank[rank], layout, book->rank[rank].parts,
-                                court->whole->shape_of[rank]->class->class),
+                       crew_key(&judge->model.rank[rank], layout, book->rank[rank].parts,
+                                judge->whole->shape_of[rank]->class->class),
                        0);
         if (slot)
             ++*slot;
@@ -202,14 +203,14 @@ static void group_say_since(const struct digest_group *group, struct verdict *dr
 }
 
 /* Hosts alone do not tell whether memory went wrong or code that runs on one rank only. */
-static void group_say_layer(const struct court *court, const struct digest_group *group,
+static void group_say_layer(const struct judge_state *judge, const struct digest_group *group,
                             struct verdict *draft)
 {
     if (draft->layer == LAYER_USER_CODE && !group->stuck)
         verdict_because(draft, "ring", "not all of these replicas run the same ops");
     if (draft->layer != LAYER_GPU_MEMORY)
         return;
-    if (court->history.host_view)
+    if (judge->history.host_view)
         verdict_because(
             draft, "ring",
             "all replicas run the same ops, as far as hosts tell: it is memory, or code "
@@ -218,7 +219,7 @@ static void group_say_layer(const struct court *court, const struct digest_group
         verdict_rule_out(draft, LAYER_USER_CODE, "all replicas run the same ops");
 }
 
-static void group_say(const struct court *court, const struct digest_group *group,
+static void group_say(const struct judge_state *judge, const struct digest_group *group,
                       struct verdict *draft)
 {
     unsigned long long turn = group->member[0].turn;
@@ -238,7 +239,7 @@ static void group_say(const struct court *court, const struct digest_group *grou
     group_say_since(group, draft);
     if (group->stuck)
         verdict_because(draft, "digest", "they stand still while those of the others change");
-    group_say_layer(court, group, draft);
+    group_say_layer(judge, group, draft);
 }
 
 static const char *group_cause(const struct digest_group *group)
@@ -252,7 +253,7 @@ static const char *group_cause(const struct digest_group *group)
 }
 
 /* That something is wrong is certain; the rest is about who, and of what. */
-static double group_confidence(const struct court *court, const struct digest_group *group,
+static double group_confidence(const struct judge_state *judge, const struct digest_group *group,
                                unsigned layer)
 {
     double confidence = group->rights == 0                 ? 0.5
@@ -260,24 +261,24 @@ static double group_confidence(const struct court *court, const struct digest_gr
                         : group->rights > group->count / 2 ? 0.9
                                                            : 0.8;
 
-    return court->history.host_view && layer == LAYER_GPU_MEMORY
+    return judge->history.host_view && layer == LAYER_GPU_MEMORY
                ? MIN(confidence, HOST_VIEW_CONFIDENCE)
                : confidence;
 }
 
-static void group_draft(const struct court *court, const struct digest_group *group,
+static void group_draft(const struct judge_state *judge, const struct digest_group *group,
                         struct verdict *draft)
 {
     uint64_t turn = group->member[0].turn;
 
     draft->layer = (uint8_t)group_layer(group);
     snprintf(draft->cause, sizeof(draft->cause), "%s", group_cause(group));
-    if (draft->layer == LAYER_GPU_MEMORY && draft->rank_count == 1 && !court->history.host_view)
+    if (draft->layer == LAYER_GPU_MEMORY && draft->rank_count == 1 && !judge->history.host_view)
         snprintf(draft->device, sizeof(draft->device), "the device of rank %u", draft->rank[0]);
-    draft->confidence = group_confidence(court, group, draft->layer);
+    draft->confidence = group_confidence(judge, group, draft->layer);
     draft->since_step = group->clean ? MIN(group->clean, turn) : turn;
-    draft->since_real_ns = court_step_real_ns(court, draft->since_step);
-    group_say(court, group, draft);
+    draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
+    group_say(judge, group, draft);
 }
 
 static int number_compare(const void *a, const void *b)
@@ -288,7 +289,7 @@ static int number_compare(const void *a, const void *b)
 }
 
 /* Those that an open verdict names already are not named again. */
-static void group_accuse(struct court *court, struct corrupt_book *book,
+static void group_accuse(struct judge_state *judge, struct corrupt_book *book,
                          const struct digest_group *group)
 {
     CLEAN(free_clean) uint32_t *named = malloc(group->count * sizeof(*named));
@@ -303,7 +304,7 @@ static void group_accuse(struct court *court, struct corrupt_book *book,
 
         if (part)
             part_mark(book, member, &part->differs, wrong);
-        if (wrong && corrupt_open(court, member->rank))
+        if (wrong && corrupt_open(judge, member->rank))
             covered++;
         else if (wrong)
             named[count++] = member->rank;
@@ -312,9 +313,9 @@ static void group_accuse(struct court *court, struct corrupt_book *book,
         return;
     qsort(named, count, sizeof(*named), number_compare);
     for (uint32_t i = 0; i < count; i++)
-        court_add_rank(court, &draft, named[i]);
-    group_draft(court, group, &draft);
-    court_find(court, &draft, &fresh);
+        judge_state_add_rank(judge, &draft, named[i]);
+    group_draft(judge, group, &draft);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 static void group_is_clean(struct corrupt_book *book, const struct digest_group *group)
@@ -334,7 +335,8 @@ static void group_is_clean(struct corrupt_book *book, const struct digest_group 
     }
 }
 
-static void group_judge(struct court *court, struct corrupt_book *book, struct digest_group *group)
+static void group_judge(struct judge_state *judge, struct corrupt_book *book,
+                        struct digest_group *group)
 {
     const uint64_t *clean;
 
@@ -348,24 +350,24 @@ static void group_judge(struct court *court, struct corrupt_book *book, struct d
     group->clean = clean ? *clean : 0;
     group_decide(group);
     if (group_is_known(group))
-        group_accuse(court, book, group);
+        group_accuse(judge, book, group);
 }
 
 /* All that need not wait any longer. */
-void groups_judge(struct court *court, struct corrupt_book *book)
+void groups_judge(struct judge_state *judge, struct corrupt_book *book)
 {
     struct replicas *replicas = &book->replicas;
-    bool layout = layout_is_known(court, book);
+    bool layout = layout_is_known(judge, book);
     CLEAN(map_fini) struct map crews = { 0 };
     uint32_t stay = 0;
 
     if (replicas->holds == 0)
         return;
-    crews_count(court, book, layout, &crews);
+    crews_count(judge, book, layout, &crews);
     for (uint32_t i = 0; i < replicas->holds; i++) {
         struct digest_member *at = &replicas->hold[i];
 
-        at->crew = crew_key(&court->model.rank[at->rank], layout, at->of, at->class);
+        at->crew = crew_key(&judge->model.rank[at->rank], layout, at->of, at->class);
         at->key = hash64_u64(at->crew, at->number);
     }
     qsort(replicas->hold, replicas->holds, sizeof(*replicas->hold), member_compare);
@@ -379,8 +381,8 @@ void groups_judge(struct court *court, struct corrupt_book *book)
             to++;
         group.count = to - from;
         group.of = MAX(group.count, crew ? (uint32_t)*crew : 0);
-        if (group.count == group.of || court->whole->step >= first->turn + DIGEST_LATE) {
-            group_judge(court, book, &group);
+        if (group.count == group.of || judge->whole->step >= first->turn + DIGEST_LATE) {
+            group_judge(judge, book, &group);
             continue;
         }
         memmove(replicas->hold + stay, first, group.count * sizeof(*first));

@@ -3,7 +3,7 @@
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_PARTS_H
 
 #include "core/map.h"
-#include "judge/court.h"
+#include "judge/state.h"
 #include "judge/wrong/corrupt.h"
 
 #define CORRUPT_PARTS_MAX (1u << 20) /* parts of all ranks that are remembered */
@@ -86,14 +86,14 @@ struct corrupt_book {
 };
 
 /* corrupt_groups.c: compares what need not wait any longer. */
-void groups_judge(struct court *court, struct corrupt_book *book);
+void groups_judge(struct judge_state *judge, struct corrupt_book *book);
 /* corrupt_values.c: what is not finite, and jumps. */
-void values_step(struct court *court, struct corrupt_book *book);
+void values_step(struct judge_state *judge, struct corrupt_book *book);
 
 /* The open verdict on these numbers of the rank; NULL: none. */
-static inline struct entry *corrupt_open(struct court *court, uint32_t rank)
+static inline struct entry *corrupt_open(struct judge_state *judge, uint32_t rank)
 {
-    return court_open_entry(court, VERDICT_CORRUPTION, LAYER_COUNT, rank);
+    return judge_state_open_verdict(judge, VERDICT_CORRUPTION, LAYER_COUNT, rank);
 }
 
 static inline struct part_seen *part_of(const struct corrupt_book *book,

@@ -37,14 +37,14 @@ static bool is_finite(double value)
 /* ---- not finite ---- */
 
 /* Counts what the ranks say in this step; true: something is not finite. */
-static bool step_count(const struct court *court, struct streak *ret, bool *finite)
+static bool step_count(const struct judge_state *judge, struct streak *ret, bool *finite)
 {
-    *ret = (struct streak){ .step = court->whole->step, .steps = 1 };
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    *ret = (struct streak){ .step = judge->whole->step, .steps = 1 };
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         for (int which = 0; which < VALUE_COUNT; which++) {
             double value;
 
-            if (!value_of(court->whole, rank, which, &value))
+            if (!value_of(judge->whole, rank, which, &value))
                 continue;
             ret->reporters[which]++;
             ret->odd[which] += !is_finite(value);
@@ -71,21 +71,21 @@ static int telling_value(const struct streak *streak)
     return best;
 }
 
-static void streak_begin(const struct court *court, struct corrupt_book *book,
+static void streak_begin(const struct judge_state *judge, struct corrupt_book *book,
                          const struct streak *fresh)
 {
     int which = telling_value(fresh);
 
     book->streak = *fresh;
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         double value;
 
         book->rank[rank].odd =
-            which >= 0 && value_of(court->whole, rank, which, &value) && !is_finite(value);
+            which >= 0 && value_of(judge->whole, rank, which, &value) && !is_finite(value);
     }
 }
 
-static void streak_say(const struct court *court, const struct corrupt_book *book,
+static void streak_say(const struct judge_state *judge, const struct corrupt_book *book,
                        struct verdict *draft)
 {
     const struct streak *streak = &book->streak;
@@ -102,7 +102,7 @@ static void streak_say(const struct court *court, const struct corrupt_book *boo
                         "all ranks that tell it had it in the same step: none can be named");
     if (streak->steps > 1)
         verdict_because(draft, "metric", "%u steps in a row by step %llu", streak->steps,
-                        (unsigned long long)court->whole->step);
+                        (unsigned long long)judge->whole->step);
     if (streak->step > 0)
         verdict_because(draft, "metric", "the last clean step is %llu: then all were finite",
                         (unsigned long long)streak->step - 1);
@@ -115,14 +115,14 @@ static void streak_say(const struct court *court, const struct corrupt_book *boo
 }
 
 /* A verdict on one of the ranks at which it began explains it: this is its echo. */
-static bool streak_is_echo(struct court *court, const struct corrupt_book *book)
+static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book *book)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
-        struct entry *entry = book->rank[rank].odd ? corrupt_open(court, rank) : NULL;
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        struct entry *entry = book->rank[rank].odd ? corrupt_open(judge, rank) : NULL;
 
         if (!entry)
             continue;
-        entry->seen_step = court->whole->step;
+        entry->seen_step = judge->whole->step;
         if (!book->streak.told && entry->verdict.echo_count == 0 &&
             entry->verdict.since_step <= book->streak.step) {
             struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count++];
@@ -138,79 +138,79 @@ static bool streak_is_echo(struct court *court, const struct corrupt_book *book)
     return false;
 }
 
-static void streak_accuse(struct court *court, const struct corrupt_book *book)
+static void streak_accuse(struct judge_state *judge, const struct corrupt_book *book)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION, .layer = LAYER_UNKNOWN };
     struct entry *entry;
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (book->rank[rank].odd)
-            court_add_rank(court, &draft, rank);
+            judge_state_add_rank(judge, &draft, rank);
     }
     draft.confidence = draft.rank_count ? 0.85 : 0.7;
     draft.since_step = book->streak.step;
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
-    streak_say(court, book, &draft);
-    entry = court_find(court, &draft, &fresh);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
+    streak_say(judge, book, &draft);
+    entry = judge_state_find(judge, &draft, &fresh);
     if (entry)
-        entry->seen_step = court->whole->step;
+        entry->seen_step = judge->whole->step;
 }
 
-static void odd_step(struct court *court, struct corrupt_book *book)
+static void odd_step(struct judge_state *judge, struct corrupt_book *book)
 {
     struct streak now;
     bool finite = false;
 
-    if (!step_count(court, &now, &finite)) {
+    if (!step_count(judge, &now, &finite)) {
         book->streak.steps = 0;
         book->finite |= finite;
         return;
     }
     if (book->streak.steps == 0)
-        streak_begin(court, book, &now);
+        streak_begin(judge, book, &now);
     else
         book->streak.steps++;
     book->streak.loss |= now.loss;
     /* Scaled losses begin with a scale that is too large, so the first norms may be infinite. */
     if (!book->streak.loss &&
-        (!book->finite || book->streak.steps < court->limits.corrupt_nan_steps))
+        (!book->finite || book->streak.steps < judge->limits.corrupt_nan_steps))
         return;
-    if (!streak_is_echo(court, book))
-        streak_accuse(court, book);
+    if (!streak_is_echo(judge, book))
+        streak_accuse(judge, book);
     book->streak.told = true;
 }
 
 /* ---- jumps ---- */
 
 /* How far above what is typical for the rank the value is; from 1 on it is a jump. */
-static double value_height(const struct court *court, struct rank_values *at, int which,
+static double value_height(const struct judge_state *judge, struct rank_values *at, int which,
                            double value)
 {
     uint32_t count = MIN(at->count[which], CORRUPT_WINDOW);
     double sorted[CORRUPT_WINDOW], median, limit, height = 0;
 
-    if (count >= court->limits.corrupt_least_values) {
+    if (count >= judge->limits.corrupt_least_values) {
         memcpy(sorted, at->past[which], count * sizeof(*sorted));
         median = median_f64(sorted, count);
-        limit = court->limits.corrupt_jump_noises * spread_f64(sorted, count, median);
-        limit = MAX(limit, court->limits.corrupt_jump_share * (median < 0 ? -median : median));
+        limit = judge->limits.corrupt_jump_noises * spread_f64(sorted, count, median);
+        limit = MAX(limit, judge->limits.corrupt_jump_share * (median < 0 ? -median : median));
         height = limit > 0 ? (value - median) / limit : 0;
     }
     return height;
 }
 
-static void jumps_note(const struct court *court, struct corrupt_book *book, int which)
+static void jumps_note(const struct judge_state *judge, struct corrupt_book *book, int which)
 {
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         struct rank_values *at = &book->rank[rank].values;
-        double risen = court->limits.corrupt_risen_share, value, height;
+        double risen = judge->limits.corrupt_risen_share, value, height;
 
-        if (!value_of(court->whole, rank, which, &value) || !is_finite(value))
+        if (!value_of(judge->whole, rank, which, &value) || !is_finite(value))
             continue;
-        height = value_height(court, at, which, value);
+        height = value_height(judge, at, which, value);
         if (height > risen && !at->risen[which])
-            at->rise_step[which] = court->whole->step;
+            at->rise_step[which] = judge->whole->step;
         at->risen[which] = height > risen;
         at->jumps[which] = height >= 1 ? at->jumps[which] + 1 : 0;
         at->aloft[which] = height > risen && height < 1 ? at->aloft[which] + 1 : 0;
@@ -231,21 +231,21 @@ static bool rank_began(const struct corrupt_book *book, uint32_t rank, int which
     return at->risen[which] && at->rise_step[which] == step;
 }
 
-static struct jump jumps_count(const struct court *court, const struct corrupt_book *book,
+static struct jump jumps_count(const struct judge_state *judge, const struct corrupt_book *book,
                                int which)
 {
     struct jump jump = { .step = UINT64_MAX };
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         const struct rank_values *at = &book->rank[rank].values;
         double value;
 
-        jump.reporters += value_of(court->whole, rank, which, &value);
+        jump.reporters += value_of(judge->whole, rank, which, &value);
         jump.ranks += at->risen[which];
-        if (at->jumps[which] >= court->limits.corrupt_jump_steps)
+        if (at->jumps[which] >= judge->limits.corrupt_jump_steps)
             jump.step = MIN(jump.step, at->rise_step[which]);
     }
-    for (uint32_t rank = 0; rank < court->model.world; rank++)
+    for (uint32_t rank = 0; rank < judge->model.world; rank++)
         jump.began += rank_began(book, rank, which, jump.step);
     return jump;
 }
@@ -259,7 +259,7 @@ static double typical_value(const struct rank_values *at, int which)
     return median_f64(sorted, count);
 }
 
-static void jump_accuse(struct court *court, const struct corrupt_book *book, int which,
+static void jump_accuse(struct judge_state *judge, const struct corrupt_book *book, int which,
                         const struct jump *jump)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION,
@@ -269,49 +269,49 @@ static void jump_accuse(struct court *court, const struct corrupt_book *book, in
     double value = 0;
     bool fresh;
 
-    for (uint32_t rank = 0; rank < court->model.world; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (rank_began(book, rank, which, jump->step))
-            court_add_rank(court, &draft, rank);
+            judge_state_add_rank(judge, &draft, rank);
     }
-    value_of(court->whole, draft.rank[0], which, &value);
-    draft.since_real_ns = court_step_real_ns(court, draft.since_step);
+    value_of(judge->whole, draft.rank[0], which, &value);
+    draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped, and it was the first",
              values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,
-                    (unsigned long long)court->whole->step,
+                    (unsigned long long)judge->whole->step,
                     typical_value(&book->rank[draft.rank[0]].values, which));
     verdict_because(&draft, "metric", "in step %llu it jumped on %u of %u ranks, by now on %u",
                     (unsigned long long)jump->step, jump->began, jump->reporters, jump->ranks);
     if (jump->step > 0)
         verdict_because(&draft, "metric", "the last clean step is %llu",
                         (unsigned long long)jump->step - 1);
-    court_find(court, &draft, &fresh);
+    judge_state_find(judge, &draft, &fresh);
 }
 
 /* What all have at once is the data's or the schedule's.  What one has for a single step is a batch. */
-static void jumps_step(struct court *court, struct corrupt_book *book, int which)
+static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int which)
 {
     struct jump jump;
     struct entry *open = NULL;
 
-    jumps_note(court, book, which);
-    jump = jumps_count(court, book, which);
+    jumps_note(judge, book, which);
+    jump = jumps_count(judge, book, which);
     if (jump.step == UINT64_MAX || 2 * jump.began > jump.reporters)
         return;
-    for (uint32_t rank = 0; rank < court->model.world && !open; rank++) {
+    for (uint32_t rank = 0; rank < judge->model.world && !open; rank++) {
         if (rank_began(book, rank, which, jump.step))
-            open = corrupt_open(court, rank);
+            open = corrupt_open(judge, rank);
     }
     if (open)
-        open->seen_step = court->whole->step;
-    else if (!court_open_entry(court, VERDICT_CORRUPTION, LAYER_COUNT, MODEL_NONE))
-        jump_accuse(court, book, which, &jump);
+        open->seen_step = judge->whole->step;
+    else if (!judge_state_open_verdict(judge, VERDICT_CORRUPTION, LAYER_COUNT, MODEL_NONE))
+        jump_accuse(judge, book, which, &jump);
 }
 
-void values_step(struct court *court, struct corrupt_book *book)
+void values_step(struct judge_state *judge, struct corrupt_book *book)
 {
-    odd_step(court, book);
+    odd_step(judge, book);
     for (int which = 0; which < VALUE_COUNT; which++)
-        jumps_step(court, book, which);
+        jumps_step(judge, book, which);
 }

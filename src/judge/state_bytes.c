@@ -1,14 +1,14 @@
-/* court_bytes.c - how much memory the judges hold for a run.
+/* state_bytes.c - how much memory the judges hold for a run.
  *
  * A sum over their arrays, without the allocator's own part and what one step needs only while it is judged.  A
  * controller of many runs compares it with what each may have; test-core.c compares it with what malloc() gave.
  */
-#include "judge/court.h"
 #include "judge/ledger.h"
 #include "judge/replay/program_parts.h"
 #include "judge/replay/replay.h"
 #include "judge/slow/stall_parts.h"
 #include "judge/slow/sync_parts.h"
+#include "judge/state.h"
 #include "judge/stuck/hang_parts.h"
 #include "judge/wrong/corrupt_parts.h"
 
@@ -66,11 +66,11 @@ static size_t sync_bytes(const struct sync *sync)
            map_bytes(&sync->move_by_comm) + map_bytes(&sync->past_ways);
 }
 
-size_t court_bytes(const struct court *court)
+size_t judge_state_bytes(const struct judge_state *judge)
 {
-    return model_bytes(&court->model) + splitter_bytes(court->splitter) +
-           program_bytes(court->program) + history_bytes(&court->history) +
-           court->docket.count * sizeof(struct entry) + ledger_book_bytes(court->book) +
-           corrupt_bytes(court->corrupt) + hang_bytes(court->hang) + stall_bytes(court->stall) +
-           sync_bytes(court->sync);
+    return model_bytes(&judge->model) + splitter_bytes(judge->splitter) +
+           program_bytes(judge->program) + history_bytes(&judge->history) +
+           judge->docket.count * sizeof(struct entry) + ledger_book_bytes(judge->book) +
+           corrupt_bytes(judge->corrupt) + hang_bytes(judge->hang) + stall_bytes(judge->stall) +
+           sync_bytes(judge->sync);
 }

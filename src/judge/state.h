@@ -1,11 +1,11 @@
-/* court.h - everything the judges share, and the list of judges.
+/* state.h - everything the judges share, and the list of judges.
  *
  * Facts come in as they are (steps, exits, beats, attempts); each whole step is split,
  * compared, replayed and laid before every judge in judges.c.  What they find goes
  * into the docket, where one fault is one verdict over its life.
  */
-#ifndef LOCKSTEP_JUDGE_COURT_H
-#define LOCKSTEP_JUDGE_COURT_H
+#ifndef LOCKSTEP_JUDGE_STATE_H
+#define LOCKSTEP_JUDGE_STATE_H
 
 #include "judge/replay/program.h"
 #include "judge/step/history.h"
@@ -75,7 +75,7 @@ struct hang;         /* hang.h */
 struct stall;        /* stall.h */
 struct sync;         /* sync.h */
 
-struct court {
+struct judge_state {
     struct thresholds limits;
     struct model model;
     struct splitter *splitter;
@@ -113,23 +113,25 @@ struct court {
     uint64_t last_step; /* newest whole step of all attempts */
 };
 
-int court_init(struct court *court, const char *run);
-void court_fini(struct court *court);
-size_t court_bytes(const struct court *court); /* of memory, about: court_bytes.c */
+int judge_state_init(struct judge_state *judge, const char *run);
+void judge_state_fini(struct judge_state *judge);
+size_t judge_state_bytes(const struct judge_state *judge); /* of memory, about: state_bytes.c */
 /* Within an attempt workers were ended and new ones begun, as elastic launchers do when members come or go: a world of
  * this size now.  Ranks whose process is gone are unseen until they open a ring again.
  */
-void court_anew(struct court *court, uint32_t world, int64_t mono_ns);
-void court_attempt(struct court *court, uint32_t attempt, int64_t mono_ns); /* a new one begins */
+void judge_state_workers_restarted(struct judge_state *judge, uint32_t world, int64_t mono_ns);
+void judge_state_attempt(struct judge_state *judge, uint32_t attempt,
+                         int64_t mono_ns); /* a new one begins */
 /* A step of which only numbers are left: whether these are right is judged, and nothing else. */
-void court_numbers(struct court *court, struct whole *whole);
-int court_step(struct court *court, struct whole *whole); /* steps come in order */
-void court_end(struct court *court, int64_t mono_ns);     /* the run is over: close everything */
+void judge_state_numbers(struct judge_state *judge, struct whole *whole);
+int judge_state_step(struct judge_state *judge, struct whole *whole); /* steps come in order */
+void judge_state_end(struct judge_state *judge,
+                     int64_t mono_ns); /* the run is over: close everything */
 
-/* A judge looks at the newest step.  It finds through court_find(). */
+/* A judge looks at the newest step.  It finds through judge_state_find(). */
 struct judge {
     const char *name;
-    void (*step)(struct court *court);
+    void (*step)(struct judge_state *judge);
     enum judge_needs needs;
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
@@ -137,21 +139,23 @@ extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 /* Brings a verdict in: opens it, or marks the open one as seen again.  `draft` has kind, layer, ranks,
  * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: docket full.
  */
-struct entry *court_find(struct court *court, struct verdict *draft, bool *fresh);
+struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft, bool *fresh);
 /* This one was the other all along: it is over, and both say so. */
-void court_merge(struct court *court, struct entry *entry, struct entry *into);
+void judge_state_merge(struct judge_state *judge, struct entry *entry, struct entry *into);
 /* The open one about such a group; NULL: there is none. */
-struct entry *court_group_entry(struct court *court, unsigned kind, const char *group);
-struct entry *court_open_entry(struct court *court, unsigned kind, unsigned layer, uint32_t rank);
-void court_add_rank(const struct court *court, struct verdict *draft,
-                    uint32_t rank); /* and its node */
+struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind,
+                                        const char *group);
+struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind, unsigned layer,
+                                       uint32_t rank);
+void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft,
+                          uint32_t rank); /* and its node */
 /* Its process ended, and nobody saw with what status. */
-bool court_left_unseen(const struct court *court, uint32_t rank);
-int64_t court_step_real_ns(const struct court *court,
-                           uint64_t step); /* when it began; 0: not in the window */
+bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank);
+int64_t judge_state_step_real_ns(const struct judge_state *judge,
+                                 uint64_t step); /* when it began; 0: not in the window */
 /* A time of a rank's node on the run's clock. */
-int64_t court_run_ns(const struct court *court, uint32_t rank, int64_t mono_ns);
+int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64_t mono_ns);
 /* Cost of a step to all ranks, had `flag`ged ranks been as their peers; -1: not known (no fit). */
-double court_cost_ms(struct court *court, const uint8_t *flag);
+double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag);
 
 #endif

@@ -1,0 +1,483 @@
+/* state.c - one whole step after the other through split, history, replay and the judges. */
+#include "judge/state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clean.h"
+#include "judge/crash/crash.h"
+#include "judge/crash/crash_parts.h"
+#include "judge/ledger.h"
+#include "judge/slow/regress.h"
+#include "judge/slow/stall.h"
+#include "judge/slow/sync.h"
+#include "judge/step/clock.h"
+#include "judge/step/learn.h"
+#include "judge/stuck/hang.h"
+#include "judge/wrong/corrupt.h"
+
+#define LEARN_RANKS 64 /* a step teaches from at most so many ranks */
+
+int judge_state_init(struct judge_state *judge, const char *run)
+{
+    int result;
+
+    *judge = (struct judge_state){ 0 };
+    thresholds_default(&judge->limits);
+    snprintf(judge->model.run, sizeof(judge->model.run), "%s", run);
+    result = splitter_create(&judge->splitter);
+    if (result == 0)
+        result = program_create(&judge->program);
+    if (result == 0)
+        result = ledger_book_create(&judge->book);
+    if (result == 0)
+        result = corrupt_book_create(&judge->corrupt);
+    if (result == 0)
+        result = regress_create(&judge->regress);
+    if (result == 0)
+        result = hang_create(&judge->hang);
+    if (result == 0)
+        result = stall_create(&judge->stall);
+    if (result == 0)
+        result = sync_create(&judge->sync);
+    if (result < 0)
+        judge_state_fini(judge);
+    return result;
+}
+
+void judge_state_fini(struct judge_state *judge)
+{
+    for (uint32_t i = 0; i < judge->docket.count; i++)
+        free(judge->docket.entry[i]);
+    splitter_destroy(judge->splitter);
+    program_destroy(judge->program);
+    ledger_book_destroy(judge->book);
+    corrupt_book_destroy(judge->corrupt);
+    regress_destroy(judge->regress);
+    hang_destroy(judge->hang);
+    stall_destroy(judge->stall);
+    sync_destroy(judge->sync);
+    history_fini(&judge->history);
+    model_fini(&judge->model);
+    *judge = (struct judge_state){ 0 };
+}
+
+/* Other processes, perhaps elsewhere: what was typical of the ones before says nothing of them. */
+static void forget_steps(struct judge_state *judge)
+{
+    history_reset(&judge->history);
+    corrupt_attempt(judge->corrupt);
+    hang_attempt(judge);
+    stall_attempt(judge->stall);
+    sync_attempt(judge);
+    for (uint32_t i = 0; i < judge->model.nodes; i++)
+        judge->model.node[i].level = 0;
+}
+
+void judge_state_workers_restarted(struct judge_state *judge, uint32_t world, int64_t mono_ns)
+{
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        struct model_rank *at = &judge->model.rank[rank];
+
+        if (!hang_is_gone(judge, rank))
+            continue;
+        at->seen = false;
+        at->from_ring = at->ring + 1;
+    }
+    judge->notes = 0;
+    crash_anew(judge);
+    forget_steps(judge);
+    ledger_anew(judge->book, world, mono_ns);
+}
+
+void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mono_ns)
+{
+    uint32_t before = judge->model.attempt;
+
+    if (attempt > judge->model.attempt) {
+        crash_restarted(judge, attempt);
+        judge->exits = judge->tolds = judge->notes = 0;
+        crash_left_clear(judge);
+        judge->crash_told = judge->failed = false;
+        forget_steps(judge);
+    }
+    judge->model.attempt = MAX(attempt, judge->model.attempt);
+    if (judge->model.attempt > before && model_forget(&judge->model)) {
+        splitter_clear(judge->splitter);
+        program_clear(judge->program);
+    }
+    ledger_attempt(judge->book, attempt, mono_ns);
+}
+
+/* ---- the docket ---- */
+
+struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind, unsigned layer,
+                                       uint32_t rank)
+{
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
+        const struct verdict *verdict = &entry->verdict;
+
+        if (!entry->open || verdict->kind != kind ||
+            (layer < LAYER_COUNT && verdict->layer != layer))
+            continue;
+        if (rank == MODEL_NONE)
+            return entry;
+        for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {
+            if (verdict->rank[at] == rank)
+                return entry;
+        }
+    }
+    return NULL;
+}
+
+struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind, const char *group)
+{
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
+
+        if (entry->open && entry->verdict.kind == kind && strcmp(entry->verdict.group, group) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+static struct entry *docket_get(struct docket *docket, const char *id)
+{
+    for (uint32_t i = 0; i < docket->count; i++) {
+        if (strcmp(docket->entry[i]->verdict.id, id) == 0)
+            return docket->entry[i];
+    }
+    return NULL;
+}
+
+/* Makes room: of those that are over and said, the one that has been so for longest goes.  Should it come
+ * again, it has the same id and begins anew.
+ */
+static bool docket_forget(struct docket *docket)
+{
+    uint32_t oldest = docket->count;
+
+    for (uint32_t i = 0; i < docket->count; i++) {
+        const struct entry *entry = docket->entry[i];
+
+        if (!entry->open && !entry->changed &&
+            (oldest == docket->count ||
+             entry->verdict.until_real_ns < docket->entry[oldest]->verdict.until_real_ns))
+            oldest = i;
+    }
+    if (oldest == docket->count)
+        return false;
+    free(docket->entry[oldest]);
+    docket->count--;
+    memmove(docket->entry + oldest, docket->entry + oldest + 1,
+            (docket->count - oldest) * sizeof(docket->entry[0]));
+    return true;
+}
+
+static struct entry *docket_add(struct docket *docket)
+{
+    struct entry *entry;
+
+    if (docket->count == DOCKET_MAX && !docket_forget(docket)) {
+        docket->refused++;
+        return NULL;
+    }
+    entry = calloc(1, sizeof(*entry));
+    if (entry)
+        docket->entry[docket->count++] = entry;
+    return entry;
+}
+
+/* The one that is judged now, or that was judged last. */
+static uint64_t newest_step(const struct judge_state *judge)
+{
+    const struct past_step *past = history_back(&judge->history, 0);
+
+    if (judge->whole)
+        return judge->whole->step;
+    return past ? past->step : judge->last_step;
+}
+
+struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft, bool *fresh)
+{
+    struct entry *entry;
+
+    snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
+    verdict_identify(draft);
+    entry = docket_get(&judge->docket, draft->id);
+    *fresh = !entry || !entry->open;
+    if (!entry)
+        entry = docket_add(&judge->docket);
+    if (!entry)
+        return NULL;
+    if (*fresh) {
+        struct verdict before = entry->verdict;
+
+        draft->decided_step = newest_step(judge);
+        draft->decided_real_ns = 0; /* set when it is said */
+        entry->verdict = *draft;
+        if (before.id[0]) { /* the same fault again: it goes on from where it first was */
+            entry->verdict.since_step = before.since_step;
+            entry->verdict.since_real_ns = before.since_real_ns;
+            entry->reopened++;
+        }
+        entry->open = entry->changed = true;
+        entry->step_seconds = draft->seconds_per_step;
+        if (draft->decided_step > draft->since_step) { /* it took these steps to be sure */
+            uint64_t before_sure = draft->decided_step - draft->since_step;
+
+            entry->steps += before_sure;
+            entry->cost_seconds += (double)before_sure * draft->seconds_per_step;
+        }
+    }
+    entry->seen_step = newest_step(judge);
+    return entry;
+}
+
+void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
+{
+    uint32_t node = rank < judge->model.world ? judge->model.rank[rank].node : MODEL_NONE;
+    const char *name = node < judge->model.nodes ? judge->model.node[node].name : "";
+
+    if (draft->rank_count < VERDICT_RANKS)
+        draft->rank[draft->rank_count] = rank;
+    draft->rank_count++;
+    for (uint32_t i = 0; i < MIN(draft->node_count, VERDICT_NODES); i++) {
+        if (strcmp(draft->node[i], name) == 0)
+            return;
+    }
+    if (!name[0])
+        return;
+    if (draft->node_count < VERDICT_NODES)
+        snprintf(draft->node[draft->node_count], sizeof(draft->node[0]), "%s", name);
+    draft->node_count++;
+}
+
+static int64_t earliest_begin(const struct judge_state *judge, const struct whole *whole)
+{
+    int64_t first = INT64_MAX;
+
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (whole->shape_of[rank])
+            first = MIN(first, whole_begin(&judge->model, whole, rank));
+    }
+    return first;
+}
+
+int64_t judge_state_step_real_ns(const struct judge_state *judge, uint64_t step)
+{
+    if (judge->whole && judge->whole->bare && judge->whole->step == step)
+        return earliest_begin(judge, judge->whole) + judge->mono_to_real_ns;
+    for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
+        const struct past_step *past = history_back(&judge->history, back);
+
+        if (past && past->step == step)
+            return past->begin_ns + judge->mono_to_real_ns;
+    }
+    return 0;
+}
+
+/* Before any step has aligned the clocks of nodes, their wall clocks do. */
+int64_t judge_state_run_ns(const struct judge_state *judge, uint32_t rank, int64_t mono_ns)
+{
+    const struct model *model = &judge->model;
+    uint32_t at = rank < model->world ? model->rank[rank].node : MODEL_NONE;
+    uint32_t first = model->world ? model->rank[0].node : MODEL_NONE;
+
+    if (at >= model->nodes || first >= model->nodes || at == first)
+        return mono_ns;
+    if (model->node[at].aligned)
+        return mono_ns + model->node[at].offset_ns;
+    if (model->node[at].real_ns && model->node[first].real_ns)
+        return mono_ns + model->node[at].real_ns - model->node[first].real_ns;
+    return mono_ns;
+}
+
+double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag)
+{
+    if (!judge->program_ready)
+        return -1;
+    return (double)(program_replayed_ns(judge->program) -
+                    program_without_ns(judge->program, flag)) /
+           1e6;
+}
+
+void judge_state_merge(struct judge_state *judge, struct entry *entry, struct entry *into)
+{
+    const struct past_step *past = history_back(&judge->history, 0);
+    struct verdict *verdict = &into->verdict;
+
+    verdict_because(&entry->verdict, "merged", "it was part of %s: %s", verdict->id,
+                    verdict->cause);
+    entry->open = false;
+    entry->changed = into->changed = true;
+    entry->verdict.until_real_ns = past ? past->begin_ns + judge->mono_to_real_ns : 0;
+    if (verdict->echo_count < VERDICT_LINES) {
+        struct verdict_line *line = &verdict->echo[verdict->echo_count++];
+
+        snprintf(line->what, sizeof(line->what), "rank %u was named alone since step %llu (%s)",
+                 entry->verdict.rank[0], (unsigned long long)entry->verdict.since_step,
+                 entry->verdict.id);
+        snprintf(line->source, sizeof(line->source), "merged");
+    }
+}
+
+/* How long nobody has to see it until it is over.  One that has come back several times will come back
+ * again: it stays open longer each time, so that it is not told over and over.
+ */
+static uint64_t entry_patience(const struct judge_state *judge, const struct entry *entry)
+{
+    uint32_t most = (uint32_t)judge->limits.verdict_flaps_most;
+    uint32_t often = entry->reopened > 1 ? MIN(entry->reopened - 1, most) : 0;
+
+    return (uint64_t)judge->limits.verdict_close_after << often;
+}
+
+/* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
+ * has cost, which is that verdict's.
+ */
+static void docket_age(struct judge_state *judge, const struct past_step *past)
+{
+    uint64_t again = past->step + (uint64_t)judge->limits.verdict_after_restart;
+    bool hung = ledger_was_hung(judge->book, judge, past);
+
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        struct entry *entry = judge->docket.entry[i];
+
+        if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
+            entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
+            continue;
+        if (past->step < entry->seen_step && again < entry->seen_step)
+            entry->seen_step = again; /* a restart went back further */
+        if (past->step > entry->seen_step + entry_patience(judge, entry)) {
+            entry->open = false;
+            entry->changed = true;
+            entry->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
+        } else if (past->step == entry->seen_step && !hung) {
+            entry->steps++;
+            entry->cost_seconds += entry->step_seconds;
+            entry->verdict.seconds_per_step = entry->cost_seconds / (double)entry->steps;
+            entry->verdict.gpu_seconds = entry->cost_seconds * judge->model.world;
+        }
+    }
+}
+
+void judge_state_end(struct judge_state *judge, int64_t mono_ns)
+{
+    for (uint32_t i = 0; i < judge->docket.count; i++) {
+        if (judge->docket.entry[i]->open)
+            judge->docket.entry[i]->changed = true; /* its last cost */
+    }
+    ledger_end(judge->book, mono_ns);
+}
+
+/* ---- a step ---- */
+
+static void step_learn(struct judge_state *judge, const struct whole *whole)
+{
+    uint32_t world = judge->model.world, stride = world / LEARN_RANKS + 1;
+
+    /* Another residue each step, so that in time all ranks teach. */
+    for (uint32_t rank = (uint32_t)(whole->step % stride); rank < world; rank += stride) {
+        if (whole->shape_of[rank] && !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
+            learn_step(whole->shape_of[rank]->class, &whole->step_of[rank], &judge->limits);
+    }
+    for (uint32_t rank = 0; rank < world; rank++) {
+        if (whole->shape_of[rank] && !whole->shape_of[rank]->ended)
+            whole->shape_of[rank]->ended =
+                !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN));
+    }
+}
+
+static void step_replay(struct judge_state *judge, const struct whole *whole,
+                        struct past_step *past)
+{
+    judge->program_ready = false;
+    program_fit_share(judge->program, judge->limits.replay_fit_share);
+    if (program_load(judge->program, &judge->model, whole, judge->splitter) == 0) {
+        past->measured_ns = program_measured_ns(judge->program);
+        judge->program_ready = judge->known != NEEDS_NOTHING && program_fits(judge->program);
+    }
+    if (judge->program_ready) {
+        past->replayed_ns = program_replayed_ns(judge->program);
+        past->ideal_ns = program_ideal_ns(judge->program);
+    } else {
+        judge->unfit_steps++;
+    }
+}
+
+static bool step_has(const struct judge_state *judge, const struct whole *whole, uint32_t flag)
+{
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (whole->shape_of[rank] && whole->step_of[rank].flags & flag)
+            return true;
+    }
+    return false;
+}
+
+/* What a judge may need at most. */
+static enum judge_needs step_known(const struct judge_state *judge, const struct whole *whole)
+{
+    if (step_has(judge, whole, STEP_AHEAD))
+        return NEEDS_NOTHING;
+    for (uint32_t rank = 0; rank < judge->model.world; rank++) {
+        if (whole->shape_of[rank] && whole->shape_of[rank]->class->device_ops)
+            return NEEDS_TIMES;
+    }
+    return NEEDS_WORK;
+}
+
+int judge_state_step(struct judge_state *judge, struct whole *whole)
+{
+    struct past_step *past = history_next(&judge->history, judge->model.world, whole->step);
+    int result;
+
+    if (!past)
+        return -ENOMEM;
+    clock_align(&judge->model, whole, (int64_t)(judge->limits.clock_wall * 1e6));
+    if (judge->model.peers_stale)
+        model_peers(&judge->model, whole);
+    step_learn(judge, whole);
+    result = split_step(judge->splitter, &judge->model, whole, past->split);
+    if (result < 0)
+        return result;
+    past->begin_ns = earliest_begin(judge, whole);
+    judge->history.host_view = step_has(judge, whole, STEP_HOST_VIEW);
+    judge->known = step_known(judge, whole);
+    step_replay(judge, whole, past);
+    result = history_judge(&judge->history, &judge->model, &judge->limits);
+    if (result < 0)
+        return result;
+    judge->whole = whole;
+    for (int i = 0; judges[i]; i++)
+        if (judges[i]->needs >= judge->known)
+            judges[i]->step(judge);
+    judge->whole = NULL;
+    hang_step(judge, whole);
+    judge->stepped = true;
+    judge->last_step = past->step;
+    docket_age(judge, past);
+    ledger_step(judge->book, judge, past);
+    crash_recovered(judge, past);
+    return 0;
+}
+
+void judge_state_numbers(struct judge_state *judge, struct whole *whole)
+{
+    judge->whole = whole;
+    corrupt_numbers(judge);
+    judge->whole = NULL;
+    ledger_bare(judge->book, judge, whole);
+}
+
+bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank)
+{
+    for (uint32_t i = 0; i < judge->lefts; i++) {
+        if (judge->left[i].rank == rank && judge->left[i].status == -1)
+            return true;
+    }
+    return false;
+}
