@@ -318,8 +318,8 @@ static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
 
 static bool crowd_named(const struct crowd *crowd)
 {
-    for (uint32_t i = 0; i < crowd->judge.docket.count; i++) {
-        const struct verdict *verdict = &crowd->judge.docket.entry[i]->verdict;
+    for (uint32_t i = 0; i < crowd->judge.verdicts.count; i++) {
+        const struct verdict *verdict = &crowd->judge.verdicts.entry[i]->verdict;
 
         if (verdict->kind == VERDICT_STRAGGLER && verdict->rank[0] == SLOW_RANK)
             return true;
@@ -344,7 +344,7 @@ static int crowd_run(struct crowd *crowd, double *first_ms, double *decided_ms, 
             *first_ms = ms;
         *decided_ms = ms;
         if (crowd_named(crowd))
-            return crowd->judge.docket.count == 1
+            return crowd->judge.verdicts.count == 1
                        ? 0
                        : err_set(err, -EIO, "others than rank %u were named, too", SLOW_RANK);
     }

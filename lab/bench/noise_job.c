@@ -288,11 +288,11 @@ static int job_step(struct noise_job *job)
 
 static uint32_t job_opened(struct noise_job *job, bool keep)
 {
-    struct docket *docket = &job->judge.docket;
+    struct verdict_table *verdicts = &job->judge.verdicts;
     uint32_t opened = 0;
 
-    for (uint32_t i = 0; i < docket->count; i++) {
-        struct entry *entry = docket->entry[i];
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        struct entry *entry = verdicts->entry[i];
         const struct verdict *verdict = &entry->verdict;
         uint64_t at = job->result->alarms + opened;
 
@@ -381,8 +381,8 @@ static bool is_about(const struct verdict *verdict, bool all, uint32_t rank)
 static void fault_look(struct noise_job *job, struct noise_fault *fault, bool all, uint32_t rank,
                        uint64_t steps)
 {
-    for (uint32_t i = 0; i < job->judge.docket.count; i++) {
-        struct entry *entry = job->judge.docket.entry[i];
+    for (uint32_t i = 0; i < job->judge.verdicts.count; i++) {
+        struct entry *entry = job->judge.verdicts.entry[i];
 
         if (!entry->open || !entry->changed)
             continue;

@@ -104,8 +104,8 @@ void core_counts(const struct core *core, struct core_counts *ret)
 
 void core_tell(struct core *core)
 {
-    for (uint32_t i = 0; i < core->judge.docket.count; i++)
-        core->judge.docket.entry[i]->changed |= core->judge.docket.entry[i]->open;
+    for (uint32_t i = 0; i < core->judge.verdicts.count; i++)
+        core->judge.verdicts.entry[i]->changed |= core->judge.verdicts.entry[i]->open;
 }
 
 void core_ledger(const struct core *core, struct ledger *ret)
@@ -696,17 +696,17 @@ static void judge_pending(struct core *core, int64_t now_ns)
 
 static void emit_verdicts(struct core *core, int64_t real_ns, core_emit *emit, void *arg)
 {
-    struct docket *docket = &core->judge.docket;
+    struct verdict_table *verdicts = &core->judge.verdicts;
 
-    for (uint32_t i = 0; i < docket->count; i++) {
+    for (uint32_t i = 0; i < verdicts->count; i++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
 
-        if (!docket->entry[i]->changed)
+        if (!verdicts->entry[i]->changed)
             continue;
-        docket->entry[i]->changed = false;
-        if (docket->entry[i]->verdict.decided_real_ns == 0)
-            docket->entry[i]->verdict.decided_real_ns = real_ns;
-        verdict_put(&payload, &docket->entry[i]->verdict);
+        verdicts->entry[i]->changed = false;
+        if (verdicts->entry[i]->verdict.decided_real_ns == 0)
+            verdicts->entry[i]->verdict.decided_real_ns = real_ns;
+        verdict_put(&payload, &verdicts->entry[i]->verdict);
         emit(arg, FRAME_VERDICT, &payload);
     }
 }

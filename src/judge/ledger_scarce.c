@@ -100,8 +100,8 @@ static uint64_t scarce_since(const struct judge_state *judge)
 {
     uint64_t since = UINT64_MAX;
 
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        const struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct entry *entry = judge->verdicts.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU)

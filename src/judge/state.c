@@ -49,8 +49,8 @@ int judge_state_init(struct judge_state *judge, const char *run)
 
 void judge_state_fini(struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++)
-        free(judge->docket.entry[i]);
+    for (uint32_t i = 0; i < judge->verdicts.count; i++)
+        free(judge->verdicts.entry[i]);
     splitter_destroy(judge->splitter);
     program_destroy(judge->program);
     ledger_book_destroy(judge->book);
@@ -111,13 +111,13 @@ void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mo
     ledger_attempt(judge->book, attempt, mono_ns);
 }
 
-/* ---- the docket ---- */
+/* ---- the verdict table ---- */
 
 struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind, unsigned layer,
                                        uint32_t rank)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (!entry->open || verdict->kind != kind ||
@@ -135,8 +135,8 @@ struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind,
 
 struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind, const char *group)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.kind == kind && strcmp(entry->verdict.group, group) == 0)
             return entry;
@@ -144,11 +144,11 @@ struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind
     return NULL;
 }
 
-static struct entry *docket_get(struct docket *docket, const char *id)
+static struct entry *verdict_table_get(struct verdict_table *verdicts, const char *id)
 {
-    for (uint32_t i = 0; i < docket->count; i++) {
-        if (strcmp(docket->entry[i]->verdict.id, id) == 0)
-            return docket->entry[i];
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        if (strcmp(verdicts->entry[i]->verdict.id, id) == 0)
+            return verdicts->entry[i];
     }
     return NULL;
 }
@@ -156,38 +156,38 @@ static struct entry *docket_get(struct docket *docket, const char *id)
 /* Makes room: of those that are over and said, the one that has been so for longest goes.  Should it come
  * again, it has the same id and begins anew.
  */
-static bool docket_forget(struct docket *docket)
+static bool verdict_table_forget(struct verdict_table *verdicts)
 {
-    uint32_t oldest = docket->count;
+    uint32_t oldest = verdicts->count;
 
-    for (uint32_t i = 0; i < docket->count; i++) {
-        const struct entry *entry = docket->entry[i];
+    for (uint32_t i = 0; i < verdicts->count; i++) {
+        const struct entry *entry = verdicts->entry[i];
 
         if (!entry->open && !entry->changed &&
-            (oldest == docket->count ||
-             entry->verdict.until_real_ns < docket->entry[oldest]->verdict.until_real_ns))
+            (oldest == verdicts->count ||
+             entry->verdict.until_real_ns < verdicts->entry[oldest]->verdict.until_real_ns))
             oldest = i;
     }
-    if (oldest == docket->count)
+    if (oldest == verdicts->count)
         return false;
-    free(docket->entry[oldest]);
-    docket->count--;
-    memmove(docket->entry + oldest, docket->entry + oldest + 1,
-            (docket->count - oldest) * sizeof(docket->entry[0]));
+    free(verdicts->entry[oldest]);
+    verdicts->count--;
+    memmove(verdicts->entry + oldest, verdicts->entry + oldest + 1,
+            (verdicts->count - oldest) * sizeof(verdicts->entry[0]));
     return true;
 }
 
-static struct entry *docket_add(struct docket *docket)
+static struct entry *verdict_table_add(struct verdict_table *verdicts)
 {
     struct entry *entry;
 
-    if (docket->count == DOCKET_MAX && !docket_forget(docket)) {
-        docket->refused++;
+    if (verdicts->count == VERDICT_TABLE_MAX && !verdict_table_forget(verdicts)) {
+        verdicts->refused++;
         return NULL;
     }
     entry = calloc(1, sizeof(*entry));
     if (entry)
-        docket->entry[docket->count++] = entry;
+        verdicts->entry[verdicts->count++] = entry;
     return entry;
 }
 
@@ -207,10 +207,10 @@ struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft,
 
     snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
     verdict_identify(draft);
-    entry = docket_get(&judge->docket, draft->id);
+    entry = verdict_table_get(&judge->verdicts, draft->id);
     *fresh = !entry || !entry->open;
     if (!entry)
-        entry = docket_add(&judge->docket);
+        entry = verdict_table_add(&judge->verdicts);
     if (!entry)
         return NULL;
     if (*fresh) {
@@ -339,13 +339,13 @@ static uint64_t entry_patience(const struct judge_state *judge, const struct ent
 /* Verdicts that no judge has found again for some steps are over; open ones grow dearer, but not by what a hang
  * has cost, which is that verdict's.
  */
-static void docket_age(struct judge_state *judge, const struct past_step *past)
+static void verdict_table_age(struct judge_state *judge, const struct past_step *past)
 {
     uint64_t again = past->step + (uint64_t)judge->limits.verdict_after_restart;
     bool hung = ledger_was_hung(judge->book, judge, past);
 
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
             entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
@@ -367,9 +367,9 @@ static void docket_age(struct judge_state *judge, const struct past_step *past)
 
 void judge_state_end(struct judge_state *judge, int64_t mono_ns)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        if (judge->docket.entry[i]->open)
-            judge->docket.entry[i]->changed = true; /* its last cost */
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        if (judge->verdicts.entry[i]->open)
+            judge->verdicts.entry[i]->changed = true; /* its last cost */
     }
     ledger_end(judge->book, mono_ns);
 }
@@ -459,7 +459,7 @@ int judge_state_step(struct judge_state *judge, struct whole *whole)
     hang_step(judge, whole);
     judge->stepped = true;
     judge->last_step = past->step;
-    docket_age(judge, past);
+    verdict_table_age(judge, past);
     ledger_step(judge->book, judge, past);
     crash_recovered(judge, past);
     return 0;

@@ -2,7 +2,7 @@
  *
  * Facts come in as they are (steps, exits, beats, attempts); each whole step is split,
  * compared, replayed and laid before every judge in judges.c.  What they find goes
- * into the docket, where one fault is one verdict over its life.
+ * into the verdict table, where one fault is one verdict over its life.
  */
 #ifndef LOCKSTEP_JUDGE_STATE_H
 #define LOCKSTEP_JUDGE_STATE_H
@@ -14,7 +14,7 @@
 #include "judge/thresholds.h"
 #include "wire/verdict.h"
 
-#define DOCKET_MAX 256
+#define VERDICT_TABLE_MAX 256
 #define STRAGGLER_MIGRATES "no rank in particular" /* group of a straggler that moves */
 
 struct entry { /* one verdict over its life */
@@ -31,8 +31,8 @@ struct entry { /* one verdict over its life */
     uint32_t reopened;   /* how often it came back: the oftener, the longer it is waited for */
 };
 
-struct docket {
-    struct entry *entry[DOCKET_MAX];
+struct verdict_table {
+    struct entry *entry[VERDICT_TABLE_MAX];
     uint32_t count;
     uint64_t refused; /* more faults at once than fit */
 };
@@ -81,7 +81,7 @@ struct judge_state {
     struct splitter *splitter;
     struct program *program;
     struct history history;
-    struct docket docket;
+    struct verdict_table verdicts;
     struct stage_looks stage_looks;
     struct late_looks late_looks;
     struct ledger_book *book;
@@ -137,7 +137,7 @@ struct judge {
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 
 /* Brings a verdict in: opens it, or marks the open one as seen again.  `draft` has kind, layer, ranks,
- * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: docket full.
+ * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: verdict table full.
  */
 struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft, bool *fresh);
 /* This one was the other all along: it is over, and both say so. */

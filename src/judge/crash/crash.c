@@ -411,8 +411,8 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
 
 void crash_beat(struct judge_state *judge, const struct fact_beat *fact)
 {
-    for (uint32_t i = 0; fact->oom_kills && i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; fact->oom_kills && i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
@@ -434,8 +434,8 @@ static bool is_ending(unsigned kind)
 
 void crash_restarted(struct judge_state *judge, uint32_t attempt)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (!is_ending(verdict->kind) || !entry->open || entry->attempt >= attempt)
@@ -467,8 +467,8 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
 {
     double cost = ledger_crash_seconds(judge->book);
 
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (!is_ending(entry->verdict.kind) || !entry->open)
             continue;

@@ -142,8 +142,8 @@ void crash_anew(struct judge_state *judge)
     }
     judge->crash_told &= kept > 0;
     judge->exits = kept;
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         struct verdict *verdict = &entry->verdict;
 
         if (verdict->kind != VERDICT_CRASH || !entry->open || kept ||

@@ -202,8 +202,8 @@ static void accuse_node(struct judge_state *judge, uint32_t node, struct sight s
 /* The verdict on a whole node, if there is one open. */
 static struct entry *node_entry(const struct judge_state *judge, uint32_t node)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&

@@ -131,8 +131,8 @@ static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
 
 static bool regress_is_explained(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        const struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.kind != VERDICT_REGRESSION &&
             entry->verdict.kind != VERDICT_CORRUPTION && entry->verdict.kind != VERDICT_CRASH)

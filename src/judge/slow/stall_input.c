@@ -322,8 +322,8 @@ static void job_accuse(struct judge_state *judge, const struct stall_rule *rule,
 
 static struct entry *job_entry(struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_INPUT_STALL &&
             strcmp(entry->verdict.group, "input") == 0)

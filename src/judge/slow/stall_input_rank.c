@@ -155,8 +155,8 @@ static void ranks_stay(struct judge_state *judge)
     double limit = judge->limits.input_cost_share * judge->limits.input_stay_share *
                    history_period_ms(&judge->history, 5);
 
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
         CLEAN(free_clean) uint8_t *flag = NULL;
         double cost, most = 0;
 
@@ -185,8 +185,8 @@ static void ranks_stay(struct judge_state *judge)
  */
 static bool is_named(const struct judge_state *judge, uint32_t rank)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        const struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct entry *entry = judge->verdicts.entry[i];
         const struct verdict *verdict = &entry->verdict;
 
         if (!entry->open || verdict->kind != VERDICT_STRAGGLER ||

@@ -336,8 +336,8 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
 static struct entry *pause_open_entry(const struct judge_state *judge,
                                       const struct stall_pause *pause)
 {
-    for (uint32_t i = 0; pause->hot && i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; pause->hot && i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && strcmp(entry->verdict.id, pause->id) == 0)
             return entry;

@@ -158,8 +158,8 @@ static void forming_step(struct judge_state *judge)
 
     if (judge->history.count < WINDOW + judge->limits.verdict_warm_up)
         return;
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        if (judge->docket.entry[i]->open && judge->docket.entry[i]->verdict.layer == LAYER_CPU)
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        if (judge->verdicts.entry[i]->open && judge->verdicts.entry[i]->verdict.layer == LAYER_CPU)
             return; /* who gets less and less cpu is slower and slower */
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {

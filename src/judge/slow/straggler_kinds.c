@@ -382,8 +382,8 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
 /* Ranks that were named before it was clear that others are slow in turn: that was the same fault. */
 static void migration_merge(struct judge_state *judge, struct entry *into)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
             entry->verdict.rank_count == 1 && entry->verdict.since_step >= into->verdict.since_step)
@@ -419,8 +419,8 @@ static bool migration_judge(struct judge_state *judge, const struct hits *hits)
 /* A node that is short of cpus makes all of its ranks slow now and then. */
 static bool is_short_of_cpus(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        const struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        const struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.layer == LAYER_CPU)
             return true;

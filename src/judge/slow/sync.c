@@ -324,8 +324,8 @@ static bool sync_is_starved(const struct judge_state *judge, double cost)
 
 static struct entry *sync_open_entry(const struct judge_state *judge)
 {
-    for (uint32_t i = 0; i < judge->docket.count; i++) {
-        struct entry *entry = judge->docket.entry[i];
+    for (uint32_t i = 0; i < judge->verdicts.count; i++) {
+        struct entry *entry = judge->verdicts.entry[i];
 
         if (entry->open && entry->verdict.kind == VERDICT_SYNC_STALL &&
             strcmp(entry->verdict.id, judge->sync->id) == 0)

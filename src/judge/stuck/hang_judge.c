@@ -43,9 +43,9 @@ static struct found *hang_found(struct hang *hang, const struct wait_finding *fi
 
 static struct entry *entry_of(struct judge_state *judge, const struct found *found)
 {
-    for (uint32_t i = 0; found->id[0] && i < judge->docket.count; i++) {
-        if (strcmp(judge->docket.entry[i]->verdict.id, found->id) == 0)
-            return judge->docket.entry[i];
+    for (uint32_t i = 0; found->id[0] && i < judge->verdicts.count; i++) {
+        if (strcmp(judge->verdicts.entry[i]->verdict.id, found->id) == 0)
+            return judge->verdicts.entry[i];
     }
     return NULL;
 }

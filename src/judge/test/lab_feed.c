@@ -203,8 +203,8 @@ void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps)
 
 const struct entry *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i)
 {
-    for (uint32_t at = 0; at < judge->docket.count; at++) {
-        const struct entry *entry = judge->docket.entry[at];
+    for (uint32_t at = 0; at < judge->verdicts.count; at++) {
+        const struct entry *entry = judge->verdicts.entry[at];
 
         if (entry->open && (!kind || entry->verdict.kind == kind) && i-- == 0)
             return entry;

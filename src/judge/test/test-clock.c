@@ -102,7 +102,7 @@ static void a_healthy_job_on_many_clocks_is_healthy(void **state)
 
     (void)state;
     lab_judge_many(bench.lab, &bench.judge, 300);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

@@ -19,7 +19,7 @@ static const struct verdict *only(const struct bench *bench, uint32_t count, con
 {
     const struct entry *entry = lab_open(&bench->judge, VERDICT_CORRUPTION, 0);
 
-    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(bench->judge.verdicts.count, 1);
     assert_non_null(entry);
     assert_int_equal(entry->verdict.rank_count, count);
     for (uint32_t i = 0; i < count; i++)
@@ -30,7 +30,7 @@ static const struct verdict *only(const struct bench *bench, uint32_t count, con
 
 static void nothing(const struct bench *bench)
 {
-    assert_int_equal(bench->judge.docket.count, 0);
+    assert_int_equal(bench->judge.verdicts.count, 0);
 }
 
 static bool says(const struct verdict *verdict, const char *text)
@@ -125,7 +125,7 @@ static void two_replicas_that_go_wrong_one_after_the_other_are_two_verdicts(void
     lab_judge_many(bench.lab, &bench.judge, 5);
     bench.lab->fault.flipped[6] = 2;
     lab_judge_many(bench.lab, &bench.judge, 5);
-    assert_int_equal(bench.judge.docket.count, 2);
+    assert_int_equal(bench.judge.verdicts.count, 2);
     assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 0)->verdict.rank[0], 3);
     assert_int_equal(lab_open(&bench.judge, VERDICT_CORRUPTION, 1)->verdict.rank[0], 6);
     bench_close(&bench);

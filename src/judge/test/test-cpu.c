@@ -118,7 +118,7 @@ static void what_hurts_little_must_last(void **state)
         if (!little)
             bench.judge.limits.cpu_slight = 1;
         starve_in_turn(&bench, 6, 12 * MS, 12 * MS);
-        assert_int_equal(bench.judge.docket.count, little ? 0 : 1);
+        assert_int_equal(bench.judge.verdicts.count, little ? 0 : 1);
         starve_in_turn(&bench, 8, 12 * MS, 12 * MS);
         assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
         assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.layer, LAYER_CPU);
@@ -145,7 +145,7 @@ static void starvation_that_makes_no_step_longer_is_nothing(void **state)
 
     (void)state;
     starve(&bench, false, false, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -156,7 +156,7 @@ static void longer_steps_without_starvation_are_not_the_cpus(void **state)
     (void)state;
     bench.lab->fault.all = 0.2;
     lab_judge_many(bench.lab, &bench.judge, 30);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -173,7 +173,7 @@ static void it_closes_when_the_cpus_come_back(void **state)
     }
     lab_judge_many(bench.lab, &bench.judge, 20);
     assert_int_equal(lab_open_count(&bench.judge, 0), 0);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 

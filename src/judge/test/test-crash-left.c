@@ -59,7 +59,7 @@ static void ends_in_order_or_gone_are_nothing_where_the_command_ended_well(void 
     leaves(&bench, 0, 5000, true);
     leaves(&bench, 1, 5000, false);
     crash_judge(&bench.judge, 9000 * MS, true);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -73,7 +73,7 @@ static void the_first_that_is_gone_is_named_where_the_command_failed(void **stat
     leaves(&bench, 0, 5100, true);
     leaves(&bench, 3, 5400, false);
     crash_judge(&bench.judge, 9000 * MS, false);
-    assert_int_equal(bench.judge.docket.count, 0); /* it may be planned */
+    assert_int_equal(bench.judge.verdicts.count, 0); /* it may be planned */
     crash_failed(&bench.judge);
     leaves(&bench, 1, 5500, false); /* told after the end of the attempt */
     crash_judge(&bench.judge, 9000 * MS, true);
@@ -157,7 +157,7 @@ static void an_interrupt_is_no_exception_of_its_rank(void **state)
     raises(&bench, 0, 4900, "uncaught KeyboardInterrupt at train.py:7");
     leaves(&bench, 0, 5000, true);
     crash_judge(&bench.judge, 9000 * MS, true);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

@@ -24,7 +24,7 @@ static void the_first_to_die_is_named_and_the_others_are_echoes(void **state)
     ends(&bench, 3, 5201, 1 << 8, false);
     ends(&bench, 1, 5300, SIGTERM, true);
     crash_judge(&bench.judge, 5500 * MS, false);
-    assert_int_equal(bench.judge.docket.count, 0); /* more may come */
+    assert_int_equal(bench.judge.verdicts.count, 0); /* more may come */
     crash_judge(&bench.judge, 6100 * MS, false);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
     assert_int_equal(crash_of(&bench)->rank_count, 1);
@@ -56,7 +56,7 @@ static void exits_that_were_told_or_went_well_are_no_crash(void **state)
     ends(&bench, 1, 5000, 0, false);
     ends(&bench, 2, 5000, 0, false);
     crash_judge(&bench.judge, 9000 * MS, true);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -291,7 +291,7 @@ static void an_exception_in_a_thread_counts_only_near_the_end_of_its_process(voi
     raises(&bench, 2, 4800, "in thread loader: uncaught OSError: no such file at data.py:3");
     echoes(&bench);
     crash_judge(&bench.judge, 5900 * MS, false); /* its process has not ended */
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     told_with(&bench, 2, 5300, 1 << 8, "OSError: no such file");
     crash_judge(&bench.judge, 9000 * MS, true);
     assert_int_equal(crash_of(&bench)->rank[0], 2);
@@ -398,13 +398,13 @@ static void a_restart_closes_it_with_its_cost(void **state)
     bench_close(&bench);
 }
 
-/* A job of months has more faults than the docket has places, one after the other. */
+/* A job of months has more faults than the verdict table has places, one after the other. */
 static void old_verdicts_make_room_for_new_ones(void **state)
 {
     struct bench bench = four();
 
     (void)state;
-    for (uint32_t i = 0; i < DOCKET_MAX + 20; i++) {
+    for (uint32_t i = 0; i < VERDICT_TABLE_MAX + 20; i++) {
         int64_t now = bench.lab->rank[0].begin_ns + bench.lab->rank[0].duration_ns;
 
         ends(&bench, i % 4, now / MS, SIGKILL, false);
@@ -413,11 +413,11 @@ static void old_verdicts_make_room_for_new_ones(void **state)
         restart(&bench, 11 + i);
         lab_judge_many(bench.lab, &bench.judge, 1);
         assert_int_equal(lab_open_count(&bench.judge, VERDICT_CRASH), 0);
-        for (uint32_t at = 0; at < bench.judge.docket.count; at++)
-            bench.judge.docket.entry[at]->changed = false; /* said */
+        for (uint32_t at = 0; at < bench.judge.verdicts.count; at++)
+            bench.judge.verdicts.entry[at]->changed = false; /* said */
     }
-    assert_int_equal(bench.judge.docket.count, DOCKET_MAX);
-    assert_int_equal(bench.judge.docket.refused, 0);
+    assert_int_equal(bench.judge.verdicts.count, VERDICT_TABLE_MAX);
+    assert_int_equal(bench.judge.verdicts.refused, 0);
     bench_close(&bench);
 }
 

@@ -92,7 +92,7 @@ static void it_takes_the_limit_and_two_looks(void **state)
     second(&life, 'T', true);
     life.stopped_ns = life.now_ns;
     seconds(&life, 10, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 0);
+    assert_int_equal(life.bench.judge.verdicts.count, 0);
     seconds(&life, 1, 'T');
     assert_int_equal(the_hang(&life)->verdict.rank_count, 1);
     assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
@@ -116,13 +116,13 @@ static void what_was_seen_once_is_said_when_all_are_told_to_end(void **state)
     life.stopped_ns = life.now_ns;
     seconds(&life, 9, 'T');
     told_to_end(&life, 0);
-    assert_int_equal(life.bench.judge.docket.count, 0); /* never seen: somebody else's reasons */
+    assert_int_equal(life.bench.judge.verdicts.count, 0); /* never seen: somebody else's reasons */
     seconds(&life, 1, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 0);
+    assert_int_equal(life.bench.judge.verdicts.count, 0);
     told_to_end(&life, 1);
     assert_int_equal(the_hang(&life)->verdict.rank[0], 2);
     told_to_end(&life, 3);
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     life_end(&life);
 }
 
@@ -132,7 +132,7 @@ static void before_three_steps_it_takes_ten_minutes_and_is_late(void **state)
 
     (void)state;
     seconds(&life, 590, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 0);
+    assert_int_equal(life.bench.judge.verdicts.count, 0);
     seconds(&life, 13, 'T');
     assert_non_null(strstr(the_hang(&life)->verdict.cause, "late"));
     life_end(&life);
@@ -150,7 +150,7 @@ static void it_stays_one_verdict_and_takes_what_is_learnt(void **state)
     snprintf(stack.python, sizeof(stack.python), "load (train.py:12)\nmain (train.py:40)");
     assert_int_equal(hang_stack(&life.bench.judge, &stack), 0);
     seconds(&life, 3, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     assert_true(the_hang(&life)->verdict.because_count > before);
     assert_true(the_hang(&life)->changed);
     life_end(&life);
@@ -165,10 +165,10 @@ static void it_is_over_when_the_ranks_go_on(void **state)
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     second(&life, 'S', true);
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
-    assert_true(life.bench.judge.docket.entry[0]->verdict.until_real_ns > 0);
+    assert_true(life.bench.judge.verdicts.entry[0]->verdict.until_real_ns > 0);
     life.stopped_ns = life.now_ns; /* the same again is the same verdict */
     seconds(&life, 13, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     life_end(&life);
 }
@@ -187,7 +187,7 @@ static void exits_after_it_are_its_echoes_and_no_crash(void **state)
         crash_exit(&life.bench.judge, &fact);
     }
     crash_judge(&life.bench.judge, life.now_ns + 2 * S, true);
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     assert_int_equal(the_hang(&life)->verdict.echo_count, 3);
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_CRASH), 0);
     life_end(&life);
@@ -217,9 +217,9 @@ static void who_was_waited_for_is_named_when_the_others_gave_up_before_the_limit
     (void)state;
     life.phase = LOCKSTEP_PHASE_CHECKPOINT;
     seconds(&life, 30, 'S');
-    assert_int_equal(life.bench.judge.docket.count, 0);
+    assert_int_equal(life.bench.judge.verdicts.count, 0);
     gives_up(&life, "lost rank 2 in all-reduce 12: Connection timed out");
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     verdict = &the_hang(&life)->verdict;
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 2);
@@ -251,7 +251,7 @@ static void one_who_gave_up_may_be_told_of_last(void **state)
     }
     life.now_ns += 2 * S;
     crash_judge(&life.bench.judge, life.now_ns, false);
-    assert_int_equal(life.bench.judge.docket.count, 1);
+    assert_int_equal(life.bench.judge.verdicts.count, 1);
     verdict = &the_hang(&life)->verdict;
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 2);
@@ -325,7 +325,7 @@ static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **s
         const struct entry *entry;
 
         ends_in_half_of_it(&life, ends[i]);
-        assert_int_equal(life.bench.judge.docket.count, 1);
+        assert_int_equal(life.bench.judge.verdicts.count, 1);
         entry = lab_open(&life.bench.judge, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
         assert_non_null(entry);
         assert_int_equal(entry->verdict.rank_count, 1);
@@ -349,7 +349,7 @@ static void a_new_attempt_ends_it_with_its_first_step(void **state)
     lab_introduce(life.bench.lab, judge);
     lab_judge_many(life.bench.lab, judge, 1);
     assert_int_equal(lab_open_count(judge, VERDICT_HANG), 0);
-    assert_int_equal(judge->docket.count, 1);
+    assert_int_equal(judge->verdicts.count, 1);
     life_end(&life);
 }
 
@@ -367,9 +367,9 @@ static void a_beat_that_is_old_shows_nothing(void **state)
         }
         hang_judge(&life.bench.judge, life.now_ns);
     }
-    for (uint32_t i = 0; i < life.bench.judge.docket.count; i++) {
-        if (life.bench.judge.docket.entry[i]->open)
-            assert_int_equal(life.bench.judge.docket.entry[i]->verdict.rank_count, 0);
+    for (uint32_t i = 0; i < life.bench.judge.verdicts.count; i++) {
+        if (life.bench.judge.verdicts.entry[i]->open)
+            assert_int_equal(life.bench.judge.verdicts.entry[i]->verdict.rank_count, 0);
     }
     life_end(&life);
 }
@@ -384,7 +384,7 @@ static void a_slow_shape_has_a_longer_limit(void **state)
     life.bench = bench_open(&config);
     lab_judge_many(life.bench.lab, &life.bench.judge, 10);
     seconds(&life, 20, 'T');
-    assert_int_equal(life.bench.judge.docket.count, 0);
+    assert_int_equal(life.bench.judge.verdicts.count, 0);
     seconds(&life, 20, 'T');
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     life_end(&life);

@@ -87,7 +87,7 @@ static void try_stretch(uint32_t tp, uint32_t dp, uint32_t rank, double stretch,
     struct ledger ledger;
 
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench.lab->fault.stretch[rank] = stretch;
     lab_judge_many(bench.lab, &bench.judge, steps);
     assert_only(&bench, rank);
@@ -157,7 +157,7 @@ static void a_healthy_job_is_left_alone(void **state)
         config.noise = 0.02;
         bench = bench_open(&config);
         lab_judge_many(bench.lab, &bench.judge, 80);
-        assert_int_equal(bench.judge.docket.count, 0);
+        assert_int_equal(bench.judge.verdicts.count, 0);
         bench_close(&bench);
     }
 }

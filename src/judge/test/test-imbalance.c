@@ -7,7 +7,7 @@ static const struct entry *only(const struct bench *bench, unsigned kind, unsign
 
     assert_non_null(entry);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(bench->judge.verdicts.count, 1);
     assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
     return entry;
 }
@@ -55,7 +55,7 @@ static void lengths_that_are_nearly_equal_are_nothing(void **state)
     (void)state;
     bench.lab->fault.uneven = 0.0025;
     lab_judge_many(bench.lab, &bench.judge, 200);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -171,7 +171,7 @@ static void a_stage_that_costs_next_to_nothing_is_not_named(void **state)
     (void)state;
     bench.lab->fault.heavier[1] = 0.02;
     lab_judge_many(bench.lab, &bench.judge, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -214,7 +214,7 @@ static void equal_stages_are_nothing(void **state)
 
     (void)state;
     lab_judge_many(bench.lab, &bench.judge, 300);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

@@ -4,7 +4,7 @@
 
 static const struct verdict *only(const struct bench *bench)
 {
-    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(bench->judge.verdicts.count, 1);
     assert_int_equal(lab_open_count(&bench->judge, VERDICT_STRAGGLER), 1);
     return &lab_open(&bench->judge, VERDICT_STRAGGLER, 0)->verdict;
 }
@@ -65,7 +65,7 @@ static void when_it_stops_it_is_over_and_when_it_comes_back_it_is_the_same(void 
         if (step == 195)
             assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     }
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 
@@ -85,7 +85,7 @@ static void one_that_flaps_is_told_a_few_times_only(void **state)
         told += !open && lab_open_count(&bench.judge, 0) > 0;
         open = lab_open_count(&bench.judge, 0) > 0;
     }
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     assert_in_range(told, 1, 6);
     bench.lab->fault.stretch[3] = 0;
     lab_judge_many(bench.lab, &bench.judge, 300);
@@ -108,10 +108,10 @@ static void ranks_that_were_named_before_it_moved_on_become_part_of_it(void **st
     assert_int_equal(lab_open_count(&bench.judge, 0), 1);
     assert_int_equal(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.rank_count, 0);
     assert_true(lab_open(&bench.judge, VERDICT_STRAGGLER, 0)->verdict.echo_count > 0);
-    assert_in_range(bench.judge.docket.count, 2,
+    assert_in_range(bench.judge.verdicts.count, 2,
                     5); /* those first named, and not one of each rank */
-    for (uint32_t i = 0; i < bench.judge.docket.count; i++) {
-        const struct verdict *verdict = &bench.judge.docket.entry[i]->verdict;
+    for (uint32_t i = 0; i < bench.judge.verdicts.count; i++) {
+        const struct verdict *verdict = &bench.judge.verdicts.entry[i]->verdict;
 
         if (verdict->rank_count && verdict->until_real_ns == 0)
             fail_msg("%s is still open", verdict->id);
@@ -134,8 +134,8 @@ static void where_everybody_is_slow_now_and_then_nobody_is_named(void **state)
             bench.lab->fault.stretch[rank] = rand_below(&rand, 25) == 0 ? 0.4 : 0;
         lab_judge(bench.lab, &bench.judge);
     }
-    for (uint32_t i = 0; i < bench.judge.docket.count; i++)
-        assert_int_equal(bench.judge.docket.entry[i]->verdict.rank_count, 0);
+    for (uint32_t i = 0; i < bench.judge.verdicts.count; i++)
+        assert_int_equal(bench.judge.verdicts.entry[i]->verdict.rank_count, 0);
     bench_close(&bench);
 }
 
@@ -175,7 +175,7 @@ static void of_few_that_take_turns_none_is_named_first(void **state)
                 bench.lab->fault.stretch[at] = 0.8;
             lab_judge(bench.lab, &bench.judge);
         }
-        if (bench.judge.docket.count != 1 || only(&bench)->rank_count != 0)
+        if (bench.judge.verdicts.count != 1 || only(&bench)->rank_count != 0)
             fail_msg("seed %u: a rank is named", (unsigned)seed);
         bench_close(&bench);
     }
@@ -193,7 +193,7 @@ static void a_bad_step_now_and_then_is_nothing(void **state)
             bench.lab->fault.stretch[step / 17 % 8] = 0.5;
         lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -221,7 +221,7 @@ static void noise_is_nobody(void **state)
         config.noise = 0.05;
         bench = bench_open(&config);
         lab_judge_many(bench.lab, &bench.judge, 300);
-        assert_int_equal(bench.judge.docket.count, 0);
+        assert_int_equal(bench.judge.verdicts.count, 0);
         bench_close(&bench);
     }
 }
@@ -307,7 +307,7 @@ static void a_slight_straggler_that_does_not_grow_forms_nothing(void **state)
     lab_judge_many(bench.lab, &bench.judge, 60);
     bench.lab->fault.stretch[5] = 0.015;
     lab_judge_many(bench.lab, &bench.judge, 120);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

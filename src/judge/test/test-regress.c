@@ -7,7 +7,7 @@ static const struct verdict *only(const struct bench *bench)
 {
     const struct entry *entry = lab_open(&bench->judge, VERDICT_REGRESSION, 0);
 
-    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(bench->judge.verdicts.count, 1);
     assert_non_null(entry);
     assert_int_equal(entry->verdict.rank_count, 0);
     assert_true(entry->verdict.because_count >= 2);
@@ -25,7 +25,7 @@ static void a_step_down_on_all_ranks_is_a_regression(void **state)
         const struct verdict *verdict;
 
         lab_judge_many(bench.lab, &bench.judge, BEFORE);
-        assert_int_equal(bench.judge.docket.count, 0);
+        assert_int_equal(bench.judge.verdicts.count, 0);
         bench.lab->fault.all = 0.1;
         lab_judge_many(bench.lab, &bench.judge, 60);
         verdict = only(&bench);
@@ -76,7 +76,7 @@ static void longer_sequences_are_no_regression(void **state)
         bench.lab->fault.longer = 0.25 * (i / 100);
         lab_judge(bench.lab, &bench.judge);
     }
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -118,7 +118,7 @@ static void a_straggler_is_no_regression(void **state)
     lab_judge_many(bench.lab, &bench.judge, BEFORE);
     bench.lab->fault.stretch[3] = 0.3;
     lab_judge_many(bench.lab, &bench.judge, 120);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     bench_close(&bench);
 }
@@ -139,7 +139,7 @@ static void one_that_comes_and_goes_is_one_verdict(void **state)
         if (i < 2) /* later it is waited for */
             assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     }
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 

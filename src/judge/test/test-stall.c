@@ -63,7 +63,7 @@ static void batches_that_come_late_everywhere_are_the_jobs_input(void **state)
             const struct verdict *verdict;
 
             lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-            assert_int_equal(bench.judge.docket.count, 0);
+            assert_int_equal(bench.judge.verdicts.count, 0);
             sleep_in_data(&bench, 0, bench.lab->world, waits[wait].ns);
             assert_true(steps_until(&bench, VERDICT_INPUT_STALL, waits[wait].within) <=
                         waits[wait].within);
@@ -111,7 +111,7 @@ static void an_input_that_was_always_slow_is_said_so(void **state)
     config.data_ns = 3 * MS; /* three per cent from the beginning: as the job is */
     bench = bench_open(&config);
     lab_judge_many(bench.lab, &bench.judge, 60);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -128,7 +128,7 @@ static void one_late_batch_is_nothing(void **state)
         sleep_in_data(&bench, 0, 4, 0);
         lab_judge_many(bench.lab, &bench.judge, 15);
     }
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -251,7 +251,7 @@ static void a_stalled_input_is_over_when_batches_come_again(void **state)
         sleep_in_data(&bench, 0, 4, 0);
         lab_judge_many(bench.lab, &bench.judge, 16);
         assert_int_equal(lab_open_count(&bench.judge, 0), 0);
-        assert_int_equal(bench.judge.docket.count, 1);
+        assert_int_equal(bench.judge.verdicts.count, 1);
     }
     bench_close(&bench);
 }
@@ -265,7 +265,7 @@ static void without_device_times_we_are_less_sure(void **state)
     config.host_view = true;
     bench = bench_open(&config);
     lab_judge_many(bench.lab, &bench.judge, 2 * HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     sleep_in_data(&bench, 0, 4, 30 * MS);
     assert_true(steps_until(&bench, VERDICT_INPUT_STALL, 8) <= 8);
     assert_true(only_verdict(&bench, VERDICT_INPUT_STALL, LAYER_DATA)->confidence <= 0.7);
@@ -289,7 +289,7 @@ static void a_batch_that_is_very_late_now_and_then_is_said_too(void **state)
     verdict = only_verdict_of(&bench, VERDICT_INPUT_STALL, LAYER_DATA);
     assert_int_equal(verdict->rank_count, 0);
     assert_non_null(strstr(verdict->cause, "now and then"));
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     lab_judge_many(bench.lab, &bench.judge, 60); /* it does not come again */
     assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
@@ -300,7 +300,7 @@ static void a_batch_that_is_very_late_now_and_then_is_said_too(void **state)
         sleep_in_data(&bench, 0, 4, 0);
         lab_judge_many(bench.lab, &bench.judge, 79);
     }
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -326,7 +326,7 @@ static void planned_pauses_of_the_usual_length_are_no_fault(void **state)
     for (int i = 0; i < 12; i++) /* they may differ by half, and cost 4 % */
         rounds(&bench, &bench.lab->fault.checkpoint_ns, (30 + 5 * (i % 4)) * MS, 1);
     rounds(&bench, &bench.lab->fault.eval_ns, 150 * MS, 12);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -338,7 +338,7 @@ static void a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once(void **
 
     (void)state;
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 3);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 1);
     verdict = only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     assert_int_equal(verdict->rank_count, 0);
@@ -346,7 +346,7 @@ static void a_checkpoint_that_takes_twenty_times_as_long_is_said_at_once(void **
     assert_true(verdict->gpu_seconds > 4 * 0.45 && verdict->gpu_seconds < 4 * 0.5);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 500 * MS, 2); /* still the same one, open */
     assert_int_equal(lab_open_count(&bench.judge, 0), 1);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 25 * MS, 2);
     assert_int_equal(lab_open_count(&bench.judge, 0), 0);
     bench_close(&bench);
@@ -361,7 +361,7 @@ static void a_checkpoint_thrice_as_long_is_said_when_the_next_one_is_too(void **
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 3);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 1);
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 30 * MS, 1);
-    assert_int_equal(bench.judge.docket.count, 0); /* once may happen */
+    assert_int_equal(bench.judge.verdicts.count, 0); /* once may happen */
     rounds(&bench, &bench.lab->fault.checkpoint_ns, 90 * MS, 2);
     only_verdict_of(&bench, VERDICT_CHECKPOINT_STALL, LAYER_CHECKPOINT);
     bench_close(&bench);
@@ -543,12 +543,12 @@ static void a_slow_start_is_no_fault(void **state)
 
     (void)state;
     lab_judge_many(bench.lab, &bench.judge, 20);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     lab_restart(bench.lab, 5, 30 * NS_PER_S);
     judge_state_attempt(&bench.judge, 1, NS_PER_S);
     lab_introduce(bench.lab, &bench.judge);
     lab_judge_many(bench.lab, &bench.judge, 20);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

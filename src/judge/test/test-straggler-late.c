@@ -20,7 +20,7 @@ static const struct entry *only(const struct bench *bench, uint32_t rank)
 
     assert_non_null(entry);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_int_equal(bench->judge.docket.count, 1);
+    assert_int_equal(bench->judge.verdicts.count, 1);
     assert_int_equal(entry->verdict.rank_count, 1);
     assert_int_equal(entry->verdict.rank[0], rank);
     assert_true(entry->verdict.confidence <= 0.7);
@@ -35,10 +35,10 @@ static void who_comes_last_is_named_though_hosts_are_ahead(void **state)
 
     (void)state;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench.lab->fault.stretch[2] = 0.5;
     lab_judge_many(bench.lab, &bench.judge, 9);
-    assert_int_equal(bench.judge.docket.count, 0); /* nine in a row are not ten */
+    assert_int_equal(bench.judge.verdicts.count, 0); /* nine in a row are not ten */
     lab_judge_many(bench.lab, &bench.judge, 1);
     entry = only(&bench, 2);
     assert_int_equal(entry->verdict.layer, LAYER_UNKNOWN);
@@ -63,7 +63,7 @@ static void healthy_jobs_are_left_alone(void **state)
         config.seed = seed;
         bench = bench_open(&config);
         lab_judge_many(bench.lab, &bench.judge, 150);
-        assert_int_equal(bench.judge.docket.count, 0);
+        assert_int_equal(bench.judge.verdicts.count, 0);
         bench_close(&bench);
     }
 }
@@ -78,7 +78,7 @@ static void with_more_communicators_nobody_is_named(void **state)
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.stretch[2] = 0.5;
     lab_judge_many(bench.lab, &bench.judge, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 

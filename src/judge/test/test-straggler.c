@@ -40,7 +40,7 @@ static void try_stretch(const struct lab_config *config, uint32_t rank, double s
     uint32_t steps;
 
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench.lab->fault.stretch[rank] = stretch;
     steps = steps_until(&bench, within);
     if (steps > within)
@@ -111,7 +111,7 @@ static void a_host_sleep_that_the_device_does_not_feel_is_nobodys_business(void 
     bench.lab->fault.sleep_ns[6] = 10000000; /* the device has more than that to do by then */
     bench.lab->fault.sleep_phase = LOCKSTEP_PHASE_OPTIMIZER;
     lab_judge_many(bench.lab, &bench.judge, 30);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -161,7 +161,7 @@ static void noise_alone_is_never_a_verdict(void **state)
             config.seed = seed;
             bench = bench_open(&config);
             lab_judge_many(bench.lab, &bench.judge, 2000);
-            assert_int_equal(bench.judge.docket.count, 0);
+            assert_int_equal(bench.judge.verdicts.count, 0);
             bench_close(&bench);
         }
     }
@@ -180,7 +180,7 @@ static void one_slow_step_is_not_a_straggler(void **state)
         bench.lab->fault.stretch[4] = 0;
         lab_judge_many(bench.lab, &bench.judge, 15);
     }
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -193,7 +193,7 @@ static void a_job_that_is_slower_as_a_whole_has_no_straggler(void **state)
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
     bench.lab->fault.all = 0.2;
     lab_judge_many(bench.lab, &bench.judge, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -209,7 +209,7 @@ static void it_closes_when_the_fault_ends_and_comes_back_as_the_same(void **stat
     bench.lab->fault.stretch[1] = 0.3;
     lab_judge_many(bench.lab, &bench.judge, 10);
     assert_named(&bench, 1, LAYER_GPU);
-    entry = bench.judge.docket.entry[0];
+    entry = bench.judge.verdicts.entry[0];
     since = entry->verdict.since_step;
     assert_int_equal(since, HEALTHY);
     bench.lab->fault.stretch[1] = 0;
@@ -218,7 +218,7 @@ static void it_closes_when_the_fault_ends_and_comes_back_as_the_same(void **stat
     assert_true(entry->verdict.until_real_ns > 0);
     bench.lab->fault.stretch[1] = 0.3;
     assert_true(steps_until(&bench, 5) <= 5);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     assert_true(entry->open);
     assert_int_equal(entry->verdict.until_real_ns, 0);
     assert_int_equal(entry->verdict.since_step, since);
@@ -300,7 +300,7 @@ static void one_that_survives_a_restart_is_the_same_and_stays_open(void **state)
         lab_judge(bench.lab, &bench.judge);
         assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
     }
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 

@@ -61,7 +61,7 @@ static struct bench healthy(bool told)
         tell_at(&bench, DP1, UINT64_MAX, 16, "RING/SIMPLE");
     }
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     return bench;
 }
 
@@ -178,7 +178,7 @@ static void a_change_that_cost_nothing_is_never_said(void **state)
         struct bench *at = i ? &other : &bench;
 
         lab_judge_many(at->lab, &at->judge, 20);
-        assert_int_equal(at->judge.docket.count, 0);
+        assert_int_equal(at->judge.verdicts.count, 0);
         at->lab->fault.fabric = 7;
         lab_judge_many(at->lab, &at->judge, 20);
         put(only_verdict(at), i ? &untold : &said);
@@ -325,7 +325,7 @@ static void what_was_usual_once_may_be_slow_today(void **state)
     bench.lab->fault.slow_comm = DP1;
     bench.lab->fault.comm = 7;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     tell(&bench, DP1, 16, "RING/SIMPLE");
     bench.lab->fault.comm = 0;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);

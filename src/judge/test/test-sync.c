@@ -20,7 +20,7 @@ static struct bench healthy(const struct lab_config *config)
     struct bench bench = bench_open(config);
 
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     return bench;
 }
 
@@ -62,7 +62,7 @@ static void a_slow_fabric_is_named_and_no_rank(void **state)
         bench.lab->fault.fabric = 0;
         lab_judge_many(bench.lab, &bench.judge, 20);
         assert_int_equal(lab_open_count(&bench.judge, 0), 0);
-        assert_int_equal(bench.judge.docket.count, 1);
+        assert_int_equal(bench.judge.verdicts.count, 1);
         bench_close(&bench);
     }
 }
@@ -136,7 +136,7 @@ static void a_network_that_comes_and_goes_is_said_so(void **state)
         lab_judge_many(bench.lab, &bench.judge, 2);
     }
     assert_non_null(strstr(only_verdict(&bench, LAYER_FABRIC)->cause, "comes and goes"));
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 
@@ -173,7 +173,7 @@ static void transfers_that_nobody_waits_for_may_be_slow(void **state)
     bench = healthy(&config);
     bench.lab->fault.fabric = 1;
     lab_judge_many(bench.lab, &bench.judge, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -188,7 +188,7 @@ static void more_bytes_take_longer_and_are_no_fault(void **state)
     bench.lab->fault.more_bytes = true;
     bench.lab->fault.fabric = 7;
     lab_judge_many(bench.lab, &bench.judge, 40);
-    assert_int_equal(bench.judge.docket.count, 0);
+    assert_int_equal(bench.judge.verdicts.count, 0);
     bench_close(&bench);
 }
 
@@ -203,7 +203,7 @@ static void a_late_rank_does_not_make_a_transfer_long(void **state)
     bench.lab->fault.stretch[3] = 1;
     lab_judge_many(bench.lab, &bench.judge, 40);
     assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 
@@ -260,7 +260,7 @@ static void a_restart_does_not_make_it_typical(void **state)
     lab_introduce(bench.lab, &bench.judge);
     lab_judge_many(bench.lab, &bench.judge, 20);
     only_verdict(&bench, LAYER_FABRIC);
-    assert_int_equal(bench.judge.docket.count, 1);
+    assert_int_equal(bench.judge.verdicts.count, 1);
     bench_close(&bench);
 }
 
@@ -305,7 +305,7 @@ static void one_long_step_is_not_what_slow_transfers_cost(void **state)
         lab_judge_many(bench.lab, &bench.judge, 8);
         bench.lab->fault.fabric = 60;
         lab_judge_many(bench.lab, &bench.judge, 1);
-        assert_int_equal(bench.judge.docket.count, 0);
+        assert_int_equal(bench.judge.verdicts.count, 0);
     }
     lab_judge_many(bench.lab, &bench.judge, 10); /* and from now on it is slow */
     assert_int_equal(lab_open_count(&bench.judge, VERDICT_SYNC_STALL), 1);
