@@ -319,7 +319,7 @@ static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
 static bool crowd_named(const struct crowd *crowd)
 {
     for (uint32_t i = 0; i < crowd->judge.verdicts.count; i++) {
-        const struct verdict *verdict = &crowd->judge.verdicts.entry[i]->verdict;
+        const struct verdict *verdict = &crowd->judge.verdicts.tracked[i]->verdict;
 
         if (verdict->kind == VERDICT_STRAGGLER && verdict->rank[0] == SLOW_RANK)
             return true;

@@ -292,14 +292,14 @@ static uint32_t job_opened(struct noise_job *job, bool keep)
     uint32_t opened = 0;
 
     for (uint32_t i = 0; i < verdicts->count; i++) {
-        struct entry *entry = verdicts->entry[i];
-        const struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = verdicts->tracked[i];
+        const struct verdict *verdict = &tracked->verdict;
         uint64_t at = job->result->alarms + opened;
 
-        if (!entry->changed)
+        if (!tracked->changed)
             continue;
-        entry->changed = false;
-        if (!entry->open || verdict->decided_step + 1 != job->step)
+        tracked->changed = false;
+        if (!tracked->open || verdict->decided_step + 1 != job->step)
             continue; /* it goes on, or it is over */
         opened++;
         if (!keep || at >= NOISE_ALARMS_KEPT)
@@ -382,12 +382,12 @@ static void fault_look(struct noise_job *job, struct noise_fault *fault, bool al
                        uint64_t steps)
 {
     for (uint32_t i = 0; i < job->judge.verdicts.count; i++) {
-        struct entry *entry = job->judge.verdicts.entry[i];
+        struct tracked_verdict *tracked = job->judge.verdicts.tracked[i];
 
-        if (!entry->open || !entry->changed)
+        if (!tracked->open || !tracked->changed)
             continue;
-        entry->changed = false;
-        if (!is_about(&entry->verdict, all, rank)) {
+        tracked->changed = false;
+        if (!is_about(&tracked->verdict, all, rank)) {
             fault->wrong++;
         } else if (!fault->found) {
             fault->found = true;

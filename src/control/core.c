@@ -105,7 +105,7 @@ void core_counts(const struct core *core, struct core_counts *ret)
 void core_tell(struct core *core)
 {
     for (uint32_t i = 0; i < core->judge.verdicts.count; i++)
-        core->judge.verdicts.entry[i]->changed |= core->judge.verdicts.entry[i]->open;
+        core->judge.verdicts.tracked[i]->changed |= core->judge.verdicts.tracked[i]->open;
 }
 
 void core_ledger(const struct core *core, struct ledger *ret)
@@ -701,12 +701,12 @@ static void emit_verdicts(struct core *core, int64_t real_ns, core_emit *emit, v
     for (uint32_t i = 0; i < verdicts->count; i++) {
         CLEAN(buf_fini) struct buf payload = { 0 };
 
-        if (!verdicts->entry[i]->changed)
+        if (!verdicts->tracked[i]->changed)
             continue;
-        verdicts->entry[i]->changed = false;
-        if (verdicts->entry[i]->verdict.decided_real_ns == 0)
-            verdicts->entry[i]->verdict.decided_real_ns = real_ns;
-        verdict_put(&payload, &verdicts->entry[i]->verdict);
+        verdicts->tracked[i]->changed = false;
+        if (verdicts->tracked[i]->verdict.decided_real_ns == 0)
+            verdicts->tracked[i]->verdict.decided_real_ns = real_ns;
+        verdict_put(&payload, &verdicts->tracked[i]->verdict);
         emit(arg, FRAME_VERDICT, &payload);
     }
 }

@@ -101,10 +101,10 @@ static uint64_t scarce_since(const struct judge_state *judge)
     uint64_t since = UINT64_MAX;
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        const struct entry *entry = judge->verdicts.entry[i];
-        const struct verdict *verdict = &entry->verdict;
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        const struct verdict *verdict = &tracked->verdict;
 
-        if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU)
+        if (tracked->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU)
             since = MIN(since, verdict->since_step);
     }
     return since;

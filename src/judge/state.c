@@ -50,7 +50,7 @@ int judge_state_init(struct judge_state *judge, const char *run)
 void judge_state_fini(struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++)
-        free(judge->verdicts.entry[i]);
+        free(judge->verdicts.tracked[i]);
     splitter_destroy(judge->splitter);
     program_destroy(judge->program);
     ledger_book_destroy(judge->book);
@@ -113,42 +113,44 @@ void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mo
 
 /* ---- the verdict table ---- */
 
-struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind, unsigned layer,
-                                       uint32_t rank)
+struct tracked_verdict *judge_state_open_verdict(struct judge_state *judge, unsigned kind,
+                                                 unsigned layer, uint32_t rank)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
-        const struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        const struct verdict *verdict = &tracked->verdict;
 
-        if (!entry->open || verdict->kind != kind ||
+        if (!tracked->open || verdict->kind != kind ||
             (layer < LAYER_COUNT && verdict->layer != layer))
             continue;
         if (rank == MODEL_NONE)
-            return entry;
+            return tracked;
         for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {
             if (verdict->rank[at] == rank)
-                return entry;
+                return tracked;
         }
     }
     return NULL;
 }
 
-struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind, const char *group)
+struct tracked_verdict *judge_state_group_verdict(struct judge_state *judge, unsigned kind,
+                                                  const char *group)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.kind == kind && strcmp(entry->verdict.group, group) == 0)
-            return entry;
+        if (tracked->open && tracked->verdict.kind == kind &&
+            strcmp(tracked->verdict.group, group) == 0)
+            return tracked;
     }
     return NULL;
 }
 
-static struct entry *verdict_table_get(struct verdict_table *verdicts, const char *id)
+static struct tracked_verdict *verdict_table_get(struct verdict_table *verdicts, const char *id)
 {
     for (uint32_t i = 0; i < verdicts->count; i++) {
-        if (strcmp(verdicts->entry[i]->verdict.id, id) == 0)
-            return verdicts->entry[i];
+        if (strcmp(verdicts->tracked[i]->verdict.id, id) == 0)
+            return verdicts->tracked[i];
     }
     return NULL;
 }
@@ -161,34 +163,34 @@ static bool verdict_table_forget(struct verdict_table *verdicts)
     uint32_t oldest = verdicts->count;
 
     for (uint32_t i = 0; i < verdicts->count; i++) {
-        const struct entry *entry = verdicts->entry[i];
+        const struct tracked_verdict *tracked = verdicts->tracked[i];
 
-        if (!entry->open && !entry->changed &&
+        if (!tracked->open && !tracked->changed &&
             (oldest == verdicts->count ||
-             entry->verdict.until_real_ns < verdicts->entry[oldest]->verdict.until_real_ns))
+             tracked->verdict.until_real_ns < verdicts->tracked[oldest]->verdict.until_real_ns))
             oldest = i;
     }
     if (oldest == verdicts->count)
         return false;
-    free(verdicts->entry[oldest]);
+    free(verdicts->tracked[oldest]);
     verdicts->count--;
-    memmove(verdicts->entry + oldest, verdicts->entry + oldest + 1,
-            (verdicts->count - oldest) * sizeof(verdicts->entry[0]));
+    memmove(verdicts->tracked + oldest, verdicts->tracked + oldest + 1,
+            (verdicts->count - oldest) * sizeof(verdicts->tracked[0]));
     return true;
 }
 
-static struct entry *verdict_table_add(struct verdict_table *verdicts)
+static struct tracked_verdict *verdict_table_add(struct verdict_table *verdicts)
 {
-    struct entry *entry;
+    struct tracked_verdict *tracked;
 
     if (verdicts->count == VERDICT_TABLE_MAX && !verdict_table_forget(verdicts)) {
         verdicts->refused++;
         return NULL;
     }
-    entry = calloc(1, sizeof(*entry));
-    if (entry)
-        verdicts->entry[verdicts->count++] = entry;
-    return entry;
+    tracked = calloc(1, sizeof(*tracked));
+    if (tracked)
+        verdicts->tracked[verdicts->count++] = tracked;
+    return tracked;
 }
 
 /* The one that is judged now, or that was judged last. */
@@ -201,40 +203,41 @@ static uint64_t newest_step(const struct judge_state *judge)
     return past ? past->step : judge->last_step;
 }
 
-struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft, bool *fresh)
+struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdict *draft,
+                                         bool *fresh)
 {
-    struct entry *entry;
+    struct tracked_verdict *tracked;
 
     snprintf(draft->run, sizeof(draft->run), "%s", judge->model.run);
     verdict_identify(draft);
-    entry = verdict_table_get(&judge->verdicts, draft->id);
-    *fresh = !entry || !entry->open;
-    if (!entry)
-        entry = verdict_table_add(&judge->verdicts);
-    if (!entry)
+    tracked = verdict_table_get(&judge->verdicts, draft->id);
+    *fresh = !tracked || !tracked->open;
+    if (!tracked)
+        tracked = verdict_table_add(&judge->verdicts);
+    if (!tracked)
         return NULL;
     if (*fresh) {
-        struct verdict before = entry->verdict;
+        struct verdict before = tracked->verdict;
 
         draft->decided_step = newest_step(judge);
         draft->decided_real_ns = 0; /* set when it is said */
-        entry->verdict = *draft;
+        tracked->verdict = *draft;
         if (before.id[0]) { /* the same fault again: it goes on from where it first was */
-            entry->verdict.since_step = before.since_step;
-            entry->verdict.since_real_ns = before.since_real_ns;
-            entry->reopened++;
+            tracked->verdict.since_step = before.since_step;
+            tracked->verdict.since_real_ns = before.since_real_ns;
+            tracked->reopened++;
         }
-        entry->open = entry->changed = true;
-        entry->step_seconds = draft->seconds_per_step;
+        tracked->open = tracked->changed = true;
+        tracked->step_seconds = draft->seconds_per_step;
         if (draft->decided_step > draft->since_step) { /* it took these steps to be sure */
             uint64_t before_sure = draft->decided_step - draft->since_step;
 
-            entry->steps += before_sure;
-            entry->cost_seconds += (double)before_sure * draft->seconds_per_step;
+            tracked->steps += before_sure;
+            tracked->cost_seconds += (double)before_sure * draft->seconds_per_step;
         }
     }
-    entry->seen_step = newest_step(judge);
-    return entry;
+    tracked->seen_step = newest_step(judge);
+    return tracked;
 }
 
 void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft, uint32_t rank)
@@ -305,22 +308,23 @@ double judge_state_cost_ms(struct judge_state *judge, const uint8_t *flag)
            1e6;
 }
 
-void judge_state_merge(struct judge_state *judge, struct entry *entry, struct entry *into)
+void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracked,
+                       struct tracked_verdict *into)
 {
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict *verdict = &into->verdict;
 
-    verdict_because(&entry->verdict, "merged", "it was part of %s: %s", verdict->id,
+    verdict_because(&tracked->verdict, "merged", "it was part of %s: %s", verdict->id,
                     verdict->cause);
-    entry->open = false;
-    entry->changed = into->changed = true;
-    entry->verdict.until_real_ns = past ? past->begin_ns + judge->mono_to_real_ns : 0;
+    tracked->open = false;
+    tracked->changed = into->changed = true;
+    tracked->verdict.until_real_ns = past ? past->begin_ns + judge->mono_to_real_ns : 0;
     if (verdict->echo_count < VERDICT_LINES) {
         struct verdict_line *line = &verdict->echo[verdict->echo_count++];
 
         snprintf(line->what, sizeof(line->what), "rank %u was named alone since step %llu (%s)",
-                 entry->verdict.rank[0], (unsigned long long)entry->verdict.since_step,
-                 entry->verdict.id);
+                 tracked->verdict.rank[0], (unsigned long long)tracked->verdict.since_step,
+                 tracked->verdict.id);
         snprintf(line->source, sizeof(line->source), "merged");
     }
 }
@@ -328,10 +332,11 @@ void judge_state_merge(struct judge_state *judge, struct entry *entry, struct en
 /* How long nobody has to see it until it is over.  One that has come back several times will come back
  * again: it stays open longer each time, so that it is not told over and over.
  */
-static uint64_t entry_patience(const struct judge_state *judge, const struct entry *entry)
+static uint64_t tracked_patience(const struct judge_state *judge,
+                                 const struct tracked_verdict *tracked)
 {
     uint32_t most = (uint32_t)judge->limits.verdict_flaps_most;
-    uint32_t often = entry->reopened > 1 ? MIN(entry->reopened - 1, most) : 0;
+    uint32_t often = tracked->reopened > 1 ? MIN(tracked->reopened - 1, most) : 0;
 
     return (uint64_t)judge->limits.verdict_close_after << often;
 }
@@ -345,22 +350,22 @@ static void verdict_table_age(struct judge_state *judge, const struct past_step 
     bool hung = ledger_was_hung(judge->book, judge, past);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (!entry->open || entry->verdict.kind == VERDICT_CRASH ||
-            entry->verdict.kind == VERDICT_HANG || entry->verdict.kind == VERDICT_DESYNC)
+        if (!tracked->open || tracked->verdict.kind == VERDICT_CRASH ||
+            tracked->verdict.kind == VERDICT_HANG || tracked->verdict.kind == VERDICT_DESYNC)
             continue;
-        if (past->step < entry->seen_step && again < entry->seen_step)
-            entry->seen_step = again; /* a restart went back further */
-        if (past->step > entry->seen_step + entry_patience(judge, entry)) {
-            entry->open = false;
-            entry->changed = true;
-            entry->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
-        } else if (past->step == entry->seen_step && !hung) {
-            entry->steps++;
-            entry->cost_seconds += entry->step_seconds;
-            entry->verdict.seconds_per_step = entry->cost_seconds / (double)entry->steps;
-            entry->verdict.gpu_seconds = entry->cost_seconds * judge->model.world;
+        if (past->step < tracked->seen_step && again < tracked->seen_step)
+            tracked->seen_step = again; /* a restart went back further */
+        if (past->step > tracked->seen_step + tracked_patience(judge, tracked)) {
+            tracked->open = false;
+            tracked->changed = true;
+            tracked->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
+        } else if (past->step == tracked->seen_step && !hung) {
+            tracked->steps++;
+            tracked->cost_seconds += tracked->step_seconds;
+            tracked->verdict.seconds_per_step = tracked->cost_seconds / (double)tracked->steps;
+            tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
         }
     }
 }
@@ -368,8 +373,8 @@ static void verdict_table_age(struct judge_state *judge, const struct past_step 
 void judge_state_end(struct judge_state *judge, int64_t mono_ns)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        if (judge->verdicts.entry[i]->open)
-            judge->verdicts.entry[i]->changed = true; /* its last cost */
+        if (judge->verdicts.tracked[i]->open)
+            judge->verdicts.tracked[i]->changed = true; /* its last cost */
     }
     ledger_end(judge->book, mono_ns);
 }

@@ -17,7 +17,7 @@
 #define VERDICT_TABLE_MAX 256
 #define STRAGGLER_MIGRATES "no rank in particular" /* group of a straggler that moves */
 
-struct entry { /* one verdict over its life */
+struct tracked_verdict { /* one verdict over its life */
     struct verdict verdict;
     bool open, changed;
     bool recurs;         /* a straggler that is not steady: it comes and goes, or forms */
@@ -32,7 +32,7 @@ struct entry { /* one verdict over its life */
 };
 
 struct verdict_table {
-    struct entry *entry[VERDICT_TABLE_MAX];
+    struct tracked_verdict *tracked[VERDICT_TABLE_MAX];
     uint32_t count;
     uint64_t refused; /* more faults at once than fit */
 };
@@ -139,14 +139,16 @@ extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 /* Brings a verdict in: opens it, or marks the open one as seen again.  `draft` has kind, layer, ranks,
  * group set; returns the entry, with *fresh set when the draft's evidence is now in it; NULL: verdict table full.
  */
-struct entry *judge_state_find(struct judge_state *judge, struct verdict *draft, bool *fresh);
+struct tracked_verdict *judge_state_find(struct judge_state *judge, struct verdict *draft,
+                                         bool *fresh);
 /* This one was the other all along: it is over, and both say so. */
-void judge_state_merge(struct judge_state *judge, struct entry *entry, struct entry *into);
+void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracked,
+                       struct tracked_verdict *into);
 /* The open one about such a group; NULL: there is none. */
-struct entry *judge_state_group_verdict(struct judge_state *judge, unsigned kind,
-                                        const char *group);
-struct entry *judge_state_open_verdict(struct judge_state *judge, unsigned kind, unsigned layer,
-                                       uint32_t rank);
+struct tracked_verdict *judge_state_group_verdict(struct judge_state *judge, unsigned kind,
+                                                  const char *group);
+struct tracked_verdict *judge_state_open_verdict(struct judge_state *judge, unsigned kind,
+                                                 unsigned layer, uint32_t rank);
 void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft,
                           uint32_t rank); /* and its node */
 /* Its process ended, and nobody saw with what status. */

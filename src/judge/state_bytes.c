@@ -70,7 +70,7 @@ size_t judge_state_bytes(const struct judge_state *judge)
 {
     return model_bytes(&judge->model) + splitter_bytes(judge->splitter) +
            program_bytes(judge->program) + history_bytes(&judge->history) +
-           judge->verdicts.count * sizeof(struct entry) + ledger_book_bytes(judge->book) +
+           judge->verdicts.count * sizeof(struct tracked_verdict) + ledger_book_bytes(judge->book) +
            corrupt_bytes(judge->corrupt) + hang_bytes(judge->hang) + stall_bytes(judge->stall) +
            sync_bytes(judge->sync);
 }

@@ -266,17 +266,18 @@ static void say_words(const struct judge_state *judge, struct verdict *draft,
 }
 
 /* Who waits for too long gives up at last, or is ended: the hang that stands is the fault, not these. */
-static void echo_hang(struct judge_state *judge, struct entry *entry, const struct fact_exit *first)
+static void echo_hang(struct judge_state *judge, struct tracked_verdict *tracked,
+                      const struct fact_exit *first)
 {
-    struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count];
+    struct verdict_line *line = &tracked->verdict.echo[tracked->verdict.echo_count];
 
-    if (entry->verdict.echo_count < VERDICT_LINES) {
+    if (tracked->verdict.echo_count < VERDICT_LINES) {
         snprintf(line->what, sizeof(line->what), "rank %u %s", first->rank, first->text);
         snprintf(line->source, sizeof(line->source), "%s", source_of(first));
-        entry->verdict.echo_count++;
+        tracked->verdict.echo_count++;
     }
-    say_echoes(judge, &entry->verdict, first);
-    entry->changed = true;
+    say_echoes(judge, &tracked->verdict, first);
+    tracked->changed = true;
     judge->crash_told = true;
 }
 
@@ -382,7 +383,7 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
     int64_t settle_ns = (int64_t)(judge->limits.crash_settle * 1e9);
     struct fact_exit raised;
     struct verdict draft;
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     if (!first || (!over && now_ns - first->mono_ns < settle_ns))
@@ -391,36 +392,36 @@ void crash_judge(struct judge_state *judge, int64_t now_ns, bool over)
         ((crash_blames_others(first) || first->status == -1) &&
          crash_left_first(judge, first, &raised)))
         culprit = &raised;
-    entry = hang_open(judge);
-    if (!entry && culprit == first && somebody_gave_up(judge, first))
-        entry = hang_given_up(judge, now_ns);
-    if (entry) {
-        echo_hang(judge, entry, first);
+    tracked = hang_open(judge);
+    if (!tracked && culprit == first && somebody_gave_up(judge, first))
+        tracked = hang_given_up(judge, now_ns);
+    if (tracked) {
+        echo_hang(judge, tracked, first);
         return;
     }
     judge->crash_told = true;
     if (!draft_desync(judge, first, &draft))
         draft_crash(judge, culprit, first, &draft);
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry) {
-        entry->seen_step = judge->last_step;
-        entry->attempt = judge->model.attempt;
-        entry->status = culprit->status;
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked) {
+        tracked->seen_step = judge->last_step;
+        tracked->attempt = judge->model.attempt;
+        tracked->status = culprit->status;
     }
 }
 
 void crash_beat(struct judge_state *judge, const struct fact_beat *fact)
 {
     for (uint32_t i = 0; fact->oom_kills && i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
-        struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        struct verdict *verdict = &tracked->verdict;
 
         if (verdict->kind != VERDICT_CRASH || verdict->layer != LAYER_UNKNOWN ||
-            entry->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
-            !may_be_killed(entry->status))
+            tracked->attempt != fact->attempt || verdict->rank[0] != fact->rank ||
+            !may_be_killed(tracked->status))
             continue;
         say_oom(verdict, fact->oom_kills);
-        entry->changed = true;
+        tracked->changed = true;
     }
 }
 
@@ -435,32 +436,32 @@ static bool is_ending(unsigned kind)
 void crash_restarted(struct judge_state *judge, uint32_t attempt)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
-        struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        struct verdict *verdict = &tracked->verdict;
 
-        if (!is_ending(verdict->kind) || !entry->open || entry->attempt >= attempt)
+        if (!is_ending(verdict->kind) || !tracked->open || tracked->attempt >= attempt)
             continue;
         snprintf(verdict->plan, sizeof(verdict->plan), "all ranks started again as attempt %u",
                  attempt);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
-        entry->changed = true;
+        tracked->changed = true;
     }
 }
 
 /* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
  * has no cost.
  */
-static void recovered_anew(const struct judge_state *judge, struct entry *entry,
+static void recovered_anew(const struct judge_state *judge, struct tracked_verdict *tracked,
                            const struct past_step *past)
 {
-    struct verdict *verdict = &entry->verdict;
+    struct verdict *verdict = &tracked->verdict;
 
     verdict->until_real_ns = past->begin_ns + judge->mono_to_real_ns;
     snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
              (unsigned long long)past->step);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
-    entry->open = entry->anew = false;
-    entry->changed = true;
+    tracked->open = tracked->anew = false;
+    tracked->changed = true;
 }
 
 void crash_recovered(struct judge_state *judge, const struct past_step *past)
@@ -468,25 +469,25 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
     double cost = ledger_crash_seconds(judge->book);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (!is_ending(entry->verdict.kind) || !entry->open)
+        if (!is_ending(tracked->verdict.kind) || !tracked->open)
             continue;
-        if (entry->anew) {
-            recovered_anew(judge, entry, past);
+        if (tracked->anew) {
+            recovered_anew(judge, tracked, past);
             continue;
         }
         /* Late steps of the attempt that crashed are no recovery. */
-        if (cost <= 0 || entry->attempt >= judge->model.attempt)
+        if (cost <= 0 || tracked->attempt >= judge->model.attempt)
             continue;
-        entry->cost_seconds += cost / judge->model.world; /* of all its crashes */
-        entry->verdict.gpu_seconds = entry->cost_seconds * judge->model.world;
-        entry->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
-        snprintf(entry->verdict.plan, sizeof(entry->verdict.plan),
+        tracked->cost_seconds += cost / judge->model.world; /* of all its crashes */
+        tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
+        tracked->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
+        snprintf(tracked->verdict.plan, sizeof(tracked->verdict.plan),
                  "all ranks started again as attempt %u, training since step %llu",
                  judge->model.attempt, (unsigned long long)past->step);
-        snprintf(entry->verdict.plan_state, sizeof(entry->verdict.plan_state), "done");
-        entry->open = false;
-        entry->changed = true;
+        snprintf(tracked->verdict.plan_state, sizeof(tracked->verdict.plan_state), "done");
+        tracked->open = false;
+        tracked->changed = true;
     }
 }

@@ -143,14 +143,14 @@ void crash_anew(struct judge_state *judge)
     judge->crash_told &= kept > 0;
     judge->exits = kept;
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
-        struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        struct verdict *verdict = &tracked->verdict;
 
-        if (verdict->kind != VERDICT_CRASH || !entry->open || kept ||
-            entry->attempt != judge->model.attempt)
+        if (verdict->kind != VERDICT_CRASH || !tracked->open || kept ||
+            tracked->attempt != judge->model.attempt)
             continue;
         snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
-        entry->anew = entry->changed = true;
+        tracked->anew = tracked->changed = true;
     }
 }

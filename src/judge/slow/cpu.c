@@ -200,16 +200,16 @@ static void accuse_node(struct judge_state *judge, uint32_t node, struct sight s
 }
 
 /* The verdict on a whole node, if there is one open. */
-static struct entry *node_entry(const struct judge_state *judge, uint32_t node)
+static struct tracked_verdict *node_tracked(const struct judge_state *judge, uint32_t node)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
-        const struct verdict *verdict = &entry->verdict;
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        const struct verdict *verdict = &tracked->verdict;
 
-        if (entry->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&
+        if (tracked->open && verdict->kind == VERDICT_STRAGGLER && verdict->layer == LAYER_CPU &&
             verdict->rank_count > 1 && verdict->rank[0] < judge->model.world &&
             judge->model.rank[verdict->rank[0]].node == node)
-            return entry;
+            return tracked;
     }
     return NULL;
 }
@@ -217,7 +217,7 @@ static struct entry *node_entry(const struct judge_state *judge, uint32_t node)
 static void node_judge(struct judge_state *judge, uint32_t node, struct sight near,
                        struct sight far)
 {
-    struct entry *open = node_entry(judge, node);
+    struct tracked_verdict *open = node_tracked(judge, node);
     double scale = open ? judge->limits.cpu_stay_share : 1;
     struct sight sight = far;
 

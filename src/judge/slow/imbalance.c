@@ -64,7 +64,8 @@ static void data_accuse(struct judge_state *judge, double cost_ms)
 static void data_step(struct judge_state *judge)
 {
     const struct history *history = &judge->history;
-    struct entry *open = judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
+    struct tracked_verdict *open =
+        judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_DATA, MODEL_NONE);
     const struct thresholds *limits = &judge->limits;
     double scale = open ? limits->imbalance_stay_share : 1, cost;
 
@@ -227,7 +228,7 @@ static void stage_look(struct judge_state *judge, struct stages *stages, double 
 static void stage_step(struct judge_state *judge)
 {
     const struct history *history = &judge->history;
-    struct entry *open =
+    struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_IMBALANCE, LAYER_USER_CODE, MODEL_NONE);
     CLEAN(free_clean) double *work = NULL;
     const struct thresholds *limits = &judge->limits;

@@ -132,10 +132,10 @@ static struct step_kind *kind_of(struct regress *regress, uint64_t signature)
 static bool regress_is_explained(const struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        const struct entry *entry = judge->verdicts.entry[i];
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.kind != VERDICT_REGRESSION &&
-            entry->verdict.kind != VERDICT_CORRUPTION && entry->verdict.kind != VERDICT_CRASH)
+        if (tracked->open && tracked->verdict.kind != VERDICT_REGRESSION &&
+            tracked->verdict.kind != VERDICT_CORRUPTION && tracked->verdict.kind != VERDICT_CRASH)
             return true;
     }
     return false;
@@ -353,7 +353,7 @@ static bool is_slower(const struct step_kind *kind, const struct regress_sample 
 static void kind_judge(struct judge_state *judge, struct step_kind *kind)
 {
     uint32_t steps = (uint32_t)judge->limits.regress_steps;
-    struct entry *open =
+    struct tracked_verdict *open =
         judge_state_open_verdict(judge, VERDICT_REGRESSION, LAYER_COUNT, MODEL_NONE);
     double least = judge->limits.regress_share * (open ? judge->limits.regress_stay_share : 1);
     struct regress_sample now, half;

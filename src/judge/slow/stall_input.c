@@ -283,9 +283,10 @@ static const char *job_cause(unsigned layer)
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */
-void stall_layer_settle(const struct judge_state *judge, struct entry *entry, uint32_t rank)
+void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict *tracked,
+                        uint32_t rank)
 {
-    struct verdict *verdict = &entry->verdict;
+    struct verdict *verdict = &tracked->verdict;
 
     if (verdict->layer != LAYER_DATA)
         return;
@@ -294,7 +295,7 @@ void stall_layer_settle(const struct judge_state *judge, struct entry *entry, ui
         return;
     if (verdict->kind == VERDICT_INPUT_STALL)
         snprintf(verdict->cause, sizeof(verdict->cause), "%s", job_cause(verdict->layer));
-    entry->changed = true;
+    tracked->changed = true;
 }
 
 static void job_accuse(struct judge_state *judge, const struct stall_rule *rule, bool always,
@@ -320,14 +321,14 @@ static void job_accuse(struct judge_state *judge, const struct stall_rule *rule,
     judge_state_find(judge, &draft, &fresh);
 }
 
-static struct entry *job_entry(struct judge_state *judge)
+static struct tracked_verdict *job_tracked(struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.kind == VERDICT_INPUT_STALL &&
-            strcmp(entry->verdict.group, "input") == 0)
-            return entry;
+        if (tracked->open && tracked->verdict.kind == VERDICT_INPUT_STALL &&
+            strcmp(tracked->verdict.group, "input") == 0)
+            return tracked;
     }
     return NULL;
 }
@@ -336,7 +337,7 @@ static void job_step(struct judge_state *judge)
 {
     const struct stall_input *input = &judge->stall->input;
     const struct thresholds *limits = &judge->limits;
-    struct entry *open = job_entry(judge);
+    struct tracked_verdict *open = job_tracked(judge);
     const struct stall_rule *rule;
     double period, level, cost;
     bool always;

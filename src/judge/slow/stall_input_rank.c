@@ -143,10 +143,10 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     judge_state_find(judge, &draft, &fresh);
 }
 
-static bool input_rank_is_ours(const struct entry *entry)
+static bool input_rank_is_ours(const struct tracked_verdict *tracked)
 {
-    return entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
-           (entry->verdict.layer == LAYER_DATA || entry->verdict.layer == LAYER_STORAGE);
+    return tracked->open && tracked->verdict.kind == VERDICT_STRAGGLER &&
+           (tracked->verdict.layer == LAYER_DATA || tracked->verdict.layer == LAYER_STORAGE);
 }
 
 /* Open verdicts of ours that still hold. */
@@ -156,14 +156,14 @@ static void ranks_stay(struct judge_state *judge)
                    history_period_ms(&judge->history, 5);
 
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
         CLEAN(free_clean) uint8_t *flag = NULL;
         double cost, most = 0;
 
-        if (!input_rank_is_ours(entry) || !(flag = calloc(judge->model.world, 1)))
+        if (!input_rank_is_ours(tracked) || !(flag = calloc(judge->model.world, 1)))
             continue;
-        for (uint32_t at = 0; at < MIN(entry->verdict.rank_count, VERDICT_RANKS); at++) {
-            uint32_t rank = entry->verdict.rank[at];
+        for (uint32_t at = 0; at < MIN(tracked->verdict.rank_count, VERDICT_RANKS); at++) {
+            uint32_t rank = tracked->verdict.rank[at];
 
             if (rank >= judge->model.world)
                 continue;
@@ -172,11 +172,11 @@ static void ranks_stay(struct judge_state *judge)
         }
         if (most < limit)
             continue;
-        stall_layer_settle(judge, entry, entry->verdict.rank[0]);
+        stall_layer_settle(judge, tracked, tracked->verdict.rank[0]);
         cost = judge_state_cost_ms(judge, flag);
-        entry->seen_step = history_back(&judge->history, 0)->step;
+        tracked->seen_step = history_back(&judge->history, 0)->step;
         if (cost >= 0)
-            entry->step_seconds = cost / 1e3;
+            tracked->step_seconds = cost / 1e3;
     }
 }
 
@@ -186,10 +186,10 @@ static void ranks_stay(struct judge_state *judge)
 static bool is_named(const struct judge_state *judge, uint32_t rank)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        const struct entry *entry = judge->verdicts.entry[i];
-        const struct verdict *verdict = &entry->verdict;
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
+        const struct verdict *verdict = &tracked->verdict;
 
-        if (!entry->open || verdict->kind != VERDICT_STRAGGLER ||
+        if (!tracked->open || verdict->kind != VERDICT_STRAGGLER ||
             (verdict->layer == LAYER_CPU && verdict->rank_count > 1))
             continue;
         for (uint32_t at = 0; at < MIN(verdict->rank_count, VERDICT_RANKS); at++) {

@@ -98,7 +98,8 @@ int64_t stall_faults(const struct rank_split *split); /* in millions, as parts a
 /* What its batches come late from; `rank` MODEL_NONE: of all. */
 unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
                            double faults);
-void stall_layer_settle(const struct judge_state *judge, struct entry *entry, uint32_t rank);
+void stall_layer_settle(const struct judge_state *judge, struct tracked_verdict *tracked,
+                        uint32_t rank);
 void stall_ranks_step(struct judge_state *judge); /* stall_input_rank.c */
 void stall_pause_step(struct judge_state *judge); /* stall_pause.c */
 void stall_pause_beat(struct judge_state *judge, const struct fact_beat *beat);

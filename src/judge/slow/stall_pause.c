@@ -267,15 +267,15 @@ static void pause_say_why(const struct judge_state *judge, struct verdict *draft
 
 /* A step may be judged before the beats come that tell what its ranks waited for. */
 static void renew_layer(const struct judge_state *judge, const struct stall_pause *pause,
-                        struct entry *entry)
+                        struct tracked_verdict *tracked)
 {
-    struct stall_files seen = seen_of(judge, pause, &entry->verdict);
+    struct stall_files seen = seen_of(judge, pause, &tracked->verdict);
 
-    if (entry->verdict.layer == LAYER_STORAGE || !stall_waits(judge, &seen))
+    if (tracked->verdict.layer == LAYER_STORAGE || !stall_waits(judge, &seen))
         return;
-    entry->verdict.layer = LAYER_STORAGE;
-    say_storage(&entry->verdict, &seen);
-    entry->changed = true;
+    tracked->verdict.layer = LAYER_STORAGE;
+    say_storage(&tracked->verdict, &seen);
+    tracked->changed = true;
 }
 
 static void draft_who(const struct judge_state *judge, struct verdict *draft,
@@ -303,7 +303,7 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
     struct verdict draft = { .kind = kind->verdict, .confidence = confidence[reason] };
     uint64_t now = history_back(&judge->history, 0)->step, steps;
     struct stall_files seen;
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     double lost;
     bool fresh;
 
@@ -324,23 +324,23 @@ static void pause_accuse(struct judge_state *judge, const struct pause_kind *kin
     if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
     pause_say_why(judge, &draft, kind, pause, event, reason);
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (!entry)
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (!tracked)
         return;
-    entry->step_seconds = cost_ms / 1e3;
-    snprintf(pause->id, sizeof(pause->id), "%s", entry->verdict.id);
+    tracked->step_seconds = cost_ms / 1e3;
+    snprintf(pause->id, sizeof(pause->id), "%s", tracked->verdict.id);
 }
 
 /* ---- step by step ---- */
 
-static struct entry *pause_open_entry(const struct judge_state *judge,
-                                      const struct stall_pause *pause)
+static struct tracked_verdict *pause_open_entry(const struct judge_state *judge,
+                                                const struct stall_pause *pause)
 {
     for (uint32_t i = 0; pause->hot && i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && strcmp(entry->verdict.id, pause->id) == 0)
-            return entry;
+        if (tracked->open && strcmp(tracked->verdict.id, pause->id) == 0)
+            return tracked;
     }
     return NULL;
 }
@@ -363,7 +363,7 @@ static void pause_step(struct judge_state *judge, const struct pause_kind *kind,
                        struct stall_pause *pause)
 {
     uint64_t now = history_back(&judge->history, 0)->step;
-    struct entry *open = pause_open_entry(judge, pause);
+    struct tracked_verdict *open = pause_open_entry(judge, pause);
     struct pause_event event;
     enum reason reason;
 

@@ -304,8 +304,8 @@ static void draft_verdict(struct judge_state *judge, uint32_t rank,
 /* The first steps of a fault are few, and other things happen in them, too.  Each rule with more
  * steps gets a chance to correct the layer and the evidence.
  */
-static void straggler_reconsider(struct judge_state *judge, struct entry *open, uint32_t rank,
-                                 double cost_ms, const struct straggler_rule *broken)
+static void straggler_reconsider(struct judge_state *judge, struct tracked_verdict *open,
+                                 uint32_t rank, double cost_ms, const struct straggler_rule *broken)
 {
     struct verdict *verdict = &open->verdict, draft;
 
@@ -334,7 +334,7 @@ static void straggler_reconsider(struct judge_state *judge, struct entry *open, 
 struct straggler_suspect {
     uint32_t rank;
     const struct straggler_rule *rule; /* NULL: its verdict is open */
-    struct entry *open;
+    struct tracked_verdict *open;
     double excess_ms;
 };
 

@@ -97,7 +97,7 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
 {
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.4 };
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
@@ -113,9 +113,9 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
                     100 * judge->limits.straggler_forming,
                     (unsigned long long)(past->step + (uint64_t)trend->steps));
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry)
-        entry->recurs = true;
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked)
+        tracked->recurs = true;
 }
 
 static double rank_cost_ms(struct judge_state *judge, uint32_t rank)
@@ -130,7 +130,8 @@ static double rank_cost_ms(struct judge_state *judge, uint32_t rank)
 
 static void forming_judge(struct judge_state *judge, uint32_t rank)
 {
-    struct entry *open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+    struct tracked_verdict *open =
+        judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
     const struct history *history = &judge->history;
     struct trend trend;
 
@@ -159,7 +160,8 @@ static void forming_step(struct judge_state *judge)
     if (judge->history.count < WINDOW + judge->limits.verdict_warm_up)
         return;
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        if (judge->verdicts.entry[i]->open && judge->verdicts.entry[i]->verdict.layer == LAYER_CPU)
+        if (judge->verdicts.tracked[i]->open &&
+            judge->verdicts.tracked[i]->verdict.layer == LAYER_CPU)
             return; /* who gets less and less cpu is slower and slower */
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {

@@ -172,7 +172,7 @@ static void recurring_accuse(struct judge_state *judge, uint32_t rank,
     struct verdict draft = { .kind = VERDICT_STRAGGLER, .confidence = 0.75 };
     bool gpu = pattern->compute_ms > judge->limits.straggler_gpu_share * pattern->excess_ms;
     bool fresh;
-    struct entry *entry;
+    struct tracked_verdict *tracked;
 
     draft.layer = gpu ? LAYER_GPU : judge->history.host_view ? LAYER_UNKNOWN : LAYER_USER_CODE;
     judge_state_add_rank(judge, &draft, rank);
@@ -195,9 +195,9 @@ static void recurring_accuse(struct judge_state *judge, uint32_t rank,
                     (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
     verdict_rule_out(&draft, LAYER_CPU, "without a cpu %.1f ms in these steps",
                      pattern->starved_ms);
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry)
-        entry->recurs = true;
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked)
+        tracked->recurs = true;
 }
 
 static void recurring_judge(struct judge_state *judge, const struct hits *hits,
@@ -206,7 +206,8 @@ static void recurring_judge(struct judge_state *judge, const struct hits *hits,
     const struct past_step *past = history_back(&judge->history, 0);
     const struct thresholds *limits = &judge->limits;
     uint32_t rank = pattern->rank, window = hits->window;
-    struct entry *open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
+    struct tracked_verdict *open =
+        judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, rank);
     bool now = pattern->last == past->step;
     double cost;
 
@@ -361,7 +362,7 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
                              .layer = LAYER_UNKNOWN,
                              .confidence = 0.6,
                              .since_step = found->first };
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
@@ -374,20 +375,21 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
     verdict_because(&draft, "ring", "in the newest steps: %s", found->list);
     if (judge->history.explained > 0 || judge->history.lengths_vary)
         verdict_rule_out(&draft, LAYER_DATA, "lengths do not explain it");
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry)
-        entry->recurs = true;
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked)
+        tracked->recurs = true;
 }
 
 /* Ranks that were named before it was clear that others are slow in turn: that was the same fault. */
-static void migration_merge(struct judge_state *judge, struct entry *into)
+static void migration_merge(struct judge_state *judge, struct tracked_verdict *into)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.kind == VERDICT_STRAGGLER &&
-            entry->verdict.rank_count == 1 && entry->verdict.since_step >= into->verdict.since_step)
-            judge_state_merge(judge, entry, into);
+        if (tracked->open && tracked->verdict.kind == VERDICT_STRAGGLER &&
+            tracked->verdict.rank_count == 1 &&
+            tracked->verdict.since_step >= into->verdict.since_step)
+            judge_state_merge(judge, tracked, into);
     }
 }
 
@@ -395,7 +397,8 @@ static void migration_merge(struct judge_state *judge, struct entry *into)
 static bool migration_judge(struct judge_state *judge, const struct hits *hits)
 {
     const struct past_step *past = history_back(&judge->history, 0);
-    struct entry *open = judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
+    struct tracked_verdict *open =
+        judge_state_group_verdict(judge, VERDICT_STRAGGLER, STRAGGLER_MIGRATES);
     struct migration found = migration_of(judge, hits);
     double cost;
 
@@ -420,9 +423,9 @@ static bool migration_judge(struct judge_state *judge, const struct hits *hits)
 static bool is_short_of_cpus(const struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        const struct entry *entry = judge->verdicts.entry[i];
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.layer == LAYER_CPU)
+        if (tracked->open && tracked->verdict.layer == LAYER_CPU)
             return true;
     }
     return false;

@@ -128,7 +128,7 @@ static void late_step(struct judge_state *judge)
     uint32_t steps = (uint32_t)judge->limits.straggler_late_steps;
     struct late_look *fresh = &looks->look[looks->count % LATE_STEPS_MAX];
     double late_ms = 0, step_ms = 0;
-    struct entry *open;
+    struct tracked_verdict *open;
     struct verdict draft;
     bool is_new;
 

@@ -322,14 +322,14 @@ static bool sync_is_starved(const struct judge_state *judge, double cost)
     return starved > judge->limits.sync_cpu_share * cost;
 }
 
-static struct entry *sync_open_entry(const struct judge_state *judge)
+static struct tracked_verdict *sync_open_entry(const struct judge_state *judge)
 {
     for (uint32_t i = 0; i < judge->verdicts.count; i++) {
-        struct entry *entry = judge->verdicts.entry[i];
+        struct tracked_verdict *tracked = judge->verdicts.tracked[i];
 
-        if (entry->open && entry->verdict.kind == VERDICT_SYNC_STALL &&
-            strcmp(entry->verdict.id, judge->sync->id) == 0)
-            return entry;
+        if (tracked->open && tracked->verdict.kind == VERDICT_SYNC_STALL &&
+            strcmp(tracked->verdict.id, judge->sync->id) == 0)
+            return tracked;
     }
     return NULL;
 }
@@ -350,21 +350,21 @@ static void sync_accuse(struct judge_state *judge, double cost)
 {
     struct sync_place place;
     struct verdict draft;
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     if (sync_where(judge, &place) < 0)
         return;
     sync_draft(judge, &place, cost, &draft);
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry)
-        memcpy(judge->sync->id, entry->verdict.id, sizeof(judge->sync->id));
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked)
+        memcpy(judge->sync->id, tracked->verdict.id, sizeof(judge->sync->id));
 }
 
 /* What is slow shows before where: the first slow steps may be those of one link only.  A verdict that names
  * nobody gets its node when that has been plain for some steps; it stays the same verdict.
  */
-static void sync_settle(struct judge_state *judge, struct entry *open, double cost)
+static void sync_settle(struct judge_state *judge, struct tracked_verdict *open, double cost)
 {
     struct sync *sync = judge->sync;
     struct verdict *verdict = &open->verdict, draft;
@@ -401,7 +401,7 @@ static double least_cost_ms(const struct judge_state *judge)
 static void sync_step(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
-    struct entry *open = sync_open_entry(judge);
+    struct tracked_verdict *open = sync_open_entry(judge);
     uint64_t key, before = sync->slow_key;
     double cost;
 

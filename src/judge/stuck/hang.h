@@ -23,7 +23,7 @@ int hang_stack(struct judge_state *judge, const struct fact_stack *fact);
 void hang_judge(struct judge_state *judge, int64_t now_ns);
 
 /* A hang or desync that is open in this attempt: the exits that follow are its echoes.  NULL: none. */
-struct entry *hang_open(struct judge_state *judge);
+struct tracked_verdict *hang_open(struct judge_state *judge);
 /* A rank has given up waiting, before the limit of a hang was reached: some phases have a long one.  Whom it waited
  * for is looked at now, while it can still be seen.
  */
@@ -31,7 +31,7 @@ void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact);
 /* A rank was told to end, though none had failed: what was found once, and holds to this moment, is said. */
 void hang_told_exit(struct judge_state *judge, const struct fact_exit *fact);
 /* Says what was found when somebody gave up; NULL: nothing. */
-struct entry *hang_given_up(struct judge_state *judge, int64_t now_ns);
+struct tracked_verdict *hang_given_up(struct judge_state *judge, int64_t now_ns);
 /* Whether a rank that ended was in a collective that others had entered with other arguments: some libraries notice
  * and end.  Then the draft says so.
  */

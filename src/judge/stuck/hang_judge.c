@@ -41,22 +41,22 @@ static struct found *hang_found(struct hang *hang, const struct wait_finding *fi
     return &hang->found[finding->kind == WAIT_MISMATCH];
 }
 
-static struct entry *entry_of(struct judge_state *judge, const struct found *found)
+static struct tracked_verdict *tracked_of(struct judge_state *judge, const struct found *found)
 {
     for (uint32_t i = 0; found->id[0] && i < judge->verdicts.count; i++) {
-        if (strcmp(judge->verdicts.entry[i]->verdict.id, found->id) == 0)
-            return judge->verdicts.entry[i];
+        if (strcmp(judge->verdicts.tracked[i]->verdict.id, found->id) == 0)
+            return judge->verdicts.tracked[i];
     }
     return NULL;
 }
 
-struct entry *hang_open(struct judge_state *judge)
+struct tracked_verdict *hang_open(struct judge_state *judge)
 {
     for (int i = 0; i < KINDS; i++) {
-        struct entry *entry = entry_of(judge, &judge->hang->found[i]);
+        struct tracked_verdict *tracked = tracked_of(judge, &judge->hang->found[i]);
 
-        if (entry && entry->open)
-            return entry;
+        if (tracked && tracked->open)
+            return tracked;
     }
     return NULL;
 }
@@ -74,9 +74,9 @@ static bool lines_equal(const struct verdict *a, const struct verdict *b)
 }
 
 /* What is learnt later goes into the verdict that stands: one fault is one verdict. */
-static void entry_renew(struct entry *entry, const struct verdict *draft)
+static void tracked_renew(struct tracked_verdict *tracked, const struct verdict *draft)
 {
-    struct verdict *verdict = &entry->verdict;
+    struct verdict *verdict = &tracked->verdict;
     struct verdict fresh = *draft;
 
     if (lines_equal(verdict, draft))
@@ -91,22 +91,23 @@ static void entry_renew(struct entry *entry, const struct verdict *draft)
     fresh.echo_count = verdict->echo_count;
     memcpy(fresh.echo, verdict->echo, sizeof(fresh.echo));
     *verdict = fresh;
-    entry->changed = true;
+    tracked->changed = true;
 }
 
-static void hang_cost(struct judge_state *judge, struct entry *entry, int64_t now_ns)
+static void hang_cost(struct judge_state *judge, struct tracked_verdict *tracked, int64_t now_ns)
 {
-    double seconds = (double)(now_ns + judge->mono_to_real_ns - entry->verdict.since_real_ns) / 1e9;
+    double seconds =
+        (double)(now_ns + judge->mono_to_real_ns - tracked->verdict.since_real_ns) / 1e9;
 
-    entry->verdict.gpu_seconds =
-        entry->cost_seconds * judge->model.world + MAX(seconds, 0) * judge->model.world;
+    tracked->verdict.gpu_seconds =
+        tracked->cost_seconds * judge->model.world + MAX(seconds, 0) * judge->model.world;
 }
 
 static void hang_say(struct judge_state *judge, const struct wait_finding *finding, int64_t now_ns)
 {
     struct hang *hang = judge->hang;
     struct found *found = hang_found(hang, finding);
-    struct entry *entry = entry_of(judge, found);
+    struct tracked_verdict *tracked = tracked_of(judge, found);
     struct verdict draft = { 0 };
     bool fresh;
 
@@ -116,32 +117,32 @@ static void hang_say(struct judge_state *judge, const struct wait_finding *findi
     if (finding->op.comm == MODEL_NONE && finding->culprits)
         draft.since_real_ns =
             now_ns - hang->rank[finding->culprit[0]].stuck_ns + judge->mono_to_real_ns;
-    if (entry && entry->open) {
-        entry_renew(entry, &draft);
-        hang_cost(judge, entry, now_ns);
+    if (tracked && tracked->open) {
+        tracked_renew(tracked, &draft);
+        hang_cost(judge, tracked, now_ns);
         return;
     }
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (!entry)
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (!tracked)
         return;
-    memcpy(found->id, entry->verdict.id, sizeof(found->id));
+    memcpy(found->id, tracked->verdict.id, sizeof(found->id));
     found->victims = finding->victims;
-    entry->attempt = judge->model.attempt;
-    hang_cost(judge, entry, now_ns);
-    ledger_hang(judge->book, entry->verdict.since_real_ns - judge->mono_to_real_ns);
+    tracked->attempt = judge->model.attempt;
+    hang_cost(judge, tracked, now_ns);
+    ledger_hang(judge->book, tracked->verdict.since_real_ns - judge->mono_to_real_ns);
 }
 
 /* The ranks go on. */
 static void close_found(struct judge_state *judge, struct found *found, int64_t now_ns)
 {
-    struct entry *entry = entry_of(judge, found);
+    struct tracked_verdict *tracked = tracked_of(judge, found);
 
-    if (entry && entry->open) {
-        entry->open = false;
-        entry->changed = true;
-        entry->verdict.until_real_ns = now_ns + judge->mono_to_real_ns;
-        hang_cost(judge, entry, now_ns);
-        entry->cost_seconds = entry->verdict.gpu_seconds / MAX(judge->model.world, 1);
+    if (tracked && tracked->open) {
+        tracked->open = false;
+        tracked->changed = true;
+        tracked->verdict.until_real_ns = now_ns + judge->mono_to_real_ns;
+        hang_cost(judge, tracked, now_ns);
+        tracked->cost_seconds = tracked->verdict.gpu_seconds / MAX(judge->model.world, 1);
         ledger_hang(judge->book, 0);
     }
     *found = (struct found){ 0 };
@@ -308,19 +309,19 @@ void hang_told_exit(struct judge_state *judge, const struct fact_exit *fact)
     }
 }
 
-struct entry *hang_given_up(struct judge_state *judge, int64_t now_ns)
+struct tracked_verdict *hang_given_up(struct judge_state *judge, int64_t now_ns)
 {
     struct hang *hang = judge->hang;
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     if (!hang->given_up.kind)
         return NULL;
-    entry = judge_state_find(judge, &hang->given_up, &fresh);
-    if (!entry)
+    tracked = judge_state_find(judge, &hang->given_up, &fresh);
+    if (!tracked)
         return NULL;
-    entry->attempt = judge->model.attempt;
-    hang_cost(judge, entry, now_ns);
-    ledger_hang(judge->book, entry->verdict.since_real_ns - judge->mono_to_real_ns);
-    return entry;
+    tracked->attempt = judge->model.attempt;
+    hang_cost(judge, tracked, now_ns);
+    ledger_hang(judge->book, tracked->verdict.since_real_ns - judge->mono_to_real_ns);
+    return tracked;
 }

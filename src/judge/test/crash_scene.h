@@ -24,10 +24,10 @@ static inline struct bench four(void)
 
 static inline const struct verdict *crash_of(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_CRASH, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_CRASH, 0);
 
     assert_int_equal(lab_open_count(&bench->judge, VERDICT_CRASH), 1);
-    return &entry->verdict;
+    return &tracked->verdict;
 }
 
 /* On a busy machine: rank 2 raises, its interpreter is taken down, rank 0 notices and is the first to be gone. */

@@ -201,13 +201,13 @@ void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps)
         lab_judge(lab, judge);
 }
 
-const struct entry *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i)
+const struct tracked_verdict *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i)
 {
     for (uint32_t at = 0; at < judge->verdicts.count; at++) {
-        const struct entry *entry = judge->verdicts.entry[at];
+        const struct tracked_verdict *tracked = judge->verdicts.tracked[at];
 
-        if (entry->open && (!kind || entry->verdict.kind == kind) && i-- == 0)
-            return entry;
+        if (tracked->open && (!kind || tracked->verdict.kind == kind) && i-- == 0)
+            return tracked;
     }
     return NULL;
 }

@@ -152,6 +152,6 @@ void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps);
 
 /* Open (or ever opened) verdicts of a kind; kind 0: any. */
 uint32_t lab_open_count(const struct judge_state *judge, unsigned kind);
-const struct entry *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i);
+const struct tracked_verdict *lab_open(const struct judge_state *judge, unsigned kind, uint32_t i);
 
 #endif

@@ -17,15 +17,15 @@ static struct lab_config config_of(uint32_t tp, uint32_t pp, uint32_t dp)
 /* The only verdict, which names exactly these ranks. */
 static const struct verdict *only(const struct bench *bench, uint32_t count, const uint32_t *rank)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_CORRUPTION, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_CORRUPTION, 0);
 
     assert_int_equal(bench->judge.verdicts.count, 1);
-    assert_non_null(entry);
-    assert_int_equal(entry->verdict.rank_count, count);
+    assert_non_null(tracked);
+    assert_int_equal(tracked->verdict.rank_count, count);
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(entry->verdict.rank[i], rank[i]);
-    assert_true(entry->verdict.because_count > 0);
-    return &entry->verdict;
+        assert_int_equal(tracked->verdict.rank[i], rank[i]);
+    assert_true(tracked->verdict.because_count > 0);
+    return &tracked->verdict;
 }
 
 static void nothing(const struct bench *bench)

@@ -41,17 +41,17 @@ static void a_starved_node_is_named_as_a_whole(void **state)
     (void)state;
     for (int quota = 0; quota < 2; quota++) {
         struct bench bench = eight_on_two_nodes();
-        const struct entry *entry;
+        const struct tracked_verdict *tracked;
 
         starve(&bench, true, quota, 12);
         assert_int_equal(lab_open_count(&bench.judge, 0), 1);
-        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
-        assert_non_null(entry);
-        assert_int_equal(entry->verdict.layer, LAYER_CPU);
-        assert_int_equal(entry->verdict.node_count, 1);
-        assert_string_equal(entry->verdict.node[0], "n1");
-        assert_int_equal(entry->verdict.rank_count, 4);
-        assert_non_null(strstr(entry->verdict.cause, quota ? "quota" : "other processes"));
+        tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
+        assert_non_null(tracked);
+        assert_int_equal(tracked->verdict.layer, LAYER_CPU);
+        assert_int_equal(tracked->verdict.node_count, 1);
+        assert_string_equal(tracked->verdict.node[0], "n1");
+        assert_int_equal(tracked->verdict.rank_count, 4);
+        assert_non_null(strstr(tracked->verdict.cause, quota ? "quota" : "other processes"));
         bench_close(&bench);
     }
 }

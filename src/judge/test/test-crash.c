@@ -414,7 +414,7 @@ static void old_verdicts_make_room_for_new_ones(void **state)
         lab_judge_many(bench.lab, &bench.judge, 1);
         assert_int_equal(lab_open_count(&bench.judge, VERDICT_CRASH), 0);
         for (uint32_t at = 0; at < bench.judge.verdicts.count; at++)
-            bench.judge.verdicts.entry[at]->changed = false; /* said */
+            bench.judge.verdicts.tracked[at]->changed = false; /* said */
     }
     assert_int_equal(bench.judge.verdicts.count, VERDICT_TABLE_MAX);
     assert_int_equal(bench.judge.verdicts.refused, 0);

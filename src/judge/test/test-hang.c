@@ -78,7 +78,7 @@ static void seconds(struct life *life, int count, char state)
         second(life, state, false);
 }
 
-static const struct entry *the_hang(const struct life *life)
+static const struct tracked_verdict *the_hang(const struct life *life)
 {
     assert_int_equal(lab_open_count(&life->bench.judge, VERDICT_HANG), 1);
     return lab_open(&life->bench.judge, VERDICT_HANG, 0);
@@ -165,7 +165,7 @@ static void it_is_over_when_the_ranks_go_on(void **state)
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 1);
     second(&life, 'S', true);
     assert_int_equal(lab_open_count(&life.bench.judge, VERDICT_HANG), 0);
-    assert_true(life.bench.judge.verdicts.entry[0]->verdict.until_real_ns > 0);
+    assert_true(life.bench.judge.verdicts.tracked[0]->verdict.until_real_ns > 0);
     life.stopped_ns = life.now_ns; /* the same again is the same verdict */
     seconds(&life, 13, 'T');
     assert_int_equal(life.bench.judge.verdicts.count, 1);
@@ -322,16 +322,16 @@ static void who_is_ended_by_a_library_that_sees_other_sizes_is_a_desync(void **s
     for (size_t i = 0; i < COUNT(ends); i++) {
         struct life life = life_begin(10);
         bool noticed = ends[i] != 9;
-        const struct entry *entry;
+        const struct tracked_verdict *tracked;
 
         ends_in_half_of_it(&life, ends[i]);
         assert_int_equal(life.bench.judge.verdicts.count, 1);
-        entry = lab_open(&life.bench.judge, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
-        assert_non_null(entry);
-        assert_int_equal(entry->verdict.rank_count, 1);
-        assert_int_equal(entry->verdict.rank[0], 2);
+        tracked = lab_open(&life.bench.judge, noticed ? VERDICT_DESYNC : VERDICT_CRASH, 0);
+        assert_non_null(tracked);
+        assert_int_equal(tracked->verdict.rank_count, 1);
+        assert_int_equal(tracked->verdict.rank[0], 2);
         if (noticed)
-            assert_non_null(strstr(entry->verdict.cause, "2048 and 4096 bytes"));
+            assert_non_null(strstr(tracked->verdict.cause, "2048 and 4096 bytes"));
         life_end(&life);
     }
 }
@@ -368,8 +368,8 @@ static void a_beat_that_is_old_shows_nothing(void **state)
         hang_judge(&life.bench.judge, life.now_ns);
     }
     for (uint32_t i = 0; i < life.bench.judge.verdicts.count; i++) {
-        if (life.bench.judge.verdicts.entry[i]->open)
-            assert_int_equal(life.bench.judge.verdicts.entry[i]->verdict.rank_count, 0);
+        if (life.bench.judge.verdicts.tracked[i]->open)
+            assert_int_equal(life.bench.judge.verdicts.tracked[i]->verdict.rank_count, 0);
     }
     life_end(&life);
 }

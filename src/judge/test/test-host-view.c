@@ -70,14 +70,14 @@ static void a_collective_behind_work_is_hidden(void **state)
 
 static void assert_only(const struct bench *bench, uint32_t rank)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_int_equal(entry->verdict.rank_count, 1);
-    assert_int_equal(entry->verdict.rank[0], rank);
-    assert_true(entry->verdict.confidence <= 0.7);
-    assert_true(entry->verdict.because_count > 0);
+    assert_int_equal(tracked->verdict.rank_count, 1);
+    assert_int_equal(tracked->verdict.rank[0], rank);
+    assert_true(tracked->verdict.confidence <= 0.7);
+    assert_true(tracked->verdict.because_count > 0);
 }
 
 static void try_stretch(uint32_t tp, uint32_t dp, uint32_t rank, double stretch, uint32_t steps)

@@ -1,15 +1,15 @@
 /* test-imbalance.c - work that is split unevenly, and what is not that. */
 #include "judge/test/bench.h"
 
-static const struct entry *only(const struct bench *bench, unsigned kind, unsigned layer)
+static const struct tracked_verdict *only(const struct bench *bench, unsigned kind, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->judge, kind, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, kind, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_int_equal(bench->judge.verdicts.count, 1);
-    assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
-    return entry;
+    assert_string_equal(verdict_layer_name(tracked->verdict.layer), verdict_layer_name(layer));
+    return tracked;
 }
 
 static void uneven_lengths_that_move_are_the_datas(void **state)
@@ -64,7 +64,7 @@ static void a_straggler_is_found_on_top_of_uneven_lengths(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         struct lab_config config = layout(1, 1, 8);
-        const struct entry *entry;
+        const struct tracked_verdict *tracked;
         struct bench bench;
 
         config.seed = seed;
@@ -73,11 +73,11 @@ static void a_straggler_is_found_on_top_of_uneven_lengths(void **state)
         lab_judge_many(bench.lab, &bench.judge, 20);
         bench.lab->fault.stretch[3] = 0.5;
         lab_judge_many(bench.lab, &bench.judge, 20);
-        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
-        assert_non_null(entry);
+        tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
+        assert_non_null(tracked);
         assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
-        assert_int_equal(entry->verdict.rank[0], 3);
-        assert_int_equal(entry->verdict.layer, LAYER_GPU);
+        assert_int_equal(tracked->verdict.rank[0], 3);
+        assert_int_equal(tracked->verdict.layer, LAYER_GPU);
         bench_close(&bench);
     }
 }
@@ -85,7 +85,7 @@ static void a_straggler_is_found_on_top_of_uneven_lengths(void **state)
 static void a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline(void **state)
 {
     struct lab_config config = layout(1, 2, 4);
-    const struct entry *entry;
+    const struct tracked_verdict *tracked;
     struct bench bench = bench_open(&config);
 
     (void)state;
@@ -94,10 +94,10 @@ static void a_straggler_is_found_on_top_of_uneven_lengths_in_a_pipeline(void **s
     lab_judge_many(bench.lab, &bench.judge, 20);
     bench.lab->fault.stretch[6] = 0.4;
     lab_judge_many(bench.lab, &bench.judge, 20);
-    entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
-    assert_non_null(entry);
+    tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench.judge, VERDICT_STRAGGLER), 1);
-    assert_int_equal(entry->verdict.rank[0], 6);
+    assert_int_equal(tracked->verdict.rank[0], 6);
     bench_close(&bench);
 }
 
@@ -125,14 +125,14 @@ static void a_heavy_stage_is_named_with_its_ranks(void **state)
 
         for (uint32_t stage = 0; stage < config.pp; stage++) {
             struct bench bench = bench_open(&config);
-            const struct entry *entry;
+            const struct tracked_verdict *tracked;
 
             bench.lab->fault.heavier[stage] = 0.5;
             lab_judge_many(bench.lab, &bench.judge, 30);
-            entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
-            assert_int_equal(entry->verdict.rank_count, config.tp * config.dp);
-            for (uint32_t k = 0; k < entry->verdict.rank_count; k++)
-                assert_int_equal(bench.lab->rank[entry->verdict.rank[k]].pp, stage);
+            tracked = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+            assert_int_equal(tracked->verdict.rank_count, config.tp * config.dp);
+            for (uint32_t k = 0; k < tracked->verdict.rank_count; k++)
+                assert_int_equal(bench.lab->rank[tracked->verdict.rank[k]].pp, stage);
             bench_close(&bench);
         }
     }
@@ -149,14 +149,14 @@ static void a_slightly_heavy_stage_is_named_wherever_it_is(void **state)
     for (uint32_t stage = 0; stage < 2; stage++) {
         struct lab_config config = layout(1, 2, 2);
         struct bench bench = bench_open(&config);
-        const struct entry *entry;
+        const struct tracked_verdict *tracked;
 
         bench.lab->fault.heavier[stage] = 0.1;
         lab_judge_many(bench.lab, &bench.judge, 16);
-        entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
-        assert_int_equal(entry->verdict.rank_count, 2);
-        assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, stage);
-        even[stage] = entry->verdict.seconds_per_step;
+        tracked = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+        assert_int_equal(tracked->verdict.rank_count, 2);
+        assert_int_equal(bench.lab->rank[tracked->verdict.rank[0]].pp, stage);
+        even[stage] = tracked->verdict.seconds_per_step;
         bench_close(&bench);
     }
     assert_true(even[0] < even[1]);
@@ -179,14 +179,14 @@ static void a_heavy_first_stage_is_named_though_it_costs_little(void **state)
 {
     struct lab_config config = layout(1, 2, 2);
     struct bench bench = bench_open(&config);
-    const struct entry *entry;
+    const struct tracked_verdict *tracked;
 
     (void)state;
     bench.lab->fault.heavier[0] = 0.25;
     lab_judge_many(bench.lab, &bench.judge, 10);
-    entry = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
-    assert_int_equal(bench.lab->rank[entry->verdict.rank[0]].pp, 0);
-    assert_true(entry->verdict.seconds_per_step < 0.004);
+    tracked = only(&bench, VERDICT_IMBALANCE, LAYER_USER_CODE);
+    assert_int_equal(bench.lab->rank[tracked->verdict.rank[0]].pp, 0);
+    assert_true(tracked->verdict.seconds_per_step < 0.004);
     bench_close(&bench);
 }
 

@@ -111,7 +111,7 @@ static void ranks_that_were_named_before_it_moved_on_become_part_of_it(void **st
     assert_in_range(bench.judge.verdicts.count, 2,
                     5); /* those first named, and not one of each rank */
     for (uint32_t i = 0; i < bench.judge.verdicts.count; i++) {
-        const struct verdict *verdict = &bench.judge.verdicts.entry[i]->verdict;
+        const struct verdict *verdict = &bench.judge.verdicts.tracked[i]->verdict;
 
         if (verdict->rank_count && verdict->until_real_ns == 0)
             fail_msg("%s is still open", verdict->id);
@@ -135,7 +135,7 @@ static void where_everybody_is_slow_now_and_then_nobody_is_named(void **state)
         lab_judge(bench.lab, &bench.judge);
     }
     for (uint32_t i = 0; i < bench.judge.verdicts.count; i++)
-        assert_int_equal(bench.judge.verdicts.entry[i]->verdict.rank_count, 0);
+        assert_int_equal(bench.judge.verdicts.tracked[i]->verdict.rank_count, 0);
     bench_close(&bench);
 }
 
@@ -263,18 +263,18 @@ static void a_straggler_that_forms_is_told_before_it_costs_much(void **state)
 
     (void)state;
     for (uint32_t step = 0; step < 220; step++) {
-        const struct entry *entry;
+        const struct tracked_verdict *tracked;
 
         bench.lab->fault.stretch[5] = step > 40 ? 0.001 * (step - 40) : 0;
         lab_judge(bench.lab, &bench.judge);
-        entry = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
-        if (entry && !told) {
+        tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, 0);
+        if (tracked && !told) {
             told = true;
             assert_true(bench.lab->fault.stretch[5] < 0.03);
-            assert_true(entry->verdict.confidence < 0.5);
-            assert_non_null(strstr(entry->verdict.cause, "forming"));
+            assert_true(tracked->verdict.confidence < 0.5);
+            assert_non_null(strstr(tracked->verdict.cause, "forming"));
             assert_non_null(
-                strstr(entry->verdict.because[1].what, "it costs 3 % of a step by step"));
+                strstr(tracked->verdict.because[1].what, "it costs 3 % of a step by step"));
         }
     }
     assert_true(told);

@@ -5,13 +5,13 @@
 
 static const struct verdict *only(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_REGRESSION, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_REGRESSION, 0);
 
     assert_int_equal(bench->judge.verdicts.count, 1);
-    assert_non_null(entry);
-    assert_int_equal(entry->verdict.rank_count, 0);
-    assert_true(entry->verdict.because_count >= 2);
-    return &entry->verdict;
+    assert_non_null(tracked);
+    assert_int_equal(tracked->verdict.rank_count, 0);
+    assert_true(tracked->verdict.because_count >= 2);
+    return &tracked->verdict;
 }
 
 static void a_step_down_on_all_ranks_is_a_regression(void **state)

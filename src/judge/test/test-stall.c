@@ -28,13 +28,13 @@ static uint32_t steps_until(struct bench *bench, unsigned kind, uint32_t most)
 static const struct verdict *only_verdict_of(const struct bench *bench, unsigned kind,
                                              unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->judge, kind, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, kind, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
-    assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 1);
-    return &entry->verdict;
+    assert_string_equal(verdict_layer_name(tracked->verdict.layer), verdict_layer_name(layer));
+    assert_true(tracked->verdict.because_count >= 2 && tracked->verdict.ruled_out_count >= 1);
+    return &tracked->verdict;
 }
 
 static const struct verdict *only_verdict(const struct bench *bench, unsigned kind, unsigned layer)
@@ -555,16 +555,16 @@ static void a_slow_start_is_no_fault(void **state)
 static void a_rank_that_all_others_wait_for_at_the_start_is_named(void **state)
 {
     struct bench bench = start_after(100, 90);
-    const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
     (void)state;
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench.judge, 0), 1);
-    assert_int_equal(entry->verdict.rank_count, 1);
-    assert_int_equal(entry->verdict.rank[0], 3);
+    assert_int_equal(tracked->verdict.rank_count, 1);
+    assert_int_equal(tracked->verdict.rank[0], 3);
     lab_judge_many(bench.lab, &bench.judge, 20); /* it is over once it runs */
     assert_int_equal(lab_open_count(&bench.judge, 0), 0);
-    assert_true(entry->verdict.gpu_seconds > 4 * 85 && entry->verdict.gpu_seconds < 4 * 95);
+    assert_true(tracked->verdict.gpu_seconds > 4 * 85 && tracked->verdict.gpu_seconds < 4 * 95);
     bench_close(&bench);
 }
 
@@ -584,10 +584,10 @@ static void what_a_late_rank_did_until_its_first_step_is_its_layer(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct bench bench = start_doing(100, 90, cases[i].phase, cases[i].waits);
-        const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
+        const struct tracked_verdict *tracked = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
-        assert_non_null(entry);
-        assert_int_equal(entry->verdict.layer, cases[i].layer);
+        assert_non_null(tracked);
+        assert_int_equal(tracked->verdict.layer, cases[i].layer);
         bench_close(&bench);
     }
 }
@@ -596,7 +596,7 @@ static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = { .lab = lab_create(&config) };
-    const struct entry *entry;
+    const struct tracked_verdict *tracked;
 
     (void)state;
     assert_int_equal(judge_state_init(&bench.judge, "test"), 0);
@@ -618,23 +618,23 @@ static void who_was_waited_for_before_a_common_first_step_is_named(void **state)
         }
     }
     lab_judge(bench.lab, &bench.judge);
-    entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
-    assert_non_null(entry);
-    assert_int_equal(entry->verdict.rank_count, 1);
-    assert_int_equal(entry->verdict.rank[0], 2);
-    assert_int_equal(entry->verdict.layer, LAYER_CHECKPOINT);
+    tracked = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
+    assert_non_null(tracked);
+    assert_int_equal(tracked->verdict.rank_count, 1);
+    assert_int_equal(tracked->verdict.rank[0], 2);
+    assert_int_equal(tracked->verdict.layer, LAYER_CHECKPOINT);
     bench_close(&bench);
 }
 
 static void a_start_that_takes_longer_than_anyone_plans_is_said(void **state)
 {
     struct bench bench = start_after(1200, 5);
-    const struct entry *entry = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench.judge, VERDICT_STARTUP_STALL, 0);
 
     (void)state;
-    assert_non_null(entry);
-    assert_int_equal(entry->verdict.rank_count, 0);
-    assert_true(entry->verdict.confidence <= 0.6);
+    assert_non_null(tracked);
+    assert_int_equal(tracked->verdict.rank_count, 0);
+    assert_true(tracked->verdict.confidence <= 0.6);
     bench_close(&bench);
 }
 

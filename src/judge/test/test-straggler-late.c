@@ -14,24 +14,24 @@ static struct lab_config device_config(uint32_t tp, uint32_t dp, bool ahead)
     return config;
 }
 
-static const struct entry *only(const struct bench *bench, uint32_t rank)
+static const struct tracked_verdict *only(const struct bench *bench, uint32_t rank)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
     assert_int_equal(bench->judge.verdicts.count, 1);
-    assert_int_equal(entry->verdict.rank_count, 1);
-    assert_int_equal(entry->verdict.rank[0], rank);
-    assert_true(entry->verdict.confidence <= 0.7);
-    return entry;
+    assert_int_equal(tracked->verdict.rank_count, 1);
+    assert_int_equal(tracked->verdict.rank[0], rank);
+    assert_true(tracked->verdict.confidence <= 0.7);
+    return tracked;
 }
 
 static void who_comes_last_is_named_though_hosts_are_ahead(void **state)
 {
     struct lab_config config = device_config(1, 4, true);
     struct bench bench = bench_open(&config);
-    const struct entry *entry;
+    const struct tracked_verdict *tracked;
 
     (void)state;
     lab_judge_many(bench.lab, &bench.judge, HEALTHY);
@@ -40,11 +40,11 @@ static void who_comes_last_is_named_though_hosts_are_ahead(void **state)
     lab_judge_many(bench.lab, &bench.judge, 9);
     assert_int_equal(bench.judge.verdicts.count, 0); /* nine in a row are not ten */
     lab_judge_many(bench.lab, &bench.judge, 1);
-    entry = only(&bench, 2);
-    assert_int_equal(entry->verdict.layer, LAYER_UNKNOWN);
-    assert_non_null(strstr(entry->verdict.cause, "comes last"));
-    assert_true(entry->verdict.seconds_per_step > 0.030);
-    assert_true(entry->verdict.seconds_per_step < 0.060);
+    tracked = only(&bench, 2);
+    assert_int_equal(tracked->verdict.layer, LAYER_UNKNOWN);
+    assert_non_null(strstr(tracked->verdict.cause, "comes last"));
+    assert_true(tracked->verdict.seconds_per_step > 0.030);
+    assert_true(tracked->verdict.seconds_per_step < 0.060);
     assert_int_equal(bench.judge.unfit_steps, HEALTHY + 10); /* nothing was priced by replay */
     bench.lab->fault.stretch[2] = 0;
     lab_judge_many(bench.lab, &bench.judge, 60);

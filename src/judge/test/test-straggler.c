@@ -18,15 +18,15 @@ static uint32_t steps_until(struct bench *bench, uint32_t most)
 
 static void assert_named(const struct bench *bench, uint32_t rank, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_STRAGGLER, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_int_equal(entry->verdict.rank_count, 1);
-    assert_int_equal(entry->verdict.rank[0], rank);
-    assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
-    assert_true(entry->verdict.because_count > 0);
-    assert_true(entry->verdict.confidence > 0.5);
+    assert_int_equal(tracked->verdict.rank_count, 1);
+    assert_int_equal(tracked->verdict.rank[0], rank);
+    assert_string_equal(verdict_layer_name(tracked->verdict.layer), verdict_layer_name(layer));
+    assert_true(tracked->verdict.because_count > 0);
+    assert_true(tracked->verdict.confidence > 0.5);
 }
 
 static const uint32_t layouts[][3] = {
@@ -201,7 +201,7 @@ static void it_closes_when_the_fault_ends_and_comes_back_as_the_same(void **stat
 {
     struct lab_config config = layout(1, 1, 4);
     struct bench bench = bench_open(&config);
-    const struct entry *entry;
+    const struct tracked_verdict *tracked;
     uint64_t since;
 
     (void)state;
@@ -209,19 +209,19 @@ static void it_closes_when_the_fault_ends_and_comes_back_as_the_same(void **stat
     bench.lab->fault.stretch[1] = 0.3;
     lab_judge_many(bench.lab, &bench.judge, 10);
     assert_named(&bench, 1, LAYER_GPU);
-    entry = bench.judge.verdicts.entry[0];
-    since = entry->verdict.since_step;
+    tracked = bench.judge.verdicts.tracked[0];
+    since = tracked->verdict.since_step;
     assert_int_equal(since, HEALTHY);
     bench.lab->fault.stretch[1] = 0;
     lab_judge_many(bench.lab, &bench.judge, 16);
-    assert_false(entry->open);
-    assert_true(entry->verdict.until_real_ns > 0);
+    assert_false(tracked->open);
+    assert_true(tracked->verdict.until_real_ns > 0);
     bench.lab->fault.stretch[1] = 0.3;
     assert_true(steps_until(&bench, 5) <= 5);
     assert_int_equal(bench.judge.verdicts.count, 1);
-    assert_true(entry->open);
-    assert_int_equal(entry->verdict.until_real_ns, 0);
-    assert_int_equal(entry->verdict.since_step, since);
+    assert_true(tracked->open);
+    assert_int_equal(tracked->verdict.until_real_ns, 0);
+    assert_int_equal(tracked->verdict.since_step, since);
     bench_close(&bench);
 }
 
@@ -259,12 +259,12 @@ static void try_two(const struct lab_config *config, uint32_t a, double stretch_
     lab_judge_many(bench.lab, &bench.judge, 20);
     assert_int_equal(lab_open_count(&bench.judge, 0), 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct entry *entry = lab_open(&bench.judge, VERDICT_STRAGGLER, i);
+        const struct tracked_verdict *tracked = lab_open(&bench.judge, VERDICT_STRAGGLER, i);
 
-        assert_non_null(entry);
-        assert_int_equal(entry->verdict.rank_count, 1);
-        named |= 1u << entry->verdict.rank[0];
-        cost += entry->step_seconds;
+        assert_non_null(tracked);
+        assert_int_equal(tracked->verdict.rank_count, 1);
+        named |= 1u << tracked->verdict.rank[0];
+        cost += tracked->step_seconds;
     }
     assert_int_equal(named, 1u << a | 1u << b);
     lost = bench.lab->measured_ns - lab_without(bench.lab, &none);

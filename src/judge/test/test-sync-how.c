@@ -74,11 +74,11 @@ static void slow(struct bench *bench, uint64_t comm)
 
 static const struct verdict *only_verdict(const struct bench *bench)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    return &entry->verdict;
+    return &tracked->verdict;
 }
 
 static bool because(const struct verdict *verdict, const char *words)

@@ -26,13 +26,13 @@ static struct bench healthy(const struct lab_config *config)
 
 static const struct verdict *only_verdict(const struct bench *bench, unsigned layer)
 {
-    const struct entry *entry = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
+    const struct tracked_verdict *tracked = lab_open(&bench->judge, VERDICT_SYNC_STALL, 0);
 
-    assert_non_null(entry);
+    assert_non_null(tracked);
     assert_int_equal(lab_open_count(&bench->judge, 0), 1);
-    assert_string_equal(verdict_layer_name(entry->verdict.layer), verdict_layer_name(layer));
-    assert_true(entry->verdict.because_count >= 2 && entry->verdict.ruled_out_count >= 1);
-    return &entry->verdict;
+    assert_string_equal(verdict_layer_name(tracked->verdict.layer), verdict_layer_name(layer));
+    assert_true(tracked->verdict.because_count >= 2 && tracked->verdict.ruled_out_count >= 1);
+    return &tracked->verdict;
 }
 
 static void a_slow_fabric_is_named_and_no_rank(void **state)

@@ -161,7 +161,7 @@ static void stuck_accuse(struct judge_state *judge, const struct corrupt_book *b
                          const struct digest_member *first, struct verdict *draft, uint32_t of)
 {
     const struct part_seen *part = part_of(book, first);
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     draft->layer = LAYER_USER_CODE;
@@ -179,9 +179,9 @@ static void stuck_accuse(struct judge_state *judge, const struct corrupt_book *b
     verdict_because(draft, "digest", "%s",
                     part->changed ? "it changed before"
                                   : "it has not changed since the first step");
-    entry = judge_state_find(judge, draft, &fresh);
-    if (entry)
-        entry->seen_step = judge->whole->step;
+    tracked = judge_state_find(judge, draft, &fresh);
+    if (tracked)
+        tracked->seen_step = judge->whole->step;
 }
 
 static void stuck_judge(struct judge_state *judge, struct corrupt_book *book,
@@ -276,10 +276,10 @@ void corrupt_attempt(struct corrupt_book *book)
 static void wrong_stays(struct judge_state *judge, const struct corrupt_book *book)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        struct entry *entry = book->rank[rank].wrong ? corrupt_open(judge, rank) : NULL;
+        struct tracked_verdict *tracked = book->rank[rank].wrong ? corrupt_open(judge, rank) : NULL;
 
-        if (entry)
-            entry->seen_step = judge->whole->step;
+        if (tracked)
+            tracked->seen_step = judge->whole->step;
     }
 }
 

@@ -91,7 +91,7 @@ void groups_judge(struct judge_state *judge, struct corrupt_book *book);
 void values_step(struct judge_state *judge, struct corrupt_book *book);
 
 /* The open verdict on these numbers of the rank; NULL: none. */
-static inline struct entry *corrupt_open(struct judge_state *judge, uint32_t rank)
+static inline struct tracked_verdict *corrupt_open(struct judge_state *judge, uint32_t rank)
 {
     return judge_state_open_verdict(judge, VERDICT_CORRUPTION, LAYER_COUNT, rank);
 }

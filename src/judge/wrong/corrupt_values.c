@@ -118,20 +118,20 @@ static void streak_say(const struct judge_state *judge, const struct corrupt_boo
 static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book *book)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        struct entry *entry = book->rank[rank].odd ? corrupt_open(judge, rank) : NULL;
+        struct tracked_verdict *tracked = book->rank[rank].odd ? corrupt_open(judge, rank) : NULL;
 
-        if (!entry)
+        if (!tracked)
             continue;
-        entry->seen_step = judge->whole->step;
-        if (!book->streak.told && entry->verdict.echo_count == 0 &&
-            entry->verdict.since_step <= book->streak.step) {
-            struct verdict_line *line = &entry->verdict.echo[entry->verdict.echo_count++];
+        tracked->seen_step = judge->whole->step;
+        if (!book->streak.told && tracked->verdict.echo_count == 0 &&
+            tracked->verdict.since_step <= book->streak.step) {
+            struct verdict_line *line = &tracked->verdict.echo[tracked->verdict.echo_count++];
 
             snprintf(line->what, sizeof(line->what), "%s is not finite from step %llu on",
                      values[book->streak.loss ? VALUE_LOSS : VALUE_NORM].name,
                      (unsigned long long)book->streak.step);
             snprintf(line->source, sizeof(line->source), "metric");
-            entry->changed = true;
+            tracked->changed = true;
         }
         return true;
     }
@@ -141,7 +141,7 @@ static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book 
 static void streak_accuse(struct judge_state *judge, const struct corrupt_book *book)
 {
     struct verdict draft = { .kind = VERDICT_CORRUPTION, .layer = LAYER_UNKNOWN };
-    struct entry *entry;
+    struct tracked_verdict *tracked;
     bool fresh;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
@@ -152,9 +152,9 @@ static void streak_accuse(struct judge_state *judge, const struct corrupt_book *
     draft.since_step = book->streak.step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     streak_say(judge, book, &draft);
-    entry = judge_state_find(judge, &draft, &fresh);
-    if (entry)
-        entry->seen_step = judge->whole->step;
+    tracked = judge_state_find(judge, &draft, &fresh);
+    if (tracked)
+        tracked->seen_step = judge->whole->step;
 }
 
 static void odd_step(struct judge_state *judge, struct corrupt_book *book)
@@ -293,7 +293,7 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
 static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int which)
 {
     struct jump jump;
-    struct entry *open = NULL;
+    struct tracked_verdict *open = NULL;
 
     jumps_note(judge, book, which);
     jump = jumps_count(judge, book, which);
