@@ -64,7 +64,7 @@ struct clocks { /* of a rank in the step being made, after the step's begin */
 
 struct crowd {
     struct judge_state judge;
-    struct whole whole;
+    struct job_step job_step;
     enum item_role role[ITEMS];
     uint32_t items;
     struct clocks *at;
@@ -78,8 +78,8 @@ static void crowd_fini(struct crowd *crowd)
 {
     free(crowd->at);
     free(crowd->time);
-    free(crowd->whole.step_of); /* their times are the crowd's */
-    free(crowd->whole.shape_of);
+    free(crowd->job_step.step_of); /* their times are the crowd's */
+    free(crowd->job_step.shape_of);
     judge_state_fini(&crowd->judge);
 }
 
@@ -175,10 +175,10 @@ static int crowd_introduce(struct crowd *crowd, uint32_t rank)
     for (uint32_t i = 0; i < crowd->items; i++)
         shape.item[i] = crowd_item(crowd->role[i], rank);
     shape_hash(&shape);
-    crowd->whole.step_of[rank].shape = shape.hash;
+    crowd->job_step.step_of[rank].shape = shape.hash;
     result = model_shape(&crowd->judge.model, &shape);
-    crowd->whole.shape_of[rank] =
-        model_shape_get(&crowd->judge.model, crowd->whole.step_of[rank].shape);
+    crowd->job_step.shape_of[rank] =
+        model_shape_get(&crowd->judge.model, crowd->job_step.step_of[rank].shape);
     return result;
 }
 
@@ -187,7 +187,7 @@ static int crowd_init(struct crowd *crowd)
     int result = judge_state_init(&crowd->judge, "bench");
 
     if (result == 0)
-        result = whole_init(&crowd->whole, RANKS, 0, 0);
+        result = job_step_init(&crowd->job_step, RANKS, 0, 0);
     crowd->rand.state = RANKS;
     crowd->begin_ns = NS_PER_S;
     crowd->slow = 1;
@@ -295,10 +295,10 @@ static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
         crowd_op(crowd, item, launch += LAUNCH_NS);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         longest = MAX(longest, crowd->at[rank].compute);
-    crowd->whole.step = number;
-    crowd->whole.have = RANKS;
+    crowd->job_step.step = number;
+    crowd->job_step.have = RANKS;
     for (uint32_t rank = 0; rank < RANKS; rank++) {
-        struct fact_step *step = &crowd->whole.step_of[rank];
+        struct fact_step *step = &crowd->job_step.step_of[rank];
 
         *step = (struct fact_step){ .rank = rank,
                                     .step = number,
@@ -311,7 +311,7 @@ static int crowd_step(struct crowd *crowd, uint64_t number, double *ms)
     }
     crowd->begin_ns += longest + TAIL_NS;
     begin = time_mono_ns();
-    result = judge_state_step(&crowd->judge, &crowd->whole);
+    result = judge_state_step(&crowd->judge, &crowd->job_step);
     *ms = (double)(time_mono_ns() - begin) / (double)NS_PER_MS;
     return result;
 }

@@ -41,7 +41,7 @@ struct noise_job {
     struct noise_job_result *result;
     struct noise noise;
     struct judge_state judge;
-    struct whole whole;
+    struct job_step job_step;
     struct noise_host *host;
     struct item_time (*time)[ITEMS]; /* by rank */
     double *slow;                    /* by rank: device work takes so many times as long */
@@ -55,8 +55,8 @@ static void job_fini(struct noise_job *job)
     free(job->host);
     free(job->time);
     free(job->slow);
-    free(job->whole.step_of); /* their times are the job's */
-    free(job->whole.shape_of);
+    free(job->job_step.step_of); /* their times are the job's */
+    free(job->job_step.shape_of);
     judge_state_fini(&job->judge);
 }
 
@@ -133,9 +133,10 @@ static int job_introduce(struct noise_job *job, uint32_t rank)
     for (int item = 0; item < ITEMS; item++)
         shape.item[item] = job_item((enum item)item, rank);
     shape_hash(&shape);
-    job->whole.step_of[rank].shape = shape.hash;
+    job->job_step.step_of[rank].shape = shape.hash;
     result = model_shape(&job->judge.model, &shape);
-    job->whole.shape_of[rank] = model_shape_get(&job->judge.model, job->whole.step_of[rank].shape);
+    job->job_step.shape_of[rank] =
+        model_shape_get(&job->judge.model, job->job_step.step_of[rank].shape);
     return result;
 }
 
@@ -149,7 +150,7 @@ static int job_init(struct noise_job *job)
     noise_init(&job->noise, job->settings->tape, job->settings->seed, job->settings->step_s,
                job->settings->often);
     if (result == 0)
-        result = whole_init(&job->whole, job->ranks, 0, 0);
+        result = job_step_init(&job->job_step, job->ranks, 0, 0);
     job->host = calloc(job->hosts, sizeof(*job->host));
     job->time = malloc(job->ranks * sizeof(*job->time));
     job->slow = malloc(job->ranks * sizeof(*job->slow));
@@ -202,7 +203,7 @@ static void host_forward(struct noise_job *job, uint32_t host,
         time[ITEM_OF_TENSOR] =
             (struct item_time){ launched, time[ITEM_OF_FORWARD].end_ns, end, -1 };
         time[ITEM_OF_BACKWARD] = (struct item_time){ launched, end, end + ns, -1 };
-        job->whole.step_of[rank].run_delay_ns = (int64_t)(draw[i].delay * (double)STEP_NS);
+        job->job_step.step_of[rank].run_delay_ns = (int64_t)(draw[i].delay * (double)STEP_NS);
     }
 }
 
@@ -260,10 +261,10 @@ static int job_step(struct noise_job *job)
         noise_job_meet(job, ITEM_OF_BUCKET, ITEM_OF_BACKWARD, index, NOISE_RANKS, BUCKET_NS);
     noise_job_meet(job, ITEM_OF_WORLD, ITEM_OF_BUCKET, 0, 1, WORLD_NS);
     longest = job_optimize(job);
-    job->whole.step = job->step;
-    job->whole.have = job->ranks;
+    job->job_step.step = job->step;
+    job->job_step.have = job->ranks;
     for (uint32_t rank = 0; rank < job->ranks; rank++) {
-        struct fact_step *step = &job->whole.step_of[rank];
+        struct fact_step *step = &job->job_step.step_of[rank];
         int64_t delay = step->run_delay_ns;
 
         *step = (struct fact_step){ .rank = rank,
@@ -279,7 +280,7 @@ static int job_step(struct noise_job *job)
     job->begin_ns += longest + TAIL_NS;
     job->step++;
     before = cpu_ns();
-    result = judge_state_step(&job->judge, &job->whole);
+    result = judge_state_step(&job->judge, &job->job_step);
     job->judged_ns += cpu_ns() - before;
     return result;
 }

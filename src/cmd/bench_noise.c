@@ -49,9 +49,9 @@ static const struct opt bench_noise_opts[] = {
 };
 
 static void bench_noise_take_step(void *arg, const struct judge_state *judge,
-                                  const struct whole *whole)
+                                  const struct job_step *job_step)
 {
-    (void)whole;
+    (void)job_step;
     noise_taper_step(arg, judge);
 }
 

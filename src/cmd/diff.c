@@ -27,9 +27,9 @@ static const struct opt diff_opts[] = {
     { .name = NULL },
 };
 
-static void watch_step(void *arg, const struct judge_state *judge, const struct whole *whole)
+static void watch_step(void *arg, const struct judge_state *judge, const struct job_step *job_step)
 {
-    profile_step(arg, judge, whole);
+    profile_step(arg, judge, job_step);
 }
 
 static int profile_read(const char *run, struct profile *profile, struct err *err)

@@ -385,7 +385,7 @@ static int feed_step(struct core *core, struct cut in)
     struct model *model = &core->judge.model;
     struct model_shape *shape = model_shape_get(model, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step fact = { 0 };
-    struct step_wait *whole;
+    struct step_wait *job_step;
     int result;
 
     if (!shape) /* one of a former attempt may have been forgotten, and is too late to matter */
@@ -398,23 +398,23 @@ static int feed_step(struct core *core, struct cut in)
     if (fact.attempt != model->attempt || fact.step + 1 <= core->done_step ||
         fact.ring < model->rank[fact.rank].from_ring)
         return 0; /* too late to matter */
-    whole = pending_get(core, fact.step);
-    if (!whole && core->pendings >= pending_room(core)) {
+    job_step = pending_get(core, fact.step);
+    if (!job_step && core->pendings >= pending_room(core)) {
         if (fact.step < core->pending[0].step)
             return 0; /* it would be the next to go */
         core->counts.steps_partial++;
         core->done_step = core->pending[0].step + 1;
         pending_drop_first(core);
-        whole = pending_get(core, fact.step);
+        job_step = pending_get(core, fact.step);
     }
-    if (!whole)
+    if (!job_step)
         return -ENOMEM;
-    if (step_wait_has(whole, fact.rank))
+    if (step_wait_has(job_step, fact.rank))
         return 0; /* it came twice */
     shape->attempt = fact.attempt;
-    core->pending_bytes -= whole->bytes;
-    result = step_wait_add(whole, &fact, shape);
-    core->pending_bytes += whole->bytes;
+    core->pending_bytes -= job_step->bytes;
+    result = step_wait_add(job_step, &fact, shape);
+    core->pending_bytes += job_step->bytes;
     return result;
 }
 
@@ -614,13 +614,13 @@ static int64_t run_end_ns(const struct core *core, int64_t now_ns)
 
 /* ---- judging ---- */
 
-static bool core_is_whole(const struct core *core, const struct step_wait *whole)
+static bool core_is_whole(const struct core *core, const struct step_wait *job_step)
 {
-    return whole->have >= core->judge.model.world - MAX(core->unseen, core->away);
+    return job_step->have >= core->judge.model.world - MAX(core->unseen, core->away);
 }
 
 /* Whole steps newer than the oldest waiting one. */
-static uint32_t newer_whole(const struct core *core)
+static uint32_t newer_job_step(const struct core *core)
 {
     uint32_t count = 0;
 
@@ -632,34 +632,34 @@ static uint32_t newer_whole(const struct core *core)
 /* Ranks that are missing from a step because nothing was ever seen of them: they could not open a
  * ring, say.  The others can still be compared; an unseen rank is never named.
  */
-static uint32_t never_seen(const struct core *core, const struct step_wait *whole)
+static uint32_t never_seen(const struct core *core, const struct step_wait *job_step)
 {
     const struct model *model = &core->judge.model;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < model->world; rank++)
-        count += !step_wait_has(whole, rank) &&
+        count += !step_wait_has(job_step, rank) &&
                  (!model->rank[rank].seen || model->rank[rank].attempt != model->attempt);
     return count;
 }
 
-static bool is_given_up(const struct core *core, const struct step_wait *whole, int64_t now_ns)
+static bool is_given_up(const struct core *core, const struct step_wait *job_step, int64_t now_ns)
 {
-    return newer_whole(core) >= PATIENCE_STEPS || now_ns - whole->waits_ns > PATIENCE_NS;
+    return newer_job_step(core) >= PATIENCE_STEPS || now_ns - job_step->waits_ns > PATIENCE_NS;
 }
 
 /* Lays a step before the judges; of one that is not whole only its numbers. */
 static void judge_step(struct core *core, struct step_wait *wait, bool numbers)
 {
-    struct whole whole;
+    struct job_step job_step;
 
-    if (step_wait_whole(wait, &whole) < 0)
+    if (step_wait_job_step(wait, &job_step) < 0)
         return;
     if (numbers)
-        judge_state_numbers(&core->judge, &whole);
-    else if (judge_state_step(&core->judge, &whole) == 0 && core->watch)
-        core->watch(core->watch_arg, &core->judge, &whole);
-    whole_fini(&whole);
+        judge_state_numbers(&core->judge, &job_step);
+    else if (judge_state_step(&core->judge, &job_step) == 0 && core->watch)
+        core->watch(core->watch_arg, &core->judge, &job_step);
+    job_step_fini(&job_step);
 }
 
 static void judge_pending(struct core *core, int64_t now_ns)
@@ -669,27 +669,27 @@ static void judge_pending(struct core *core, int64_t now_ns)
             core->pending[i].waits_ns = now_ns;
     }
     while (core->pendings > 0) {
-        struct step_wait *whole = &core->pending[0];
+        struct step_wait *job_step = &core->pending[0];
 
-        if (!core_is_whole(core, whole)) {
-            if (!is_given_up(core, whole, now_ns))
+        if (!core_is_whole(core, job_step)) {
+            if (!is_given_up(core, job_step, now_ns))
                 return;
-            core->unseen = never_seen(core, whole);
-            if (core_is_whole(core, whole))
+            core->unseen = never_seen(core, job_step);
+            if (core_is_whole(core, job_step))
                 continue; /* all are here that ever will be */
             core->counts.steps_partial++;
-            if (whole->bare) /* those who have no numbers to tell were merged, and never come */
-                judge_step(core, whole, true);
-        } else if (whole->torn) { /* a rank's ops are missing: nothing can be compared */
+            if (job_step->bare) /* those who have no numbers to tell were merged, and never come */
+                judge_step(core, job_step, true);
+        } else if (job_step->torn) { /* a rank's ops are missing: nothing can be compared */
             core->counts.steps_partial++;
-        } else if (whole->bare) {
+        } else if (job_step->bare) {
             core->counts.steps_partial++;
-            judge_step(core, whole, true);
+            judge_step(core, job_step, true);
         } else {
             core->counts.steps_whole++;
-            judge_step(core, whole, false);
+            judge_step(core, job_step, false);
         }
-        core->done_step = whole->step + 1;
+        core->done_step = job_step->step + 1;
         pending_drop_first(core);
     }
 }

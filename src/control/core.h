@@ -41,8 +41,9 @@ void core_tick(struct core *core, const struct fact_tick *now, int last, core_em
 
 /* Called with each whole step after the judges have looked at it: for who wants more than verdicts. */
 struct judge_state;
-struct whole;
-typedef void core_watch(void *arg, const struct judge_state *judge, const struct whole *whole);
+struct job_step;
+typedef void core_watch(void *arg, const struct judge_state *judge,
+                        const struct job_step *job_step);
 void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
 void core_tell(struct core *core); /* at the next tick all open verdicts are said, changed or not */

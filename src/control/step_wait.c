@@ -46,22 +46,22 @@ int step_wait_add(struct step_wait *wait, struct fact_step *fact, struct model_s
     return 0;
 }
 
-int step_wait_whole(struct step_wait *wait, struct whole *ret)
+int step_wait_job_step(struct step_wait *wait, struct job_step *ret)
 {
-    struct whole whole;
-    int result = whole_init(&whole, wait->world, wait->step, wait->attempt);
+    struct job_step job_step;
+    int result = job_step_init(&job_step, wait->world, wait->step, wait->attempt);
 
     if (result < 0)
         return result;
-    whole.have = wait->have;
-    whole.torn = wait->torn;
-    whole.bare = wait->bare;
-    whole.waits_ns = wait->waits_ns;
+    job_step.have = wait->have;
+    job_step.torn = wait->torn;
+    job_step.bare = wait->bare;
+    job_step.waits_ns = wait->waits_ns;
     for (uint32_t i = 0; i < wait->have; i++) {
-        whole.step_of[wait->one[i].step.rank] = wait->one[i].step;
-        whole.shape_of[wait->one[i].step.rank] = wait->one[i].shape;
+        job_step.step_of[wait->one[i].step.rank] = wait->one[i].step;
+        job_step.shape_of[wait->one[i].step.rank] = wait->one[i].shape;
     }
     free(TAKE(wait->one));
-    *ret = whole;
+    *ret = job_step;
     return 0;
 }

@@ -7,7 +7,7 @@
 struct step_wait {
     uint64_t step;
     uint32_t attempt, world, have, room;
-    bool torn, bare;  /* as struct whole has them */
+    bool torn, bare;  /* as struct job_step has them */
     int64_t waits_ns; /* since when, by the caller's clock */
     uint64_t *came;   /* bits by rank */
     struct step_came {
@@ -23,6 +23,6 @@ bool step_wait_has(const struct step_wait *wait, uint32_t rank);
 /* Takes the fact's times.  The rank is below the world, and has not come yet.  -ENOMEM. */
 int step_wait_add(struct step_wait *wait, struct fact_step *fact, struct model_shape *shape);
 /* By rank, for the judges; what has come is given away, the rest of *wait stays.  -ENOMEM. */
-int step_wait_whole(struct step_wait *wait, struct whole *ret);
+int step_wait_job_step(struct step_wait *wait, struct job_step *ret);
 
 #endif

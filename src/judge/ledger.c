@@ -378,24 +378,24 @@ void ledger_step(struct ledger_book *book, const struct judge_state *judge,
 
 /* It was trained, and nobody can say how. */
 void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
-                 const struct whole *whole)
+                 const struct job_step *job_step)
 {
     bool first = true;
 
     for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++)
         first = first && !book->stepped[rank];
     if (first && began_again(book))
-        roll_back(book, whole->step);
+        roll_back(book, job_step->step);
     for (uint32_t rank = 0; rank < MIN(book->ranks, judge->model.world); rank++) {
         int64_t begin_ns;
 
-        if (!whole->shape_of[rank])
+        if (!job_step->shape_of[rank])
             continue;
-        begin_ns = whole_begin(&judge->model, whole, rank);
+        begin_ns = job_step_begin(&judge->model, job_step, rank);
         if (!book->stepped[rank])
             account_start(book, rank, begin_ns);
         book->stepped[rank] = true;
-        ledger_account(book, rank, begin_ns + whole->step_of[rank].duration_ns,
+        ledger_account(book, rank, begin_ns + job_step->step_of[rank].duration_ns,
                        LEDGER_UNATTRIBUTED);
     }
 }

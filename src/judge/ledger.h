@@ -26,7 +26,7 @@ void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono
 void ledger_step(struct ledger_book *book, const struct judge_state *judge,
                  const struct past_step *past);
 void ledger_bare(struct ledger_book *book, const struct judge_state *judge,
-                 const struct whole *whole);                /* a step without its operations */
+                 const struct job_step *job_step);          /* a step without its operations */
 void ledger_end(struct ledger_book *book, int64_t mono_ns); /* the run is over */
 /* Nothing has moved since then, and whatever this attempt has left of it is hang; 0: it moves again. */
 void ledger_hang(struct ledger_book *book, int64_t since_ns);

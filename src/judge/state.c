@@ -198,8 +198,8 @@ static uint64_t newest_step(const struct judge_state *judge)
 {
     const struct past_step *past = history_back(&judge->history, 0);
 
-    if (judge->whole)
-        return judge->whole->step;
+    if (judge->job_step)
+        return judge->job_step->step;
     return past ? past->step : judge->last_step;
 }
 
@@ -259,21 +259,21 @@ void judge_state_add_rank(const struct judge_state *judge, struct verdict *draft
     draft->node_count++;
 }
 
-static int64_t earliest_begin(const struct judge_state *judge, const struct whole *whole)
+static int64_t earliest_begin(const struct judge_state *judge, const struct job_step *job_step)
 {
     int64_t first = INT64_MAX;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (whole->shape_of[rank])
-            first = MIN(first, whole_begin(&judge->model, whole, rank));
+        if (job_step->shape_of[rank])
+            first = MIN(first, job_step_begin(&judge->model, job_step, rank));
     }
     return first;
 }
 
 int64_t judge_state_step_real_ns(const struct judge_state *judge, uint64_t step)
 {
-    if (judge->whole && judge->whole->bare && judge->whole->step == step)
-        return earliest_begin(judge, judge->whole) + judge->mono_to_real_ns;
+    if (judge->job_step && judge->job_step->bare && judge->job_step->step == step)
+        return earliest_begin(judge, judge->job_step) + judge->mono_to_real_ns;
     for (uint32_t back = 0; back < HISTORY_STEPS; back++) {
         const struct past_step *past = history_back(&judge->history, back);
 
@@ -381,28 +381,29 @@ void judge_state_end(struct judge_state *judge, int64_t mono_ns)
 
 /* ---- a step ---- */
 
-static void step_learn(struct judge_state *judge, const struct whole *whole)
+static void step_learn(struct judge_state *judge, const struct job_step *job_step)
 {
     uint32_t world = judge->model.world, stride = world / LEARN_RANKS + 1;
 
     /* Another residue each step, so that in time all ranks teach. */
-    for (uint32_t rank = (uint32_t)(whole->step % stride); rank < world; rank += stride) {
-        if (whole->shape_of[rank] && !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
-            learn_step(whole->shape_of[rank]->class, &whole->step_of[rank], &judge->limits);
+    for (uint32_t rank = (uint32_t)(job_step->step % stride); rank < world; rank += stride) {
+        if (job_step->shape_of[rank] &&
+            !(job_step->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN)))
+            learn_step(job_step->shape_of[rank]->class, &job_step->step_of[rank], &judge->limits);
     }
     for (uint32_t rank = 0; rank < world; rank++) {
-        if (whole->shape_of[rank] && !whole->shape_of[rank]->ended)
-            whole->shape_of[rank]->ended =
-                !(whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN));
+        if (job_step->shape_of[rank] && !job_step->shape_of[rank]->ended)
+            job_step->shape_of[rank]->ended =
+                !(job_step->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN));
     }
 }
 
-static void step_replay(struct judge_state *judge, const struct whole *whole,
+static void step_replay(struct judge_state *judge, const struct job_step *job_step,
                         struct past_step *past)
 {
     judge->program_ready = false;
     program_fit_share(judge->program, judge->limits.replay_fit_share);
-    if (program_load(judge->program, &judge->model, whole, judge->splitter) == 0) {
+    if (program_load(judge->program, &judge->model, job_step, judge->splitter) == 0) {
         past->measured_ns = program_measured_ns(judge->program);
         judge->program_ready = judge->known != NEEDS_NOTHING && program_fits(judge->program);
     }
@@ -414,54 +415,55 @@ static void step_replay(struct judge_state *judge, const struct whole *whole,
     }
 }
 
-static bool step_has(const struct judge_state *judge, const struct whole *whole, uint32_t flag)
+static bool step_has(const struct judge_state *judge, const struct job_step *job_step,
+                     uint32_t flag)
 {
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (whole->shape_of[rank] && whole->step_of[rank].flags & flag)
+        if (job_step->shape_of[rank] && job_step->step_of[rank].flags & flag)
             return true;
     }
     return false;
 }
 
 /* What a judge may need at most. */
-static enum judge_needs step_known(const struct judge_state *judge, const struct whole *whole)
+static enum judge_needs step_known(const struct judge_state *judge, const struct job_step *job_step)
 {
-    if (step_has(judge, whole, STEP_AHEAD))
+    if (step_has(judge, job_step, STEP_AHEAD))
         return NEEDS_NOTHING;
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (whole->shape_of[rank] && whole->shape_of[rank]->class->device_ops)
+        if (job_step->shape_of[rank] && job_step->shape_of[rank]->class->device_ops)
             return NEEDS_TIMES;
     }
     return NEEDS_WORK;
 }
 
-int judge_state_step(struct judge_state *judge, struct whole *whole)
+int judge_state_step(struct judge_state *judge, struct job_step *job_step)
 {
-    struct past_step *past = history_next(&judge->history, judge->model.world, whole->step);
+    struct past_step *past = history_next(&judge->history, judge->model.world, job_step->step);
     int result;
 
     if (!past)
         return -ENOMEM;
-    clock_align(&judge->model, whole, (int64_t)(judge->limits.clock_wall * 1e6));
+    clock_align(&judge->model, job_step, (int64_t)(judge->limits.clock_wall * 1e6));
     if (judge->model.peers_stale)
-        model_peers(&judge->model, whole);
-    step_learn(judge, whole);
-    result = split_step(judge->splitter, &judge->model, whole, past->split);
+        model_peers(&judge->model, job_step);
+    step_learn(judge, job_step);
+    result = split_step(judge->splitter, &judge->model, job_step, past->split);
     if (result < 0)
         return result;
-    past->begin_ns = earliest_begin(judge, whole);
-    judge->history.host_view = step_has(judge, whole, STEP_HOST_VIEW);
-    judge->known = step_known(judge, whole);
-    step_replay(judge, whole, past);
+    past->begin_ns = earliest_begin(judge, job_step);
+    judge->history.host_view = step_has(judge, job_step, STEP_HOST_VIEW);
+    judge->known = step_known(judge, job_step);
+    step_replay(judge, job_step, past);
     result = history_judge(&judge->history, &judge->model, &judge->limits);
     if (result < 0)
         return result;
-    judge->whole = whole;
+    judge->job_step = job_step;
     for (int i = 0; judges[i]; i++)
         if (judges[i]->needs >= judge->known)
             judges[i]->step(judge);
-    judge->whole = NULL;
-    hang_step(judge, whole);
+    judge->job_step = NULL;
+    hang_step(judge, job_step);
     judge->stepped = true;
     judge->last_step = past->step;
     verdict_table_age(judge, past);
@@ -470,12 +472,12 @@ int judge_state_step(struct judge_state *judge, struct whole *whole)
     return 0;
 }
 
-void judge_state_numbers(struct judge_state *judge, struct whole *whole)
+void judge_state_numbers(struct judge_state *judge, struct job_step *job_step)
 {
-    judge->whole = whole;
+    judge->job_step = job_step;
     corrupt_numbers(judge);
-    judge->whole = NULL;
-    ledger_bare(judge->book, judge, whole);
+    judge->job_step = NULL;
+    ledger_bare(judge->book, judge, job_step);
 }
 
 bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank)

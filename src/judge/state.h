@@ -90,7 +90,7 @@ struct judge_state {
     struct hang *hang;
     struct stall *stall;
     struct sync *sync;
-    const struct whole *whole; /* the newest step, while the judges look at it; else NULL */
+    const struct job_step *job_step; /* the newest step, while the judges look at it; else NULL */
     enum judge_needs known;    /* of the newest step: judges that need more do not look at it */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
@@ -123,8 +123,9 @@ void judge_state_workers_restarted(struct judge_state *judge, uint32_t world, in
 void judge_state_attempt(struct judge_state *judge, uint32_t attempt,
                          int64_t mono_ns); /* a new one begins */
 /* A step of which only numbers are left: whether these are right is judged, and nothing else. */
-void judge_state_numbers(struct judge_state *judge, struct whole *whole);
-int judge_state_step(struct judge_state *judge, struct whole *whole); /* steps come in order */
+void judge_state_numbers(struct judge_state *judge, struct job_step *job_step);
+int judge_state_step(struct judge_state *judge,
+                     struct job_step *job_step); /* steps come in order */
 void judge_state_end(struct judge_state *judge,
                      int64_t mono_ns); /* the run is over: close everything */
 

@@ -258,12 +258,12 @@ static void it_says_what_the_log_says(void **state)
 static void in_many_lives_it_says_the_same(void **state)
 {
     struct place *place = *state;
-    CLEAN(free_clean) char *whole = NULL, *pieces = NULL;
+    CLEAN(free_clean) char *job_step = NULL, *pieces = NULL;
     struct rand rand = { 4 };
     int64_t more = 1;
 
     write_log(place, 40);
-    whole = dump_of(place);
+    job_step = dump_of(place);
     unlink(place->index);
     unlink(place->matrix);
     while (more > 0) {
@@ -276,17 +276,17 @@ static void in_many_lives_it_says_the_same(void **state)
         index_close(index);
     }
     pieces = dump_of(place);
-    assert_string_equal(whole, pieces);
+    assert_string_equal(job_step, pieces);
 }
 
 static void what_happens_to_the_file_costs_nothing(void **state)
 {
     struct place *place = *state;
-    CLEAN(free_clean) char *whole = NULL;
+    CLEAN(free_clean) char *job_step = NULL;
     char wal[160];
 
     write_log(place, 40);
-    whole = dump_of(place);
+    job_step = dump_of(place);
     snprintf(wal, sizeof(wal), "%s-wal", place->index);
     for (int i = 0; i < 5; i++) {
         CLEAN(free_clean) char *again = NULL;
@@ -306,8 +306,8 @@ static void what_happens_to_the_file_costs_nothing(void **state)
             unlink(wal);
         close(fd);
         again = dump_of(place);
-        if (strcmp(whole, again) != 0)
-            fail_msg("case %d: %s\n--- not\n%s", i, again, whole);
+        if (strcmp(job_step, again) != 0)
+            fail_msg("case %d: %s\n--- not\n%s", i, again, job_step);
         assert_int_equal(access(place->matrix, F_OK), 0); /* it comes back with the rows */
     }
 }
@@ -315,7 +315,7 @@ static void what_happens_to_the_file_costs_nothing(void **state)
 static void a_damaged_page_is_made_anew(void **state)
 {
     struct place *place = *state;
-    CLEAN(free_clean) char *whole = NULL, *again = NULL;
+    CLEAN(free_clean) char *job_step = NULL, *again = NULL;
     unsigned char junk[4096];
     struct index *index;
     struct stat st;
@@ -323,7 +323,7 @@ static void a_damaged_page_is_made_anew(void **state)
     int fd;
 
     write_log(place, 40);
-    whole = dump_of(place);
+    job_step = dump_of(place);
     fd = open(place->index, O_RDWR);
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
     memset(junk, 0x5a, sizeof(junk));
@@ -336,19 +336,19 @@ static void a_damaged_page_is_made_anew(void **state)
     assert_int_equal(more, 0);
     assert_non_null(index_was_made_anew(index));
     again = dump(index);
-    assert_string_equal(whole, again);
+    assert_string_equal(job_step, again);
     index_close(index);
 }
 
 static void another_version_is_made_anew(void **state)
 {
     struct place *place = *state;
-    CLEAN(free_clean) char *whole = NULL, *again = NULL;
+    CLEAN(free_clean) char *job_step = NULL, *again = NULL;
     struct index *index;
     sqlite3 *db;
 
     write_log(place, 20);
-    whole = dump_of(place);
+    job_step = dump_of(place);
     assert_int_equal(sqlite3_open(place->index, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
@@ -356,7 +356,7 @@ static void another_version_is_made_anew(void **state)
     assert_non_null(strstr(index_was_made_anew(index), "version 99"));
     follow_all(index, place->run);
     again = dump(index);
-    assert_string_equal(whole, again);
+    assert_string_equal(job_step, again);
     index_close(index);
 }
 

@@ -68,14 +68,14 @@ static struct profile_op *ops_copy(struct profile *profile, const struct model *
 }
 
 static struct profile_body *body_of(struct profile *profile, const struct model *model,
-                                    const struct whole *whole)
+                                    const struct job_step *job_step)
 {
     uint64_t signature = 0;
     struct profile_body *body;
 
     for (uint32_t rank = 0; rank < profile->world; rank++)
-        signature =
-            hash64_u64(signature, whole->shape_of[rank] ? whole->shape_of[rank]->fact.hash : 0);
+        signature = hash64_u64(signature,
+                               job_step->shape_of[rank] ? job_step->shape_of[rank]->fact.hash : 0);
     for (uint32_t i = 0; i < profile->bodies; i++) {
         if (profile->body[i].signature == signature)
             return &profile->body[i];
@@ -87,10 +87,10 @@ static struct profile_body *body_of(struct profile *profile, const struct model 
     body->ops = calloc(profile->world, sizeof(*body->ops));
     body->op = calloc(profile->world, sizeof(*body->op));
     for (uint32_t rank = 0; body->op && body->ops && rank < profile->world; rank++) {
-        if (!whole->shape_of[rank])
+        if (!job_step->shape_of[rank])
             continue;
-        body->op[rank] = ops_copy(profile, model, whole->shape_of[rank]);
-        body->ops[rank] = body->op[rank] ? whole->shape_of[rank]->fact.count : 0;
+        body->op[rank] = ops_copy(profile, model, job_step->shape_of[rank]);
+        body->ops[rank] = body->op[rank] ? job_step->shape_of[rank]->fact.count : 0;
         profile->failed |= !body->op[rank];
     }
     profile->failed |= !body->op || !body->ops;
@@ -126,17 +126,17 @@ static void part_add(struct profile *profile, struct profile_body *body, uint32_
 }
 
 /* How much of a rank's stay in a meeting was not waiting for the others. */
-static int64_t op_transfer_ns(const struct judge_state *judge, const struct whole *whole,
+static int64_t op_transfer_ns(const struct judge_state *judge, const struct job_step *job_step,
                               uint32_t rank, uint32_t item)
 {
-    const struct item_time *time = &whole->step_of[rank].time[item];
-    const struct shape_item *shape = &whole->shape_of[rank]->fact.item[item];
+    const struct item_time *time = &job_step->step_of[rank].time[item];
+    const struct shape_item *shape = &job_step->shape_of[rank]->fact.item[item];
     uint32_t number = split_numbers(judge->splitter, rank)[item];
     const struct meeting *meeting;
-    int64_t begin = whole_begin(&judge->model, whole, rank), latest;
+    int64_t begin = job_step_begin(&judge->model, job_step, rank), latest;
 
     if (shape->count > 1)
-        return whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0
+        return job_step->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0
                    ? time->end_ns - time->start_ns - time->wait_ns
                    : 0;
     if (number >= split_meetings(judge->splitter))
@@ -147,14 +147,15 @@ static int64_t op_transfer_ns(const struct judge_state *judge, const struct whol
 }
 
 static void rank_add(struct profile *profile, struct profile_body *body,
-                     const struct judge_state *judge, const struct whole *whole, uint32_t rank)
+                     const struct judge_state *judge, const struct job_step *job_step,
+                     uint32_t rank)
 {
     const struct rank_split *split = &history_back(&judge->history, 0)->split[rank];
-    const struct model_shape *shape = whole->shape_of[rank];
+    const struct model_shape *shape = job_step->shape_of[rank];
 
     for (uint32_t i = 0; i < shape->fact.count; i++) {
         const struct shape_item *item = &shape->fact.item[i];
-        const struct item_time *time = &whole->step_of[rank].time[i];
+        const struct item_time *time = &job_step->step_of[rank].time[i];
         const char *group =
             shape->comm[i] < judge->model.comms ? judge->model.comm[shape->comm[i]].name : "";
 
@@ -163,7 +164,7 @@ static void rank_add(struct profile *profile, struct profile_body *body,
                      time->end_ns - time->start_ns);
         else if (item->kind == ITEM_COLL || item->kind == ITEM_P2P)
             part_add(profile, body, rank, PROFILE_TRANSFER, item->what, group,
-                     op_transfer_ns(judge, whole, rank, i));
+                     op_transfer_ns(judge, job_step, rank, i));
     }
     for (unsigned phase = 0; phase < LOCKSTEP_PHASE_COUNT; phase++)
         part_add(profile, body, rank, PROFILE_HOST, phase, "", split->host_ns[phase]);
@@ -171,7 +172,7 @@ static void rank_add(struct profile *profile, struct profile_body *body,
 }
 
 static bool profile_begin(struct profile *profile, const struct judge_state *judge,
-                          const struct whole *whole)
+                          const struct job_step *job_step)
 {
     const struct model *model = &judge->model;
 
@@ -188,20 +189,20 @@ static bool profile_begin(struct profile *profile, const struct judge_state *jud
                          model->node[model->rank[rank].node].name);
         }
     }
-    if (whole->step_of[0].metric_set & 1u << LOCKSTEP_METRIC_MICRO_BATCHES)
-        profile->micro_batches = whole->step_of[0].metric[LOCKSTEP_METRIC_MICRO_BATCHES];
+    if (job_step->step_of[0].metric_set & 1u << LOCKSTEP_METRIC_MICRO_BATCHES)
+        profile->micro_batches = job_step->step_of[0].metric[LOCKSTEP_METRIC_MICRO_BATCHES];
     profile->host_view |= judge->history.host_view;
     return profile->world == model->world;
 }
 
 void profile_step(struct profile *profile, const struct judge_state *judge,
-                  const struct whole *whole)
+                  const struct job_step *job_step)
 {
     struct profile_body *body = NULL;
 
     if (judge->history.count > judge->limits.verdict_warm_up && !profile->failed &&
-        profile_begin(profile, judge, whole))
-        body = body_of(profile, &judge->model, whole);
+        profile_begin(profile, judge, job_step))
+        body = body_of(profile, &judge->model, job_step);
     if (!body) {
         profile->skipped++;
         return;
@@ -209,8 +210,8 @@ void profile_step(struct profile *profile, const struct judge_state *judge,
     body->steps++;
     body->period_ms += (double)history_back(&judge->history, 0)->measured_ns / 1e6;
     for (uint32_t rank = 0; rank < profile->world; rank++) {
-        if (whole->shape_of[rank])
-            rank_add(profile, body, judge, whole, rank);
+        if (job_step->shape_of[rank])
+            rank_add(profile, body, judge, job_step, rank);
     }
 }
 

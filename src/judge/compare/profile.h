@@ -60,7 +60,7 @@ struct profile {
 void profile_fini(struct profile *profile);
 /* The step that the judge state has just judged. */
 void profile_step(struct profile *profile, const struct judge_state *judge,
-                  const struct whole *whole);
+                  const struct job_step *job_step);
 int profile_end(struct profile *profile); /* -ENODATA: no step; -ENOMEM */
 
 static inline const struct profile_body *profile_most(const struct profile *profile)

@@ -55,12 +55,12 @@ void program_destroy(struct program *program)
     free(program);
 }
 
-static uint64_t program_key(const struct model *model, const struct whole *whole, bool learnt)
+static uint64_t program_key(const struct model *model, const struct job_step *job_step, bool learnt)
 {
     uint64_t key = hash64_u64(1, hash64_u64(model->world, model->members_version));
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = job_step->shape_of[rank];
 
         key = hash64_u64(key, shape ? shape->structure ^ (learnt ? shape->class->version : 0) : 0);
     }
@@ -95,16 +95,17 @@ static void answers_forget(struct program *program)
  * the step, they do no harm in it.
  */
 static bool program_still_good(struct program *program, uint64_t structure,
-                               const struct whole *whole, const struct splitter *splitter)
+                               const struct job_step *job_step, const struct splitter *splitter)
 {
     return structure == program->structure && program->ops > LARGE_OPS &&
-           program_measure(program, whole, splitter) == 0 && program_fits(program);
+           program_measure(program, job_step, splitter) == 0 && program_fits(program);
 }
 
 static int program_renew(struct program *program, const struct model *model,
-                         const struct whole *whole, const struct splitter *splitter, uint64_t key)
+                         const struct job_step *job_step, const struct splitter *splitter,
+                         uint64_t key)
 {
-    int result = program_build(program, model, whole, splitter);
+    int result = program_build(program, model, job_step, splitter);
 
     if (result == 0)
         result = program_room(program);
@@ -113,25 +114,25 @@ static int program_renew(struct program *program, const struct model *model,
         return result;
     }
     program->key = key;
-    program->structure = program_key(model, whole, false);
-    return program_measure(program, whole, splitter);
+    program->structure = program_key(model, job_step, false);
+    return program_measure(program, job_step, splitter);
 }
 
-int program_load(struct program *program, const struct model *model, const struct whole *whole,
-                 const struct splitter *splitter)
+int program_load(struct program *program, const struct model *model,
+                 const struct job_step *job_step, const struct splitter *splitter)
 {
-    uint64_t key = program_key(model, whole, true);
+    uint64_t key = program_key(model, job_step, true);
     int result;
 
     program->model = model;
     program->world = model->world;
     answers_forget(program);
     if (key == program->key)
-        result = program_measure(program, whole, splitter);
-    else if (program_still_good(program, program_key(model, whole, false), whole, splitter))
+        result = program_measure(program, job_step, splitter);
+    else if (program_still_good(program, program_key(model, job_step, false), job_step, splitter))
         return 0;
     else
-        result = program_renew(program, model, whole, splitter, key);
+        result = program_renew(program, model, job_step, splitter, key);
     answers_forget(program);
     return result;
 }
@@ -377,12 +378,12 @@ static int64_t phase_overlap(const struct model_class *class, const struct item_
 }
 
 /* Takes up to `less` from the host's ops in the phase. */
-static void rank_shorten(struct program *program, const struct whole *whole, uint32_t rank,
+static void rank_shorten(struct program *program, const struct job_step *job_step, uint32_t rank,
                          unsigned phase, int64_t less_ns)
 {
     const struct form *form = program->place[rank].form;
-    const struct fact_step *step = &whole->step_of[rank];
-    const struct model_class *class = whole->shape_of[rank]->class;
+    const struct fact_step *step = &job_step->step_of[rank];
+    const struct model_class *class = job_step->shape_of[rank]->class;
     int64_t point = 0;
 
     for (uint32_t i = 0; i < form->ops && less_ns > 0; i++) {
@@ -407,29 +408,29 @@ static void trial_begin(struct program *program)
     program->have_trial = false; /* it is another question's, afterwards */
 }
 
-int64_t program_shorter_ns(struct program *program, const struct whole *whole, unsigned phase,
+int64_t program_shorter_ns(struct program *program, const struct job_step *job_step, unsigned phase,
                            const int64_t *less_ns)
 {
     trial_begin(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
-        if (program->place[rank].form && whole->shape_of[rank])
-            rank_shorten(program, whole, rank, phase, less_ns[rank]);
+        if (program->place[rank].form && job_step->shape_of[rank])
+            rank_shorten(program, job_step, rank, phase, less_ns[rank]);
     }
     return program_period_ns(program, program->trial);
 }
 
-int64_t program_transfers_ns(struct program *program, const struct whole *whole,
+int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
                              program_transfer *transfer, void *arg)
 {
     trial_begin(program);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         const struct form *form = program->place[rank].form;
 
-        for (uint32_t i = 0; form && whole->shape_of[rank] && i < form->ops; i++) {
+        for (uint32_t i = 0; form && job_step->shape_of[rank] && i < form->ops; i++) {
             const size_t at = op_at(program, rank, i);
 
             if (form->op[i].kind == OP_COMM)
-                program->trial[at] = transfer(arg, whole->shape_of[rank], rank, form->op[i].item,
+                program->trial[at] = transfer(arg, job_step->shape_of[rank], rank, form->op[i].item,
                                               program->duration[at]);
         }
     }

@@ -18,8 +18,8 @@ void program_clear(struct program *program); /* the next step builds it anew */
 /* Loads a step: the program is built anew only when the structure has changed.  The step must
  * have been split just before.  -ELOOP and the like: this step cannot be replayed.
  */
-int program_load(struct program *program, const struct model *model, const struct whole *whole,
-                 const struct splitter *splitter);
+int program_load(struct program *program, const struct model *model,
+                 const struct job_step *job_step, const struct splitter *splitter);
 
 /* The step's period: from the last rank's begin to the last rank's end. */
 int64_t program_measured_ns(const struct program *program); /* as it was */
@@ -36,12 +36,12 @@ int64_t program_scaled_ns(struct program *program, const double *scale);
 /* Period with each rank's time in a phase of its host's shorter by up to less_ns[rank].  `whole` is the
  * step that was loaded, here and below.
  */
-int64_t program_shorter_ns(struct program *program, const struct whole *whole, unsigned phase,
+int64_t program_shorter_ns(struct program *program, const struct job_step *job_step, unsigned phase,
                            const int64_t *less_ns);
 /* Period with each transfer as this says; it is given the rank's item and how long it really was. */
 typedef int64_t program_transfer(void *arg, const struct model_shape *shape, uint32_t rank,
                                  uint32_t item, int64_t ns);
-int64_t program_transfers_ns(struct program *program, const struct whole *whole,
+int64_t program_transfers_ns(struct program *program, const struct job_step *job_step,
                              program_transfer *transfer, void *arg);
 /* First-order cost of each rank's local excess over its peers, by one backward pass. */
 void program_costs_ns(struct program *program, int64_t *cost_ns);

@@ -181,12 +181,12 @@ static int form_make(struct form *form, const struct model_class *class, bool ke
 
 /* One form for each class of the step, with how many ranks have it. */
 static int forms_count(struct program *program, const struct model *model,
-                       const struct whole *whole)
+                       const struct job_step *job_step)
 {
     CLEAN(map_fini) struct map at = { 0 };
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = job_step->shape_of[rank];
         uint64_t *number = shape ? map_put(&at, shape->fact.class, program->forms) : NULL;
 
         if (!shape)
@@ -204,8 +204,8 @@ static int forms_count(struct program *program, const struct model *model,
     return 0;
 }
 
-static int forms_make(struct program *program, const struct model *model, const struct whole *whole,
-                      bool keep_launches)
+static int forms_make(struct program *program, const struct model *model,
+                      const struct job_step *job_step, bool keep_launches)
 {
     uint64_t ops = 0, joins = 0;
 
@@ -217,7 +217,7 @@ static int forms_make(struct program *program, const struct model *model, const 
         if (!form)
             continue;
         if (form->used++ == 0) {
-            result = form_make(form, whole->shape_of[rank]->class, keep_launches);
+            result = form_make(form, job_step->shape_of[rank]->class, keep_launches);
             if (result < 0)
                 return result;
             form->first = ops;
@@ -257,8 +257,8 @@ static void rank_write(const struct program *program, uint32_t rank, const uint3
     }
 }
 
-int program_build(struct program *program, const struct model *model, const struct whole *whole,
-                  const struct splitter *splitter)
+int program_build(struct program *program, const struct model *model,
+                  const struct job_step *job_step, const struct splitter *splitter)
 {
     CLEAN(free_clean) struct replay_op *op = NULL;
     size_t items = 0;
@@ -269,10 +269,10 @@ int program_build(struct program *program, const struct model *model, const stru
     if (!program->place)
         return -ENOMEM;
     for (uint32_t rank = 0; rank < model->world; rank++)
-        items += whole->shape_of[rank] ? whole->shape_of[rank]->fact.count : 0;
-    result = forms_count(program, model, whole);
+        items += job_step->shape_of[rank] ? job_step->shape_of[rank]->fact.count : 0;
+    result = forms_count(program, model, job_step);
     if (result == 0)
-        result = forms_make(program, model, whole, items < SMALL_OPS);
+        result = forms_make(program, model, job_step, items < SMALL_OPS);
     if (result < 0)
         return result;
     op = malloc((program->ops + 1) * sizeof(*op));

@@ -162,19 +162,19 @@ static void tile_write(const struct program *program, const struct tile *tile)
 }
 
 /* `duration` is the rank's in a tile.  True: some member that came last had a gap. */
-static bool rank_durations(const struct program *program, const struct whole *whole,
+static bool rank_durations(const struct program *program, const struct job_step *job_step,
                            const struct splitter *splitter, uint32_t rank, int64_t *last_gap,
                            int64_t *duration)
 {
-    const struct fact_step *step = &whole->step_of[rank];
+    const struct fact_step *step = &job_step->step_of[rank];
     const struct form *form = program->place[rank].form;
     const uint32_t *number = split_numbers(splitter, rank);
     const struct meeting *meeting = split_meeting_base(splitter);
     struct loader loader = {
         .time = step->time,
-        .class = whole->shape_of[rank]->class,
+        .class = job_step->shape_of[rank]->class,
         .total_ns = step->duration_ns + step->tail_ns,
-        .begin_ns = whole_begin(program->model, whole, rank),
+        .begin_ns = job_step_begin(program->model, job_step, rank),
         .last_end_ns = INT64_MIN / 2,
         .span_end_ns = INT64_MIN / 2,
     };
@@ -246,7 +246,7 @@ static size_t most_ops(const struct program *program)
 }
 
 /* All ranks' durations, tile by tile.  True: some have gaps. */
-static bool durations_fill(struct program *program, const struct whole *whole,
+static bool durations_fill(struct program *program, const struct job_step *job_step,
                            const struct splitter *splitter, int64_t *last_gap,
                            int64_t *tile_duration)
 {
@@ -261,8 +261,8 @@ static bool durations_fill(struct program *program, const struct whole *whole,
         }
         tile.count = tile_ranks(program, rank);
         for (uint32_t at = 0; at < tile.count; at++)
-            gaps |=
-                rank_durations(program, whole, splitter, rank + at, last_gap, tile.duration + at);
+            gaps |= rank_durations(program, job_step, splitter, rank + at, last_gap,
+                                   tile.duration + at);
         tile_write(program, &tile);
         rank += tile.count;
     }
@@ -270,7 +270,7 @@ static bool durations_fill(struct program *program, const struct whole *whole,
 }
 
 /* Sets all durations, begins relative to the first rank's begin, and the measured period. */
-int program_measure(struct program *program, const struct whole *whole,
+int program_measure(struct program *program, const struct job_step *job_step,
                     const struct splitter *splitter)
 {
     CLEAN(free_clean) int64_t *last_gap = calloc(split_meetings(splitter) + 1, sizeof(*last_gap));
@@ -284,17 +284,18 @@ int program_measure(struct program *program, const struct whole *whole,
 
         if (!program->place[rank].form)
             continue;
-        begin = whole_begin(program->model, whole, rank);
+        begin = job_step_begin(program->model, job_step, rank);
         first = MIN(first, begin);
         last = MAX(last, begin);
-        end = MAX(end, begin + whole->step_of[rank].duration_ns + whole->step_of[rank].tail_ns);
+        end =
+            MAX(end, begin + job_step->step_of[rank].duration_ns + job_step->step_of[rank].tail_ns);
     }
-    if (durations_fill(program, whole, splitter, last_gap, tile))
+    if (durations_fill(program, job_step, splitter, last_gap, tile))
         gaps_add(program, splitter, last_gap);
     for (uint32_t rank = 0; rank < program->world; rank++) {
         if (program->place[rank].form)
             program->duration[op_at(program, rank, 0)] =
-                whole_begin(program->model, whole, rank) - first;
+                job_step_begin(program->model, job_step, rank) - first;
     }
     program->measured = end - last;
     return 0;

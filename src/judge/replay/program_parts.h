@@ -65,9 +65,10 @@ static inline size_t op_at(const struct program *program, uint32_t rank, size_t 
     return program->place[rank].first + place * program->place[rank].stride;
 }
 
-int program_build(struct program *program, const struct model *model, const struct whole *whole,
+int program_build(struct program *program, const struct model *model,
+                  const struct job_step *job_step,
                   const struct splitter *splitter); /* program_build.c */
-int program_measure(struct program *program, const struct whole *whole,
+int program_measure(struct program *program, const struct job_step *job_step,
                     const struct splitter *splitter); /* program_measure.c: sets the durations */
 
 #endif

@@ -85,15 +85,15 @@ static uint64_t metric_round(double value)
 
 static uint64_t step_signature(const struct judge_state *judge)
 {
-    const struct whole *whole = judge->whole;
+    const struct job_step *job_step = judge->job_step;
     const struct past_step *past = history_back(&judge->history, 0);
     uint64_t signature = judge->model.world;
     double tokens = 0, squares = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (!whole->shape_of[rank])
+        if (!job_step->shape_of[rank])
             continue;
-        signature = hash64_u64(signature, whole->shape_of[rank]->fact.class);
+        signature = hash64_u64(signature, job_step->shape_of[rank]->fact.class);
         if (past->split[rank].has_lengths) {
             tokens += past->split[rank].tokens;
             squares += past->split[rank].squares;
@@ -367,7 +367,7 @@ static void kind_judge(struct judge_state *judge, struct step_kind *kind)
     if (!is_slower(kind, &now, least, noises) || !is_slower(kind, &half, least, noises))
         return;
     if (open) {
-        open->seen_step = judge->whole->step;
+        open->seen_step = judge->job_step->step;
         open->step_seconds = (now.period_ms - kind->base.period_ms) / 1e3;
     } else {
         regress_accuse(judge, kind, &now, steps);
@@ -379,7 +379,7 @@ static void regress_step(struct judge_state *judge)
     const struct past_step *past = history_back(&judge->history, 0);
     struct step_kind *kind;
 
-    if (!judge->whole || past->measured_ns <= 0 ||
+    if (!judge->job_step || past->measured_ns <= 0 ||
         judge->history.count <= judge->limits.verdict_warm_up || regress_is_explained(judge) ||
         regress_is_starved(judge))
         return;

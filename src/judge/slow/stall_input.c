@@ -157,10 +157,10 @@ static double job_cost_ms(struct judge_state *judge)
     const struct stall_input *input = &judge->stall->input;
     int64_t shorter;
 
-    if (!judge->program_ready || !judge->whole)
+    if (!judge->program_ready || !judge->job_step)
         return -1;
     shorter =
-        program_shorter_ns(judge->program, judge->whole, LOCKSTEP_PHASE_DATA, input->level_ns);
+        program_shorter_ns(judge->program, judge->job_step, LOCKSTEP_PHASE_DATA, input->level_ns);
     return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 

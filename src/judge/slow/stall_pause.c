@@ -194,11 +194,11 @@ static double event_cost_ms(struct judge_state *judge, const struct pause_kind *
     CLEAN(free_clean) int64_t *less = calloc(judge->model.world, sizeof(*less));
     int64_t shorter;
 
-    if (!less || !judge->program_ready || !judge->whole)
+    if (!less || !judge->program_ready || !judge->job_step)
         return event->most_ms - usual;
     for (uint32_t rank = 0; rank < judge->model.world; rank++)
         less[rank] = MAX(0, (int64_t)(1e6 * (phase_ms(past, rank, kind->phase) - usual)));
-    shorter = program_shorter_ns(judge->program, judge->whole, kind->phase, less);
+    shorter = program_shorter_ns(judge->program, judge->job_step, kind->phase, less);
     return MAX(0, (double)(program_replayed_ns(judge->program) - shorter) / 1e6);
 }
 

@@ -213,14 +213,14 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
 {
     const struct history *history = &judge->history;
     const struct model *model = &judge->model;
-    split_part *whole_part = split_local_ns;
+    split_part *job_step_part = split_local_ns;
     double own, theirs, period = history_period_ms(history, steps);
     uint32_t peers;
 
     if (draft->layer == LAYER_GPU)
-        whole_part = part_compute;
-    own = history_part_ms(history, rank, steps, whole_part);
-    theirs = history_peers_ms(history, model, rank, steps, whole_part, &peers);
+        job_step_part = part_compute;
+    own = history_part_ms(history, rank, steps, job_step_part);
+    theirs = history_peers_ms(history, model, rank, steps, job_step_part, &peers);
     verdict_because(draft, "ring",
                     "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,

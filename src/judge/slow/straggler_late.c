@@ -18,16 +18,17 @@
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
  * late.
  */
-static double waited_ms(const struct judge_state *judge, const struct whole *whole, uint32_t rank)
+static double waited_ms(const struct judge_state *judge, const struct job_step *job_step,
+                        uint32_t rank)
 {
-    const struct model_shape *shape = whole->shape_of[rank];
+    const struct model_shape *shape = job_step->shape_of[rank];
     const uint32_t *number = split_numbers(judge->splitter, rank);
     const struct meeting *meeting = split_meeting_base(judge->splitter);
     int64_t waited_ns = 0, until_ns = 0;
 
     for (uint32_t i = 0; i < shape->fact.count; i++) {
         const struct shape_item *item = &shape->fact.item[i];
-        const struct item_time *time = &whole->step_of[rank].time[i];
+        const struct item_time *time = &job_step->step_of[rank].time[i];
         int64_t wait_ns;
 
         if (item->kind == ITEM_PHASE)
@@ -40,7 +41,7 @@ static double waited_ms(const struct judge_state *judge, const struct whole *who
         if (number[i] == MODEL_NONE || meeting[number[i]].members != judge->model.world)
             return -1;
         wait_ns = time->end_ns - time->start_ns - meeting[number[i]].shortest_ns;
-        if (item->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
+        if (item->count > 1 && job_step->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
             wait_ns = time->wait_ns;
         waited_ns += MAX(0, time->start_ns + wait_ns - MAX(time->start_ns, until_ns));
         until_ns = MAX(until_ns, time->start_ns + wait_ns);
@@ -51,7 +52,7 @@ static double waited_ms(const struct judge_state *judge, const struct whole *who
 /* The last one of this step, and how much longer the others waited. */
 static bool late_look(const struct judge_state *judge, struct late_look *ret)
 {
-    const struct whole *whole = judge->whole;
+    const struct job_step *job_step = judge->job_step;
     uint32_t world = judge->model.world, last = 0;
     CLEAN(free_clean) double *waited = calloc(world + 1, sizeof(*waited));
     double own;
@@ -59,10 +60,10 @@ static bool late_look(const struct judge_state *judge, struct late_look *ret)
     if (!waited || world < 2)
         return false;
     for (uint32_t rank = 0; rank < world; rank++) {
-        if (!whole->shape_of[rank] || !whole->shape_of[rank]->class->device_ops ||
-            whole->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN))
+        if (!job_step->shape_of[rank] || !job_step->shape_of[rank]->class->device_ops ||
+            job_step->step_of[rank].flags & (STEP_UNFINISHED | STEP_TORN))
             return false;
-        waited[rank] = waited_ms(judge, whole, rank);
+        waited[rank] = waited_ms(judge, job_step, rank);
         if (waited[rank] < 0)
             return false;
         if (waited[rank] < waited[last])
@@ -70,8 +71,9 @@ static bool late_look(const struct judge_state *judge, struct late_look *ret)
     }
     own = waited[last];
     ret->rank = last;
-    ret->step = whole->step;
-    ret->step_ms = (double)(whole->step_of[last].duration_ns + whole->step_of[last].tail_ns) / 1e6;
+    ret->step = job_step->step;
+    ret->step_ms =
+        (double)(job_step->step_of[last].duration_ns + job_step->step_of[last].tail_ns) / 1e6;
     waited[last] = waited[world - 1];
     ret->waited_ms = median_f64(waited, world - 1);
     ret->own_ms = own;
@@ -152,7 +154,7 @@ static void late_step(struct judge_state *judge)
         return;
     open = judge_state_open_verdict(judge, VERDICT_STRAGGLER, LAYER_COUNT, fresh->rank);
     if (open) {
-        open->seen_step = judge->whole->step;
+        open->seen_step = judge->job_step->step;
         if (strcmp(open->verdict.cause, CAUSE) == 0)
             open->step_seconds = late_ms / 1e3;
         return;

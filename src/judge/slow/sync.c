@@ -120,14 +120,15 @@ static struct sync_link *item_link(const struct judge_state *judge, struct sync 
                                         : link_get(sync, comm, at->peer, self);
 }
 
-static int64_t transfer_ns(const struct judge_state *judge, const struct whole *whole,
+static int64_t transfer_ns(const struct judge_state *judge, const struct job_step *job_step,
                            uint32_t rank, uint32_t item, const struct meeting *meeting)
 {
-    const struct item_time *time = &whole->step_of[rank].time[item];
-    const struct shape_item *at = &whole->shape_of[rank]->fact.item[item];
-    int64_t begin = whole_begin(&judge->model, whole, rank), stay = time->end_ns - time->start_ns;
+    const struct item_time *time = &job_step->step_of[rank].time[item];
+    const struct shape_item *at = &job_step->shape_of[rank]->fact.item[item];
+    int64_t begin = job_step_begin(&judge->model, job_step, rank),
+            stay = time->end_ns - time->start_ns;
 
-    if (at->count > 1 && whole->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
+    if (at->count > 1 && job_step->step_of[rank].flags & STEP_SPLIT && time->wait_ns >= 0)
         return MAX(0, stay - time->wait_ns);
     if (at->kind == ITEM_COLL && op_synchronises(at->what))
         return meeting->shortest_ns;
@@ -137,7 +138,7 @@ static int64_t transfer_ns(const struct judge_state *judge, const struct whole *
 /* Adds up the transfers of all links in the newest step, each meeting once. */
 static bool links_sum(struct judge_state *judge, struct sync *sync)
 {
-    const struct whole *whole = judge->whole;
+    const struct job_step *job_step = judge->job_step;
     const struct meeting *meeting = split_meeting_base(judge->splitter);
     CLEAN(free_clean) uint8_t *seen = calloc(split_meetings(judge->splitter) + 1, 1);
 
@@ -148,7 +149,7 @@ static bool links_sum(struct judge_state *judge, struct sync *sync)
         sync->link[i].sum_bytes = 0;
     }
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = job_step->shape_of[rank];
         const uint32_t *number = split_numbers(judge->splitter, rank);
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
@@ -163,9 +164,10 @@ static bool links_sum(struct judge_state *judge, struct sync *sync)
             link = item_link(judge, sync, shape, rank, i);
             if (!link)
                 return false;
-            link->sum_ms += (double)transfer_ns(judge, whole, rank, i, &meeting[number[i]]) / 1e6;
+            link->sum_ms +=
+                (double)transfer_ns(judge, job_step, rank, i, &meeting[number[i]]) / 1e6;
             link->sum_bytes += item->bytes * item->count;
-            link->step = whole->step;
+            link->step = job_step->step;
         }
     }
     return true;
@@ -243,7 +245,7 @@ static void link_judge(const struct judge_state *judge, struct sync_link *link, 
     bool was = link->slow;
 
     link->slow = link->wavers = false;
-    if (!sync_link_is_active(link, judge->whole->step))
+    if (!sync_link_is_active(link, judge->job_step->step))
         return;
     /* Nearly all links of nearly all steps are as before: no rule is broken without the newest. */
     for (size_t i = 0; link->sum_ms > link->base_ms * (1 + excess / 2) && i < COUNT(rules); i++)
@@ -280,7 +282,7 @@ static double cost_ms(struct judge_state *judge)
 
     if (!judge->program_ready)
         return -1;
-    before = program_transfers_ns(judge->program, judge->whole, as_before, &ask);
+    before = program_transfers_ns(judge->program, judge->job_step, as_before, &ask);
     return MAX(0, (double)(program_replayed_ns(judge->program) - before) / 1e6);
 }
 
@@ -405,10 +407,10 @@ static void sync_step(struct judge_state *judge)
     uint64_t key, before = sync->slow_key;
     double cost;
 
-    if (!judge->whole || !links_sum(judge, sync))
+    if (!judge->job_step || !links_sum(judge, sync))
         return;
     for (uint32_t i = 0; i < sync->links; i++) {
-        if (sync->link[i].step == judge->whole->step)
+        if (sync->link[i].step == judge->job_step->step)
             link_put(judge, &sync->link[i]);
         link_judge(judge, &sync->link[i], open != NULL);
     }
@@ -418,7 +420,7 @@ static void sync_step(struct judge_state *judge)
         return;
     cost = cost_ms(judge);
     if (open) {
-        open->seen_step = judge->whole->step;
+        open->seen_step = judge->job_step->step;
         if (cost >= 0)
             open->step_seconds = cost / 1e3;
         sync_settle(judge, open, cost);

@@ -202,10 +202,10 @@ void sync_how_step(struct judge_state *judge)
         struct sync_move *move = &sync->move[i];
         const struct sync_link *link;
 
-        if (!move->fresh || move->step > judge->whole->step)
+        if (!move->fresh || move->step > judge->job_step->step)
             continue;
         link = move_link(judge, move);
-        if (!link || link->step != judge->whole->step)
+        if (!link || link->step != judge->job_step->step)
             continue;
         if (!move->recalled)
             past_recall(judge, move);
@@ -276,7 +276,7 @@ static const struct sync_way *way_of_peers(const struct judge_state *judge,
                 its->kind != comm->kind || its->size != comm->size)
                 continue;
             link = move_link(judge, other);
-            if (!link || link->slow || !sync_link_is_active(link, judge->whole->step))
+            if (!link || link->slow || !sync_link_is_active(link, judge->job_step->step))
                 continue;
             if (pass == 1) {
                 *count += way_is(usual, &other->now);
@@ -358,7 +358,7 @@ bool sync_how_find(const struct judge_state *judge, const struct sync_link *wors
     if (!found)
         return false;
     for (uint32_t i = 0; !ret->peers && i < sync->links; i++) {
-        if (!sync->link[i].slow || !sync_link_is_active(&sync->link[i], judge->whole->step))
+        if (!sync->link[i].slow || !sync_link_is_active(&sync->link[i], judge->job_step->step))
             continue;
         changed += link_otherwise(judge, &sync->link[i], &other, &told);
         all += told;

@@ -91,7 +91,7 @@ static double clear_ms(const struct judge_state *judge)
     double worst = 0;
 
     for (uint32_t i = 0; i < sync->links; i++) {
-        if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->whole->step))
+        if (sync->link[i].slow && sync_link_is_active(&sync->link[i], judge->job_step->step))
             worst = MAX(worst, excess_ms(&sync->link[i]));
     }
     return judge->limits.sync_clear_share * worst;
@@ -114,7 +114,7 @@ int sync_where(const struct judge_state *judge, struct sync_place *ret)
         for (uint32_t i = 0; i < sync->links; i++) {
             const struct sync_link *link = &sync->link[i];
 
-            if (!sync_link_is_active(link, judge->whole->step) || link->slow == (sound != 0))
+            if (!sync_link_is_active(link, judge->job_step->step) || link->slow == (sound != 0))
                 continue;
             if (link->slow && excess_ms(link) < clear)
                 continue;
@@ -161,7 +161,7 @@ static double peers_ms(const struct judge_state *judge, const struct sync_link *
         const struct sync_link *link = &sync->link[i];
         const struct model_comm *other = &judge->model.comm[link->comm];
 
-        if (!link->slow && sync_link_is_active(link, judge->whole->step) &&
+        if (!link->slow && sync_link_is_active(link, judge->job_step->step) &&
             other->kind == comm->kind && other->size == comm->size &&
             (link->from == MODEL_NONE) == (worst->from == MODEL_NONE))
             value[(*count)++] = sync_link_ms(link, 5);
@@ -224,7 +224,7 @@ static void sync_where_say_why(const struct judge_state *judge, const struct syn
 
 static uint64_t slow_since(const struct judge_state *judge, const struct sync_link *link)
 {
-    uint64_t first = judge->whole->step;
+    uint64_t first = judge->job_step->step;
     double limit = link->base_ms * (1 + (judge->limits.sync_times - 1) / 2);
 
     for (uint32_t back = 0; back < MIN(link->count, SYNC_STEPS); back++) {

@@ -22,7 +22,7 @@ struct reference { /* of one meeting: members of lower levels, on the common clo
 
 struct clock {
     struct model *model;
-    const struct whole *whole;
+    const struct job_step *job_step;
     struct reference *reference;
     int64_t wall_ns;
     uint32_t slot, level, first;
@@ -37,11 +37,11 @@ static void each_member(struct clock *clock, member_visit *visit)
     const struct model *model = clock->model;
 
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = clock->whole->shape_of[rank];
+        const struct model_shape *shape = clock->job_step->shape_of[rank];
         uint32_t node = model->rank[rank].node;
 
         for (uint32_t i = 0; shape && node < model->nodes && i < shape->clocks; i++) {
-            const struct fact_step *step = &clock->whole->step_of[rank];
+            const struct fact_step *step = &clock->job_step->step_of[rank];
             uint32_t item = shape->clock[i];
             size_t at = (size_t)shape->comm[item] * CLOCK_INSTANCES + shape->ordinal[item];
 
@@ -168,19 +168,19 @@ static bool clock_all_done(const struct clock *clock)
     return true;
 }
 
-static uint32_t first_node(const struct model *model, const struct whole *whole)
+static uint32_t first_node(const struct model *model, const struct job_step *job_step)
 {
     uint32_t rank = 0;
 
-    while (rank < model->world && !whole->shape_of[rank])
+    while (rank < model->world && !job_step->shape_of[rank])
         rank++;
     return rank < model->world ? model->rank[rank].node : MODEL_NONE;
 }
 
-void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns)
+void clock_align(struct model *model, const struct job_step *job_step, int64_t wall_ns)
 {
     const size_t meetings = (size_t)model->comms * CLOCK_INSTANCES;
-    struct clock clock = { .model = model, .whole = whole, .wall_ns = wall_ns };
+    struct clock clock = { .model = model, .job_step = job_step, .wall_ns = wall_ns };
     CLEAN(free_clean) struct reference *reference = NULL;
     struct model_node *first;
 
@@ -190,8 +190,8 @@ void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns
     if (!reference)
         return;
     clock.reference = reference;
-    clock.slot = (uint32_t)(whole->step % CLOCK_STEPS);
-    clock.first = first_node(model, whole);
+    clock.slot = (uint32_t)(job_step->step % CLOCK_STEPS);
+    clock.first = first_node(model, job_step);
     if (clock.first >= model->nodes)
         return;
     first = &model->node[clock.first];

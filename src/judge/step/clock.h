@@ -15,6 +15,6 @@
 /* Sets every node's offset to the first node's clock.  One node: nothing to do.  Wall clocks further than
  * `wall_ns` from what collectives say are not believed.
  */
-void clock_align(struct model *model, const struct whole *whole, int64_t wall_ns);
+void clock_align(struct model *model, const struct job_step *job_step, int64_t wall_ns);
 
 #endif

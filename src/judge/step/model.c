@@ -586,7 +586,7 @@ struct model_shape *model_shape_get(const struct model *model, uint64_t hash)
 }
 
 /* The key under which a rank meets its peers on a rung; 0: this rung does not apply. */
-static uint64_t peer_key(const struct model *model, const struct whole *whole, uint32_t rank,
+static uint64_t peer_key(const struct model *model, const struct job_step *job_step, uint32_t rank,
                          enum rung rung)
 {
     const struct model_rank *at = &model->rank[rank];
@@ -600,15 +600,15 @@ static uint64_t peer_key(const struct model *model, const struct whole *whole, u
     case RUNG_TP:
         return at->has_layout && at->size[LAYOUT_TP] > 1 ? hash64_u64(2, stage) : 0;
     case RUNG_CLASS:
-        return !at->has_layout && whole && whole->shape_of[rank]
-                   ? hash64_u64(3, whole->shape_of[rank]->fact.class)
+        return !at->has_layout && job_step && job_step->shape_of[rank]
+                   ? hash64_u64(3, job_step->shape_of[rank]->fact.class)
                    : 0;
     default:
         return hash64_u64(4, rank);
     }
 }
 
-void model_peers(struct model *model, const struct whole *whole)
+void model_peers(struct model *model, const struct job_step *job_step)
 {
     CLEAN(map_fini) struct map group = { 0 };
 
@@ -618,12 +618,12 @@ void model_peers(struct model *model, const struct whole *whole)
         uint64_t key = 0, *slot;
 
         for (at->rung = RUNG_DP; at->rung < RUNG_PAST; at->rung++) {
-            key = peer_key(model, whole, rank, at->rung);
+            key = peer_key(model, job_step, rank, at->rung);
             if (key)
                 break;
         }
         if (!key)
-            key = peer_key(model, whole, rank, RUNG_PAST);
+            key = peer_key(model, job_step, rank, RUNG_PAST);
         slot = map_put(&group, key, model->peer_groups);
         at->peers = slot ? (uint32_t)*slot : 0;
         if (slot && *slot == model->peer_groups)
@@ -632,28 +632,28 @@ void model_peers(struct model *model, const struct whole *whole)
     model->peers_stale = false;
 }
 
-int whole_init(struct whole *whole, uint32_t world, uint64_t step, uint32_t attempt)
+int job_step_init(struct job_step *job_step, uint32_t world, uint64_t step, uint32_t attempt)
 {
-    *whole = (struct whole){ .step = step, .attempt = attempt };
-    whole->step_of = calloc(world, sizeof(*whole->step_of));
-    whole->shape_of = calloc(world, sizeof(*whole->shape_of));
-    if (whole->step_of && whole->shape_of)
+    *job_step = (struct job_step){ .step = step, .attempt = attempt };
+    job_step->step_of = calloc(world, sizeof(*job_step->step_of));
+    job_step->shape_of = calloc(world, sizeof(*job_step->shape_of));
+    if (job_step->step_of && job_step->shape_of)
         return 0;
-    free(whole->step_of);
-    free(whole->shape_of);
+    free(job_step->step_of);
+    free(job_step->shape_of);
     return -ENOMEM;
 }
 
-void whole_fini(struct whole *whole)
+void job_step_fini(struct job_step *job_step)
 {
-    /* whole_init() was given the world; only ranks that came have something to free. */
-    for (uint32_t rank = 0, left = whole->have; left > 0; rank++) {
-        if (whole->shape_of[rank]) {
-            fact_step_fini(&whole->step_of[rank]);
+    /* job_step_init() was given the world; only ranks that came have something to free. */
+    for (uint32_t rank = 0, left = job_step->have; left > 0; rank++) {
+        if (job_step->shape_of[rank]) {
+            fact_step_fini(&job_step->step_of[rank]);
             left--;
         }
     }
-    free(whole->step_of);
-    free(whole->shape_of);
-    *whole = (struct whole){ 0 };
+    free(job_step->step_of);
+    free(job_step->shape_of);
+    *job_step = (struct job_step){ 0 };
 }

@@ -165,7 +165,7 @@ static inline uint32_t model_room(uint32_t claimed, uint32_t heard, uint32_t lea
 }
 
 /* One step of all ranks. */
-struct whole {
+struct job_step {
     uint64_t step;
     uint32_t attempt, have;
     bool torn;                 /* of some rank only the borders are known */
@@ -218,18 +218,19 @@ struct model_shape *model_shape_get(const struct model *model, uint64_t hash);
  */
 bool model_forget(struct model *model);
 /* Sets everyone's peers from the layout, or from the classes of `whole` where there is none. */
-void model_peers(struct model *model, const struct whole *whole);
+void model_peers(struct model *model, const struct job_step *job_step);
 
-int whole_init(struct whole *whole, uint32_t world, uint64_t step, uint32_t attempt);
-void whole_fini(struct whole *whole);
+int job_step_init(struct job_step *job_step, uint32_t world, uint64_t step, uint32_t attempt);
+void job_step_fini(struct job_step *job_step);
 
 /* A rank's time on the run's common clock. */
-static inline int64_t whole_begin(const struct model *model, const struct whole *whole,
-                                  uint32_t rank)
+static inline int64_t job_step_begin(const struct model *model, const struct job_step *job_step,
+                                     uint32_t rank)
 {
     uint32_t node = model->rank[rank].node;
 
-    return whole->step_of[rank].begin_ns + (node < model->nodes ? model->node[node].offset_ns : 0);
+    return job_step->step_of[rank].begin_ns +
+           (node < model->nodes ? model->node[node].offset_ns : 0);
 }
 
 #endif

@@ -58,10 +58,10 @@ int64_t split_local_ns(const struct rank_split *split)
     return split->compute_ns + split->queued_ns + split_host_ns(split);
 }
 
-static uint64_t pair_key(const struct model *model, const struct whole *whole, uint32_t rank,
+static uint64_t pair_key(const struct model *model, const struct job_step *job_step, uint32_t rank,
                          uint32_t item)
 {
-    const struct model_shape *shape = whole->shape_of[rank];
+    const struct model_shape *shape = job_step->shape_of[rank];
     const struct shape_item *at = &shape->fact.item[item];
     const struct model_comm *comm = &model->comm[shape->comm[item]];
     uint32_t self = model_index(model, shape->comm[item], rank), from, to;
@@ -72,12 +72,12 @@ static uint64_t pair_key(const struct model *model, const struct whole *whole, u
 }
 
 /* Where each communicator's collectives begin, by how many of them this step has; their sum. */
-static int comms_lay_out(const struct model *model, const struct whole *whole, uint32_t *first,
-                         uint32_t *total)
+static int comms_lay_out(const struct model *model, const struct job_step *job_step,
+                         uint32_t *first, uint32_t *total)
 {
     *total = 0;
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = job_step->shape_of[rank];
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
             if (shape->class->kind[i] == ITEM_COLL)
@@ -96,10 +96,10 @@ static int comms_lay_out(const struct model *model, const struct whole *whole, u
 }
 
 static int rank_number(struct splitter *splitter, const struct model *model,
-                       const struct whole *whole, uint32_t rank, const uint32_t *first,
+                       const struct job_step *job_step, uint32_t rank, const uint32_t *first,
                        struct map *pair)
 {
-    const struct model_shape *shape = whole->shape_of[rank];
+    const struct model_shape *shape = job_step->shape_of[rank];
     uint32_t *number = splitter->number + splitter->base[rank];
 
     for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
@@ -107,7 +107,7 @@ static int rank_number(struct splitter *splitter, const struct model *model,
         if (shape->class->kind[i] == ITEM_COLL) {
             number[i] = first[shape->comm[i]] + shape->ordinal[i];
         } else if (shape->class->kind[i] == ITEM_P2P) {
-            uint64_t *at = map_put(pair, pair_key(model, whole, rank, i), splitter->meetings);
+            uint64_t *at = map_put(pair, pair_key(model, job_step, rank, i), splitter->meetings);
 
             if (!at || splitter->meetings == MODEL_NONE)
                 return -ENOMEM;
@@ -120,23 +120,24 @@ static int rank_number(struct splitter *splitter, const struct model *model,
 }
 
 static int meetings_number(struct splitter *splitter, const struct model *model,
-                           const struct whole *whole)
+                           const struct job_step *job_step)
 {
     CLEAN(free_clean) uint32_t *first = calloc(model->comms + 1, sizeof(*first));
     CLEAN(map_fini) struct map pair = { 0 };
-    int result = first ? comms_lay_out(model, whole, first, &splitter->meetings) : -ENOMEM;
+    int result = first ? comms_lay_out(model, job_step, first, &splitter->meetings) : -ENOMEM;
 
     for (uint32_t rank = 0; rank < model->world && result == 0; rank++)
-        result = rank_number(splitter, model, whole, rank, first, &pair);
+        result = rank_number(splitter, model, job_step, rank, first, &pair);
     return result;
 }
 
 static bool numbers_hold(const struct splitter *splitter, const struct model *model,
-                         const struct whole *whole)
+                         const struct job_step *job_step)
 {
     return splitter->world == model->world && splitter->comms == model->comms &&
            splitter->members_version == model->members_version && splitter->shape &&
-           memcmp(splitter->shape, whole->shape_of, model->world * sizeof(*splitter->shape)) == 0;
+           memcmp(splitter->shape, job_step->shape_of, model->world * sizeof(*splitter->shape)) ==
+               0;
 }
 
 size_t splitter_bytes(const struct splitter *splitter)
@@ -148,25 +149,26 @@ size_t splitter_bytes(const struct splitter *splitter)
 }
 
 static int meetings_lay_out(struct splitter *splitter, const struct model *model,
-                            const struct whole *whole)
+                            const struct job_step *job_step)
 {
     int result;
 
-    if (numbers_hold(splitter, model, whole))
+    if (numbers_hold(splitter, model, job_step))
         return 0;
     splitter_clear(splitter);
     splitter->base = calloc(model->world + 1, sizeof(*splitter->base));
     splitter->shape = malloc((model->world + 1) * sizeof(*splitter->shape));
     if (!splitter->base || !splitter->shape)
         return -ENOMEM;
-    memcpy(splitter->shape, whole->shape_of, model->world * sizeof(*splitter->shape));
+    memcpy(splitter->shape, job_step->shape_of, model->world * sizeof(*splitter->shape));
     for (uint32_t rank = 0; rank < model->world; rank++)
         splitter->base[rank + 1] =
-            splitter->base[rank] + (whole->shape_of[rank] ? whole->shape_of[rank]->fact.count : 0);
+            splitter->base[rank] +
+            (job_step->shape_of[rank] ? job_step->shape_of[rank]->fact.count : 0);
     splitter->number = malloc((splitter->base[model->world] + 1) * sizeof(*splitter->number));
     if (!splitter->number)
         return -ENOMEM;
-    result = meetings_number(splitter, model, whole);
+    result = meetings_number(splitter, model, job_step);
     if (result < 0)
         return result;
     splitter->meeting = malloc(((size_t)splitter->meetings + 1) * sizeof(*splitter->meeting));
@@ -201,19 +203,19 @@ static void meeting_join(struct meeting *meeting, int64_t arrival_ns, int64_t st
 }
 
 static void meetings_fill(struct splitter *splitter, const struct model *model,
-                          const struct whole *whole)
+                          const struct job_step *job_step)
 {
     static const struct meeting empty = { .last_arrival_ns = INT64_MIN, .shortest_ns = INT64_MAX };
 
     for (uint32_t i = 0; i < splitter->meetings; i++)
         splitter->meeting[i] = empty;
     for (uint32_t rank = 0; rank < model->world; rank++) {
-        const struct model_shape *shape = whole->shape_of[rank];
+        const struct model_shape *shape = job_step->shape_of[rank];
         const uint32_t *number = split_numbers(splitter, rank);
-        int64_t begin = shape ? whole_begin(model, whole, rank) : 0;
+        int64_t begin = shape ? job_step_begin(model, job_step, rank) : 0;
 
         for (uint32_t i = 0; shape && i < shape->fact.count; i++) {
-            const struct item_time *time = &whole->step_of[rank].time[i];
+            const struct item_time *time = &job_step->step_of[rank].time[i];
 
             if (number[i] != MODEL_NONE)
                 meeting_join(&splitter->meeting[number[i]], begin + time->start_ns,
@@ -229,16 +231,16 @@ static bool is_length(double value)
 }
 
 static void split_rank(const struct splitter *splitter, const struct model *model,
-                       const struct whole *whole, uint32_t rank, struct rank_split *split)
+                       const struct job_step *job_step, uint32_t rank, struct rank_split *split)
 {
-    const struct fact_step *step = &whole->step_of[rank];
+    const struct fact_step *step = &job_step->step_of[rank];
     const uint32_t lengths = 1u << LOCKSTEP_METRIC_TOKENS | 1u << LOCKSTEP_METRIC_LENGTH_SQUARES;
     const struct sweep_step sweep = {
-        .class = whole->shape_of[rank]->class,
+        .class = job_step->shape_of[rank]->class,
         .time = step->time,
         .meeting = splitter->meeting,
         .number = split_numbers(splitter, rank),
-        .begin_ns = whole_begin(model, whole, rank),
+        .begin_ns = job_step_begin(model, job_step, rank),
         .total_ns = step->duration_ns + step->tail_ns,
         .split = step->flags & STEP_SPLIT,
     };
@@ -258,20 +260,20 @@ static void split_rank(const struct splitter *splitter, const struct model *mode
     sweep_rank(&sweep, split);
 }
 
-int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,
-               struct rank_split *split)
+int split_step(struct splitter *splitter, const struct model *model,
+               const struct job_step *job_step, struct rank_split *split)
 {
-    int result = meetings_lay_out(splitter, model, whole);
+    int result = meetings_lay_out(splitter, model, job_step);
 
     if (result < 0) {
         splitter_clear(splitter);
         return result;
     }
-    meetings_fill(splitter, model, whole);
+    meetings_fill(splitter, model, job_step);
     for (uint32_t rank = 0; rank < model->world; rank++) {
         split[rank] = (struct rank_split){ 0 };
-        if (whole->shape_of[rank])
-            split_rank(splitter, model, whole, rank, &split[rank]);
+        if (job_step->shape_of[rank])
+            split_rank(splitter, model, job_step, rank, &split[rank]);
     }
     return 0;
 }

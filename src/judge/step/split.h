@@ -42,8 +42,8 @@ void splitter_clear(struct splitter *splitter); /* the model's shapes are others
 size_t splitter_bytes(const struct splitter *splitter);
 
 /* Fills split[0 … world-1].  -ENOMEM. */
-int split_step(struct splitter *splitter, const struct model *model, const struct whole *whole,
-               struct rank_split *split);
+int split_step(struct splitter *splitter, const struct model *model,
+               const struct job_step *job_step, struct rank_split *split);
 
 /* Of the step that was split last: by item of the rank, the number of its meeting, equal for all
  * members and below split_meetings(); MODEL_NONE: it has none.

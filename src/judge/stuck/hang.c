@@ -236,21 +236,21 @@ static struct shape_time *shape_find(struct hang *hang, uint64_t class)
     return hang->shape[place];
 }
 
-void hang_step(struct judge_state *judge, const struct whole *whole)
+void hang_step(struct judge_state *judge, const struct job_step *job_step)
 {
     struct hang *hang = judge->hang;
     struct shape_time *shape;
     int64_t longest = 0;
 
     for (uint32_t rank = judge->model.world; rank > 0; rank--) {
-        const struct fact_step *step = &whole->step_of[rank - 1];
+        const struct fact_step *step = &job_step->step_of[rank - 1];
 
-        if (!whole->shape_of[rank - 1])
+        if (!job_step->shape_of[rank - 1])
             continue;
         if (step->flags & STEP_UNFINISHED)
             return;
         longest = MAX(longest, step->duration_ns + step->tail_ns);
-        hang->class = whole->shape_of[rank - 1]->fact.class;
+        hang->class = job_step->shape_of[rank - 1]->fact.class;
     }
     hang->steps++;
     hang->warm++;

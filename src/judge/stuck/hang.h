@@ -17,7 +17,8 @@ void hang_destroy(struct hang *hang);
 
 void hang_attempt(
     struct judge_state *judge); /* a new one begins: nothing of the old one is waited for */
-void hang_step(struct judge_state *judge, const struct whole *whole); /* how long steps take */
+void hang_step(struct judge_state *judge,
+               const struct job_step *job_step); /* how long steps take */
 int hang_beat(struct judge_state *judge, const struct fact_beat *fact);
 int hang_stack(struct judge_state *judge, const struct fact_stack *fact);
 void hang_judge(struct judge_state *judge, int64_t now_ns);

@@ -163,9 +163,9 @@ void lab_introduce(const struct lab *lab, struct judge_state *judge)
     shapes_introduce(lab, judge);
 }
 
-void lab_whole(const struct lab *lab, struct judge_state *judge, struct whole *ret)
+void lab_job_step(const struct lab *lab, struct judge_state *judge, struct job_step *ret)
 {
-    int result = whole_init(ret, lab->world, lab->step, lab->attempt);
+    int result = job_step_init(ret, lab->world, lab->step, lab->attempt);
 
     assert(result == 0);
     for (uint32_t rank = 0; rank < lab->world; rank++) {
@@ -185,13 +185,13 @@ void lab_whole(const struct lab *lab, struct judge_state *judge, struct whole *r
 
 void lab_judge(struct lab *lab, struct judge_state *judge)
 {
-    CLEAN(whole_fini) struct whole whole = { 0 };
+    CLEAN(job_step_fini) struct job_step job_step = { 0 };
     int result;
 
     lab_step(lab);
     shapes_introduce(lab, judge); /* a checkpoint makes another shape */
-    lab_whole(lab, judge, &whole);
-    result = judge_state_step(judge, &whole);
+    lab_job_step(lab, judge, &job_step);
+    result = judge_state_step(judge, &job_step);
     assert(result == 0);
 }
 

@@ -145,7 +145,7 @@ void lab_node_name(uint32_t node, char *out, size_t room);
 void lab_introduce(const struct lab *lab,
                    struct judge_state *judge); /* rings, communicators, shapes */
 /* The step made last as all ranks tell it, through the wire's rounding. */
-void lab_whole(const struct lab *lab, struct judge_state *judge, struct whole *ret);
+void lab_job_step(const struct lab *lab, struct judge_state *judge, struct job_step *ret);
 void lab_judge(struct lab *lab,
                struct judge_state *judge); /* makes a step and lays it before the judge state */
 void lab_judge_many(struct lab *lab, struct judge_state *judge, uint32_t steps);

@@ -263,15 +263,15 @@ static void replicas_that_are_known_late_have_no_clean_step_that_they_did_not_ea
 #define LATE_NEVER UINT32_MAX
 static void judge_late(struct bench *bench, uint64_t since, const uint32_t *late)
 {
-    CLEAN(whole_fini) struct whole whole = { 0 };
+    CLEAN(job_step_fini) struct job_step job_step = { 0 };
 
     lab_step(bench->lab);
-    lab_whole(bench->lab, &bench->judge, &whole);
+    lab_job_step(bench->lab, &bench->judge, &job_step);
     for (uint32_t rank = 0; rank < bench->lab->world; rank++) {
-        struct fact_step *step = &whole.step_of[rank];
-        uint64_t turn = whole.step - late[rank];
+        struct fact_step *step = &job_step.step_of[rank];
+        uint64_t turn = job_step.step - late[rank];
 
-        if (late[rank] == LATE_NEVER || whole.step < late[rank]) {
+        if (late[rank] == LATE_NEVER || job_step.step < late[rank]) {
             step->digest_parts = 0;
             continue;
         }
@@ -279,7 +279,7 @@ static void judge_late(struct bench *bench, uint64_t since, const uint32_t *late
         step->digest[0] = turn;
         step->digest[1] = bench->lab->fault.flipped[rank] && turn >= since;
     }
-    assert_int_equal(judge_state_step(&bench->judge, &whole), 0);
+    assert_int_equal(judge_state_step(&bench->judge, &job_step), 0);
 }
 
 static struct bench late_open(void)

@@ -7,13 +7,13 @@
 static void watch(struct bench *bench, struct profile *profile, uint32_t steps)
 {
     while (steps-- > 0) {
-        CLEAN(whole_fini) struct whole whole = { 0 };
+        CLEAN(job_step_fini) struct job_step job_step = { 0 };
 
         lab_step(bench->lab);
         lab_introduce(bench->lab, &bench->judge);
-        lab_whole(bench->lab, &bench->judge, &whole);
-        assert_int_equal(judge_state_step(&bench->judge, &whole), 0);
-        profile_step(profile, &bench->judge, &whole);
+        lab_job_step(bench->lab, &bench->judge, &job_step);
+        assert_int_equal(judge_state_step(&bench->judge, &job_step), 0);
+        profile_step(profile, &bench->judge, &job_step);
     }
 }
 

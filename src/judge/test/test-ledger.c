@@ -15,16 +15,16 @@ static double bucket(const struct bench *bench, enum ledger_bucket which)
 static double sum_is_whole(const struct bench *bench)
 {
     struct ledger ledger;
-    double sum = 0, whole;
+    double sum = 0, job_step;
 
     ledger_read(bench->judge.book, &ledger);
     for (int i = 0; i < LEDGER_BUCKETS; i++) {
         assert_true(ledger.gpu_seconds[i] >= -1e-9);
         sum += ledger.gpu_seconds[i];
     }
-    whole = ledger.wall_seconds * ledger.ranks;
-    if (whole < sum - 1e-6 * sum || whole > sum + 1e-6 * sum)
-        fail_msg("buckets hold %.9f s of %.9f s", sum, whole);
+    job_step = ledger.wall_seconds * ledger.ranks;
+    if (job_step < sum - 1e-6 * sum || job_step > sum + 1e-6 * sum)
+        fail_msg("buckets hold %.9f s of %.9f s", sum, job_step);
     return sum;
 }
 

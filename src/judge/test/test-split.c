@@ -130,7 +130,7 @@ static void a_checkpoint_is_the_hosts_time_in_that_phase(void **state)
 
 struct pair {
     struct judge_state judge;
-    struct whole whole;
+    struct job_step job_step;
     struct rank_split split[2];
     uint32_t merged; /* 0: one message; else so many collectives, split by the agent */
 };
@@ -140,7 +140,7 @@ static void pair_rank(struct pair *pair, uint32_t rank, struct item_time time)
     const struct fact_ring ring = { .rank = rank, .world = 2, .node = "n" };
     const struct fact_comm comm = { .rank = rank, .id = 9, .size = 2, .index = rank, .name = "pp" };
     struct fact_shape shape = { .count = 1, .item = calloc(1, sizeof(*shape.item)) };
-    struct fact_step *step = &pair->whole.step_of[rank];
+    struct fact_step *step = &pair->job_step.step_of[rank];
 
     assert_non_null(shape.item);
     shape.item[0] = (struct shape_item){ .kind = ITEM_P2P,
@@ -164,19 +164,19 @@ static void pair_rank(struct pair *pair, uint32_t rank, struct item_time time)
     assert_int_equal(model_ring(&pair->judge.model, &ring), 0);
     assert_int_equal(model_comm(&pair->judge.model, &comm), 0);
     assert_int_equal(model_shape(&pair->judge.model, &shape), 0);
-    pair->whole.shape_of[rank] = model_shape_get(&pair->judge.model, step->shape);
-    pair->whole.have++;
+    pair->job_step.shape_of[rank] = model_shape_get(&pair->judge.model, step->shape);
+    pair->job_step.have++;
 }
 
 static void pair_split(struct pair *pair, struct item_time send, struct item_time recv)
 {
     assert_int_equal(judge_state_init(&pair->judge, "test"), 0);
-    assert_int_equal(whole_init(&pair->whole, 2, 0, 0), 0);
+    assert_int_equal(job_step_init(&pair->job_step, 2, 0, 0), 0);
     pair_rank(pair, 0, send);
     pair_rank(pair, 1, recv);
     assert_int_equal(
-        split_step(pair->judge.splitter, &pair->judge.model, &pair->whole, pair->split), 0);
-    whole_fini(&pair->whole);
+        split_step(pair->judge.splitter, &pair->judge.model, &pair->job_step, pair->split), 0);
+    job_step_fini(&pair->job_step);
     judge_state_fini(&pair->judge);
 }
 

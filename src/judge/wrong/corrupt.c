@@ -88,25 +88,25 @@ static uint64_t turn_of(struct rank_numbers *rank, const struct fact_step *step)
 static uint32_t members_gather(const struct judge_state *judge, struct corrupt_book *book,
                                struct digest_member *member)
 {
-    const struct whole *whole = judge->whole;
+    const struct job_step *job_step = judge->job_step;
     uint32_t count = 0;
 
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        const struct fact_step *step = &whole->step_of[rank];
+        const struct fact_step *step = &job_step->step_of[rank];
         struct digest_member *at = &member[count];
         const struct part_seen *part;
 
-        if (!whole->shape_of[rank] || step->digest_parts == 0)
+        if (!job_step->shape_of[rank] || step->digest_parts == 0)
             continue;
         *at = (struct digest_member){ .turn = turn_of(&book->rank[rank], step),
                                       .digest = hash64_u64(step->digest[0], step->digest[1]),
-                                      .class = whole->shape_of[rank]->class->class,
+                                      .class = job_step->shape_of[rank]->class->class,
                                       .rank = rank,
                                       .number = step->digest_part,
                                       .of = step->digest_parts,
                                       .part = part_place(&book->replicas, rank, step) };
         book->rank[rank].parts = step->digest_parts;
-        at->updates = shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
+        at->updates = shape_updates(&book->replicas, &job_step->shape_of[rank]->fact);
         part = part_of(book, at);
         at->same = part && part->step && part->digest == at->digest;
         at->first = part && !part->step;
@@ -146,7 +146,7 @@ static bool member_is_stuck(const struct judge_state *judge, const struct corrup
 {
     const struct rank_numbers *rank = &book->rank[member->rank];
     const struct part_seen *part = part_of(book, member);
-    uint32_t parts = judge->whole->step_of[member->rank].digest_parts;
+    uint32_t parts = judge->job_step->step_of[member->rank].digest_parts;
     double updates, least = judge->limits.corrupt_frozen_updates;
 
     if (!part || !member->same || part->differs)
@@ -181,7 +181,7 @@ static void stuck_accuse(struct judge_state *judge, const struct corrupt_book *b
                                   : "it has not changed since the first step");
     tracked = judge_state_find(judge, draft, &fresh);
     if (tracked)
-        tracked->seen_step = judge->whole->step;
+        tracked->seen_step = judge->job_step->step;
 }
 
 static void stuck_judge(struct judge_state *judge, struct corrupt_book *book,
@@ -213,7 +213,7 @@ static void stuck_judge(struct judge_state *judge, struct corrupt_book *book,
 
 static void replicas_step(struct judge_state *judge, struct corrupt_book *book)
 {
-    const struct whole *whole = judge->whole;
+    const struct job_step *job_step = judge->job_step;
     CLEAN(free_clean)
     struct digest_member *member = calloc(judge->model.world, sizeof(*member));
     uint32_t count;
@@ -225,11 +225,11 @@ static void replicas_step(struct judge_state *judge, struct corrupt_book *book)
     groups_judge(judge, book);
     stuck_judge(judge, book, member, count);
     for (uint32_t i = 0; i < count; i++)
-        part_update(book, &member[i], whole->step);
+        part_update(book, &member[i], job_step->step);
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
-        if (whole->shape_of[rank])
+        if (job_step->shape_of[rank])
             book->rank[rank].updates +=
-                shape_updates(&book->replicas, &whole->shape_of[rank]->fact);
+                shape_updates(&book->replicas, &job_step->shape_of[rank]->fact);
     }
 }
 
@@ -279,7 +279,7 @@ static void wrong_stays(struct judge_state *judge, const struct corrupt_book *bo
         struct tracked_verdict *tracked = book->rank[rank].wrong ? corrupt_open(judge, rank) : NULL;
 
         if (tracked)
-            tracked->seen_step = judge->whole->step;
+            tracked->seen_step = judge->job_step->step;
     }
 }
 
@@ -287,7 +287,7 @@ void corrupt_numbers(struct judge_state *judge)
 {
     struct corrupt_book *book = judge->corrupt;
 
-    if (!judge->whole || !ARRAY_FIT_ZERO(book->rank, book->world, judge->model.world))
+    if (!judge->job_step || !ARRAY_FIT_ZERO(book->rank, book->world, judge->model.world))
         return;
     if (book->streak.steps == 0) /* what is not finite any more differs for that reason alone */
         replicas_step(judge, book);

@@ -39,7 +39,7 @@ struct digest_group { /* replicas with digests of the same part and turn, by dig
 static bool takes_part(const struct judge_state *judge, const struct corrupt_book *book,
                        uint32_t rank)
 {
-    return corrupt_has(judge->whole, rank) && book->rank[rank].parts;
+    return corrupt_has(judge->job_step, rank) && book->rank[rank].parts;
 }
 
 static bool layout_is_known(const struct judge_state *judge, const struct corrupt_book *book)
@@ -76,7 +76,7 @@ static void crews_count(const struct judge_state *judge, const struct corrupt_bo
             continue;
         slot = map_put(crews,
                        crew_key(&judge->model.rank[rank], layout, book->rank[rank].parts,
-                                judge->whole->shape_of[rank]->class->class),
+                                judge->job_step->shape_of[rank]->class->class),
                        0);
         if (slot)
             ++*slot;
@@ -381,7 +381,7 @@ void groups_judge(struct judge_state *judge, struct corrupt_book *book)
             to++;
         group.count = to - from;
         group.of = MAX(group.count, crew ? (uint32_t)*crew : 0);
-        if (group.count == group.of || judge->whole->step >= first->turn + DIGEST_LATE) {
+        if (group.count == group.of || judge->job_step->step >= first->turn + DIGEST_LATE) {
             group_judge(judge, book, &group);
             continue;
         }

@@ -110,9 +110,9 @@ static inline void part_mark(struct corrupt_book *book, const struct digest_memb
     *flag = on;
 }
 
-static inline bool corrupt_has(const struct whole *whole, uint32_t rank)
+static inline bool corrupt_has(const struct job_step *job_step, uint32_t rank)
 {
-    return whole->shape_of[rank] != NULL;
+    return job_step->shape_of[rank] != NULL;
 }
 
 #endif

@@ -19,11 +19,11 @@ static const struct {
     [VALUE_NORM] = { LOCKSTEP_METRIC_GRAD_NORM, "gradient norm" },
 };
 
-static bool value_of(const struct whole *whole, uint32_t rank, int which, double *ret)
+static bool value_of(const struct job_step *job_step, uint32_t rank, int which, double *ret)
 {
-    const struct fact_step *step = &whole->step_of[rank];
+    const struct fact_step *step = &job_step->step_of[rank];
 
-    if (!whole->shape_of[rank] || !(step->metric_set & 1u << values[which].metric))
+    if (!job_step->shape_of[rank] || !(step->metric_set & 1u << values[which].metric))
         return false;
     *ret = step->metric[values[which].metric];
     return true;
@@ -39,12 +39,12 @@ static bool is_finite(double value)
 /* Counts what the ranks say in this step; true: something is not finite. */
 static bool step_count(const struct judge_state *judge, struct streak *ret, bool *finite)
 {
-    *ret = (struct streak){ .step = judge->whole->step, .steps = 1 };
+    *ret = (struct streak){ .step = judge->job_step->step, .steps = 1 };
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         for (int which = 0; which < VALUE_COUNT; which++) {
             double value;
 
-            if (!value_of(judge->whole, rank, which, &value))
+            if (!value_of(judge->job_step, rank, which, &value))
                 continue;
             ret->reporters[which]++;
             ret->odd[which] += !is_finite(value);
@@ -81,7 +81,7 @@ static void streak_begin(const struct judge_state *judge, struct corrupt_book *b
         double value;
 
         book->rank[rank].odd =
-            which >= 0 && value_of(judge->whole, rank, which, &value) && !is_finite(value);
+            which >= 0 && value_of(judge->job_step, rank, which, &value) && !is_finite(value);
     }
 }
 
@@ -102,7 +102,7 @@ static void streak_say(const struct judge_state *judge, const struct corrupt_boo
                         "all ranks that tell it had it in the same step: none can be named");
     if (streak->steps > 1)
         verdict_because(draft, "metric", "%u steps in a row by step %llu", streak->steps,
-                        (unsigned long long)judge->whole->step);
+                        (unsigned long long)judge->job_step->step);
     if (streak->step > 0)
         verdict_because(draft, "metric", "the last clean step is %llu: then all were finite",
                         (unsigned long long)streak->step - 1);
@@ -122,7 +122,7 @@ static bool streak_is_echo(struct judge_state *judge, const struct corrupt_book 
 
         if (!tracked)
             continue;
-        tracked->seen_step = judge->whole->step;
+        tracked->seen_step = judge->job_step->step;
         if (!book->streak.told && tracked->verdict.echo_count == 0 &&
             tracked->verdict.since_step <= book->streak.step) {
             struct verdict_line *line = &tracked->verdict.echo[tracked->verdict.echo_count++];
@@ -154,7 +154,7 @@ static void streak_accuse(struct judge_state *judge, const struct corrupt_book *
     streak_say(judge, book, &draft);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
-        tracked->seen_step = judge->whole->step;
+        tracked->seen_step = judge->job_step->step;
 }
 
 static void odd_step(struct judge_state *judge, struct corrupt_book *book)
@@ -206,11 +206,11 @@ static void jumps_note(const struct judge_state *judge, struct corrupt_book *boo
         struct rank_values *at = &book->rank[rank].values;
         double risen = judge->limits.corrupt_risen_share, value, height;
 
-        if (!value_of(judge->whole, rank, which, &value) || !is_finite(value))
+        if (!value_of(judge->job_step, rank, which, &value) || !is_finite(value))
             continue;
         height = value_height(judge, at, which, value);
         if (height > risen && !at->risen[which])
-            at->rise_step[which] = judge->whole->step;
+            at->rise_step[which] = judge->job_step->step;
         at->risen[which] = height > risen;
         at->jumps[which] = height >= 1 ? at->jumps[which] + 1 : 0;
         at->aloft[which] = height > risen && height < 1 ? at->aloft[which] + 1 : 0;
@@ -240,7 +240,7 @@ static struct jump jumps_count(const struct judge_state *judge, const struct cor
         const struct rank_values *at = &book->rank[rank].values;
         double value;
 
-        jump.reporters += value_of(judge->whole, rank, which, &value);
+        jump.reporters += value_of(judge->job_step, rank, which, &value);
         jump.ranks += at->risen[which];
         if (at->jumps[which] >= judge->limits.corrupt_jump_steps)
             jump.step = MIN(jump.step, at->rise_step[which]);
@@ -273,13 +273,13 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
         if (rank_began(book, rank, which, jump->step))
             judge_state_add_rank(judge, &draft, rank);
     }
-    value_of(judge->whole, draft.rank[0], which, &value);
+    value_of(judge->job_step, draft.rank[0], which, &value);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     snprintf(draft.cause, sizeof(draft.cause), "its %s jumped, and it was the first",
              values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,
-                    (unsigned long long)judge->whole->step,
+                    (unsigned long long)judge->job_step->step,
                     typical_value(&book->rank[draft.rank[0]].values, which));
     verdict_because(&draft, "metric", "in step %llu it jumped on %u of %u ranks, by now on %u",
                     (unsigned long long)jump->step, jump->began, jump->reporters, jump->ranks);
@@ -304,7 +304,7 @@ static void jumps_step(struct judge_state *judge, struct corrupt_book *book, int
             open = corrupt_open(judge, rank);
     }
     if (open)
-        open->seen_step = judge->whole->step;
+        open->seen_step = judge->job_step->step;
     else if (!judge_state_open_verdict(judge, VERDICT_CORRUPTION, LAYER_COUNT, MODEL_NONE))
         jump_accuse(judge, book, which, &jump);
 }
