@@ -405,7 +405,7 @@ static void step_replay(struct judge_state *judge, const struct job_step *job_st
     program_fit_share(judge->program, judge->limits.replay_fit_share);
     if (program_load(judge->program, &judge->model, job_step, judge->splitter) == 0) {
         past->measured_ns = program_measured_ns(judge->program);
-        judge->program_ready = judge->known != NEEDS_NOTHING && program_fits(judge->program);
+        judge->program_ready = judge->known != EVIDENCE_NONE && program_fits(judge->program);
     }
     if (judge->program_ready) {
         past->replayed_ns = program_replayed_ns(judge->program);
@@ -426,15 +426,16 @@ static bool step_has(const struct judge_state *judge, const struct job_step *job
 }
 
 /* What a judge may need at most. */
-static enum judge_needs step_known(const struct judge_state *judge, const struct job_step *job_step)
+static enum evidence_level step_known(const struct judge_state *judge,
+                                      const struct job_step *job_step)
 {
     if (step_has(judge, job_step, STEP_AHEAD))
-        return NEEDS_NOTHING;
+        return EVIDENCE_NONE;
     for (uint32_t rank = 0; rank < judge->model.world; rank++) {
         if (job_step->shape_of[rank] && job_step->shape_of[rank]->class->device_ops)
-            return NEEDS_TIMES;
+            return EVIDENCE_TIMES;
     }
-    return NEEDS_WORK;
+    return EVIDENCE_WORK;
 }
 
 int judge_state_step(struct judge_state *judge, struct job_step *job_step)
@@ -460,7 +461,7 @@ int judge_state_step(struct judge_state *judge, struct job_step *job_step)
         return result;
     judge->job_step = job_step;
     for (int i = 0; judges[i]; i++)
-        if (judges[i]->needs >= judge->known)
+        if (judges[i]->evidence >= judge->known)
             judges[i]->step(judge);
     judge->job_step = NULL;
     hang_step(judge, job_step);

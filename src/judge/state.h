@@ -62,10 +62,10 @@ struct late_looks {
 /* Of what is known of a step.  A device that tells its collectives alone does not tell what a rank's own work was; a
  * host that is ahead of its device not even how long the step took.
  */
-enum judge_needs {
-    NEEDS_WORK,
-    NEEDS_TIMES,
-    NEEDS_NOTHING,
+enum evidence_level {
+    EVIDENCE_WORK,
+    EVIDENCE_TIMES,
+    EVIDENCE_NONE,
 };
 
 struct ledger_book;  /* ledger.h */
@@ -91,7 +91,7 @@ struct judge_state {
     struct stall *stall;
     struct sync *sync;
     const struct job_step *job_step; /* the newest step, while the judges look at it; else NULL */
-    enum judge_needs known;    /* of the newest step: judges that need more do not look at it */
+    enum evidence_level known; /* of the newest step: judges that need more do not look at it */
     bool program_ready;        /* the newest step is loaded and fits */
     uint64_t unfit_steps;      /* replay did not reproduce them: nothing was priced from them */
     int64_t mono_to_real_ns;   /* from the newest tick */
@@ -133,7 +133,7 @@ void judge_state_end(struct judge_state *judge,
 struct judge {
     const char *name;
     void (*step)(struct judge_state *judge);
-    enum judge_needs needs;
+    enum evidence_level evidence;
 };
 extern const struct judge *const judges[]; /* judges.c; NULL ends the list */
 

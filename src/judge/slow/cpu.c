@@ -255,4 +255,4 @@ static void cpu_step(struct judge_state *judge)
     }
 }
 
-const struct judge judge_cpu = { .name = "cpu", .step = cpu_step, .needs = NEEDS_TIMES };
+const struct judge judge_cpu = { .name = "cpu", .step = cpu_step, .evidence = EVIDENCE_TIMES };

@@ -394,4 +394,4 @@ static void regress_step(struct judge_state *judge)
 
 const struct judge judge_regress = { .name = "regress",
                                      .step = regress_step,
-                                     .needs = NEEDS_TIMES };
+                                     .evidence = EVIDENCE_TIMES };

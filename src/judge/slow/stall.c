@@ -119,4 +119,6 @@ static void stall_step(struct judge_state *judge)
     stall_pause_step(judge);
 }
 
-const struct judge judge_stall = { .name = "stall", .step = stall_step, .needs = NEEDS_TIMES };
+const struct judge judge_stall = { .name = "stall",
+                                   .step = stall_step,
+                                   .evidence = EVIDENCE_TIMES };

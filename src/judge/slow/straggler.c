@@ -465,4 +465,4 @@ static void straggler_step(struct judge_state *judge)
 
 const struct judge judge_straggler = { .name = "straggler",
                                        .step = straggler_step,
-                                       .needs = NEEDS_TIMES };
+                                       .evidence = EVIDENCE_TIMES };

@@ -87,7 +87,7 @@ bool straggler_is_waited_for(const struct judge_state *judge, uint32_t rank)
     const struct late_looks *looks = &judge->late_looks;
     double late_ms = 0, step_ms = 0;
 
-    if (judge->known != NEEDS_TIMES || looks->count == 0)
+    if (judge->known != EVIDENCE_TIMES || looks->count == 0)
         return true; /* not such a device, or its collectives do not tell */
     for (uint32_t i = 0; i < MIN(BACKING, looks->count); i++) {
         const struct late_look *look = &looks->look[(looks->count - 1 - i) % LATE_STEPS_MAX];
@@ -134,7 +134,7 @@ static void late_step(struct judge_state *judge)
     struct verdict draft;
     bool is_new;
 
-    if (judge->known == NEEDS_WORK || !late_look(judge, fresh)) {
+    if (judge->known == EVIDENCE_WORK || !late_look(judge, fresh)) {
         looks->count = 0;
         return;
     }
@@ -165,4 +165,4 @@ static void late_step(struct judge_state *judge)
 
 const struct judge judge_straggler_late = { .name = "straggler-late",
                                             .step = late_step,
-                                            .needs = NEEDS_NOTHING };
+                                            .evidence = EVIDENCE_NONE };

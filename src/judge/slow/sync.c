@@ -433,4 +433,4 @@ static void sync_step(struct judge_state *judge)
     sync_accuse(judge, cost);
 }
 
-const struct judge judge_sync = { .name = "sync", .step = sync_step, .needs = NEEDS_TIMES };
+const struct judge judge_sync = { .name = "sync", .step = sync_step, .evidence = EVIDENCE_TIMES };

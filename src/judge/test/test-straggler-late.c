@@ -112,13 +112,13 @@ static void a_slower_host_that_nobody_waits_for_is_no_straggler(void **state)
     (void)state;
     assert_true(
         straggler_is_waited_for(&bench.judge, 1)); /* nothing is known: no reason to doubt */
-    bench.judge.known = NEEDS_TIMES;
+    bench.judge.known = EVIDENCE_TIMES;
     put_looks(&bench.judge, 2, 1, 20);
     assert_false(straggler_is_waited_for(&bench.judge, 1));
     assert_true(straggler_is_waited_for(&bench.judge, 2));
     put_looks(&bench.judge, 2, 1, 2); /* somebody is always last */
     assert_false(straggler_is_waited_for(&bench.judge, 2));
-    bench.judge.known = NEEDS_WORK;
+    bench.judge.known = EVIDENCE_WORK;
     assert_true(straggler_is_waited_for(&bench.judge, 1)); /* devices tell all of it */
     bench_close(&bench);
 }

@@ -299,4 +299,4 @@ void corrupt_numbers(struct judge_state *judge)
 
 const struct judge judge_corrupt = { .name = "corrupt",
                                      .step = corrupt_numbers,
-                                     .needs = NEEDS_NOTHING };
+                                     .evidence = EVIDENCE_NONE };
