@@ -67,7 +67,7 @@ static void rank_say_why(struct judge_state *judge, struct verdict *draft, uint3
                     "over %u steps (peers: %s)",
                     rank, history->host_view ? "the host waits" : "the device idles",
                     history_part_ms(history, rank, steps, stall_input_ns), peers,
-                    peers == 1 ? "" : "s", theirs, steps, rung_name(model->rank[rank].rung));
+                    peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     verdict_because(draft, "replay",
                     "each step of %.1f ms would be %.1f ms shorter with it as its peers",
                     history_period_ms(history, steps), cost_ms);

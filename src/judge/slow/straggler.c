@@ -194,15 +194,17 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 static double confidence(const struct judge_state *judge, uint32_t rank,
                          const struct straggler_rule *rule, double excess)
 {
-    static const double caps[] = {
-        [RUNG_DP] = 0.98, [RUNG_TP] = 0.9, [RUNG_CLASS] = 0.9, [RUNG_PAST] = 0.5, [RUNG_NONE] = 0.3
-    };
+    static const double caps[] = { [PEER_BASIS_DP] = 0.98,
+                                   [PEER_BASIS_TP] = 0.9,
+                                   [PEER_BASIS_CLASS] = 0.9,
+                                   [PEER_BASIS_PAST] = 0.5,
+                                   [PEER_BASIS_NONE] = 0.3 };
     double typical = history_typical_ms(&judge->history, rank, rule->steps);
     double limit = limit_at(judge, rule->share) * typical, cap;
     uint32_t peers;
 
     history_peers_ms(&judge->history, &judge->model, rank, rule->steps, split_local_ns, &peers);
-    cap = caps[judge->model.rank[rank].rung] - (peers < 2 ? 0.08 : 0);
+    cap = caps[judge->model.rank[rank].basis] - (peers < 2 ? 0.08 : 0);
     if (judge->history.host_view)
         cap = MIN(cap, 0.7);
     return MIN(cap, 0.75 + 0.2 * MIN(1, excess / MAX(limit, 0.001) - 1));
@@ -224,7 +226,7 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
     verdict_because(draft, "ring",
                     "%s %.1f ms, median of %u peer%s %.1f ms over %u steps (peers: %s)",
                     draft->layer == LAYER_GPU ? "device compute" : "local work", own, peers,
-                    peers == 1 ? "" : "s", theirs, steps, rung_name(model->rank[rank].rung));
+                    peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     if (draft->layer != LAYER_GPU) {
         unsigned phase = longest_phase(judge, rank, steps, &own, &theirs);
 

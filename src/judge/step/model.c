@@ -18,17 +18,17 @@
 #define MODEL_ITEMS_KEPT (1u << 20)
 #define COMM_ROOM 64 /* members that a communicator has room for before any has spoken */
 
-static const char *const rung_names[] = {
-    [RUNG_DP] = "same stage and tensor index across data parallel",
-    [RUNG_TP] = "same stage across tensor parallel",
-    [RUNG_CLASS] = "ranks doing the same ops",
-    [RUNG_PAST] = "its own past",
-    [RUNG_NONE] = "nobody",
+static const char *const peer_basis_names[] = {
+    [PEER_BASIS_DP] = "same stage and tensor index across data parallel",
+    [PEER_BASIS_TP] = "same stage across tensor parallel",
+    [PEER_BASIS_CLASS] = "ranks doing the same ops",
+    [PEER_BASIS_PAST] = "its own past",
+    [PEER_BASIS_NONE] = "nobody",
 };
 
-const char *rung_name(enum rung rung)
+const char *peer_basis_name(enum peer_basis basis)
 {
-    return rung <= RUNG_NONE ? rung_names[rung] : "nobody";
+    return basis <= PEER_BASIS_NONE ? peer_basis_names[basis] : "nobody";
 }
 
 static void class_destroy(struct model_class *class)
@@ -585,21 +585,21 @@ struct model_shape *model_shape_get(const struct model *model, uint64_t hash)
     return slot ? model->shape[*slot] : NULL;
 }
 
-/* The key under which a rank meets its peers on a rung; 0: this rung does not apply. */
+/* The key under which a rank meets its peers on a peer basis; 0: this peer basis does not apply. */
 static uint64_t peer_key(const struct model *model, const struct job_step *job_step, uint32_t rank,
-                         enum rung rung)
+                         enum peer_basis basis)
 {
     const struct model_rank *at = &model->rank[rank];
     uint64_t stage = (uint64_t)at->at[LAYOUT_PP] << 32 | at->at[LAYOUT_CP];
 
-    switch (rung) {
-    case RUNG_DP:
+    switch (basis) {
+    case PEER_BASIS_DP:
         return at->has_layout && at->size[LAYOUT_DP] > 1
                    ? hash64_u64(hash64_u64(1, stage), at->at[LAYOUT_TP])
                    : 0;
-    case RUNG_TP:
+    case PEER_BASIS_TP:
         return at->has_layout && at->size[LAYOUT_TP] > 1 ? hash64_u64(2, stage) : 0;
-    case RUNG_CLASS:
+    case PEER_BASIS_CLASS:
         return !at->has_layout && job_step && job_step->shape_of[rank]
                    ? hash64_u64(3, job_step->shape_of[rank]->fact.class)
                    : 0;
@@ -617,13 +617,13 @@ void model_peers(struct model *model, const struct job_step *job_step)
         struct model_rank *at = &model->rank[rank];
         uint64_t key = 0, *slot;
 
-        for (at->rung = RUNG_DP; at->rung < RUNG_PAST; at->rung++) {
-            key = peer_key(model, job_step, rank, at->rung);
+        for (at->basis = PEER_BASIS_DP; at->basis < PEER_BASIS_PAST; at->basis++) {
+            key = peer_key(model, job_step, rank, at->basis);
             if (key)
                 break;
         }
         if (!key)
-            key = peer_key(model, job_step, rank, RUNG_PAST);
+            key = peer_key(model, job_step, rank, PEER_BASIS_PAST);
         slot = map_put(&group, key, model->peer_groups);
         at->peers = slot ? (uint32_t)*slot : 0;
         if (slot && *slot == model->peer_groups)

@@ -28,14 +28,14 @@ enum layout_field {
 };
 
 /* Against whom a rank is compared, best first; what is used is printed and caps confidence. */
-enum rung {
-    RUNG_DP,
-    RUNG_TP,
-    RUNG_CLASS,
-    RUNG_PAST,
-    RUNG_NONE
+enum peer_basis {
+    PEER_BASIS_DP,
+    PEER_BASIS_TP,
+    PEER_BASIS_CLASS,
+    PEER_BASIS_PAST,
+    PEER_BASIS_NONE
 };
-const char *rung_name(enum rung rung);
+const char *peer_basis_name(enum peer_basis basis);
 
 /* The host between two of its points, µs: since the one before, and since the end of the last op. */
 struct model_pace {
@@ -132,7 +132,7 @@ struct model_rank {
         from_ring; /* older ones are of a worker before this one: what still comes of them is over */
     uint16_t size[LAYOUT_FIELDS], at[LAYOUT_FIELDS];
     uint32_t peers; /* group of ranks it is compared with */
-    enum rung rung;
+    enum peer_basis basis;
 };
 
 #define CLOCK_STEPS 16
