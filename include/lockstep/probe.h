@@ -165,8 +165,8 @@ void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uin
  * which algorithm and protocol in its own words ("RING/SIMPLE"; first 24 bytes).  Told at the first
  * one and when it changes, not for each.
  */
-void lockstep_coll_how(struct lockstep_probe *probe, int comm, enum lockstep_op op, uint64_t bytes,
-                       uint32_t channels, const char *how);
+void lockstep_coll_method(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                          uint64_t bytes, uint32_t channels, const char *method);
 
 uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                               uint32_t peer, uint64_t bytes, uint16_t stream);

@@ -34,7 +34,7 @@ enum trainer_way {
 #define TRAINER_BLOCKS 8 /* of the whole network, or as many as there are stages if more */
 #define TRAINER_BUCKETS 4
 #define TRAINER_CHANNELS 16 /* that a transfer's time is shared between */
-#define TRAINER_HOWS 16 /* communicators, ops and sizes of which it is told how they are moved */
+#define TRAINER_METHODS 16 /* communicators, ops and sizes of which it is told how they are moved */
 
 struct trainer_link { /* to the neighbouring stage: one socket for each way, so that the
                        * receiving and the sending stream never share one */
@@ -49,7 +49,7 @@ struct trainer_times { /* modelled, ns */
     int64_t tp, dp, link, world, optimizer, checkpoint;
 };
 
-struct trainer_how { /* what was told of such a reduction */
+struct trainer_method { /* what was told of such a reduction */
     enum trainer_comm comm;
     enum lockstep_op op;
     uint64_t bytes;
@@ -82,8 +82,8 @@ struct trainer {
     struct plan plan;
     struct truth *truth;
 
-    struct trainer_how how[TRAINER_HOWS];
-    uint32_t hows;
+    struct trainer_method method[TRAINER_METHODS];
+    uint32_t method_count;
 
     uint64_t step;
     double slow;                     /* what faults make of this step's compute times */

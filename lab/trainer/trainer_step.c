@@ -123,20 +123,21 @@ static void launch_compute(struct step_launch *launch, enum lockstep_phase phase
 }
 
 /* As a communication library would tell it: at the first such reduction, and when it is moved otherwise. */
-static void tell_how(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op op,
-                     uint64_t bytes)
+static void tell_method(struct trainer *trainer, enum trainer_comm comm, enum lockstep_op op,
+                        uint64_t bytes)
 {
     uint32_t channels = trainer_fault_channels(trainer, comm), i = 0;
-    struct trainer_how *how = trainer->how;
+    struct trainer_method *method = trainer->method;
 
-    while (i < trainer->hows && (how[i].comm != comm || how[i].op != op || how[i].bytes != bytes))
+    while (i < trainer->method_count &&
+           (method[i].comm != comm || method[i].op != op || method[i].bytes != bytes))
         i++;
-    if (i == TRAINER_HOWS || (i < trainer->hows && how[i].channels == channels))
+    if (i == TRAINER_METHODS || (i < trainer->method_count && method[i].channels == channels))
         return;
-    how[i] = (struct trainer_how){ comm, op, bytes, channels };
-    trainer->hows = MAX(trainer->hows, i + 1);
-    lockstep_coll_how(trainer->probe, trainer->probe_comm[comm], op, bytes, channels,
-                      "DOUBLING/SOCKET");
+    method[i] = (struct trainer_method){ comm, op, bytes, channels };
+    trainer->method_count = MAX(trainer->method_count, i + 1);
+    lockstep_coll_method(trainer->probe, trainer->probe_comm[comm], op, bytes, channels,
+                         "DOUBLING/SOCKET");
 }
 
 static const struct device_work *launch_reduce(struct step_launch *launch, enum trainer_comm comm,
@@ -148,7 +149,7 @@ static const struct device_work *launch_reduce(struct step_launch *launch, enum 
     enum lockstep_op op = LOCKSTEP_OP_ALL_REDUCE;
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
-    tell_how(trainer, comm, op, bytes);
+    tell_method(trainer, comm, op, bytes);
     return launch_work(launch,
                        (struct device_work){ .stream = stream,
                                              .run = trainer_run_reduce,

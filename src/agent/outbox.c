@@ -163,13 +163,13 @@ int outbox_note(struct outbox *outbox, const struct fact_note *fact)
     return payload_send(outbox, FRAME_NOTE);
 }
 
-int outbox_how(struct outbox *outbox, const struct fact_how *fact)
+int outbox_method(struct outbox *outbox, const struct fact_method *fact)
 {
-    struct fact_how put = *fact;
+    struct fact_method put = *fact;
 
     put.mono_ns += outbox->skew_ns;
-    fact_how_put(payload_begin(outbox), &put);
-    return payload_send(outbox, FRAME_HOW);
+    fact_method_put(payload_begin(outbox), &put);
+    return payload_send(outbox, FRAME_METHOD);
 }
 
 int outbox_exit(struct outbox *outbox, const struct fact_exit *fact)

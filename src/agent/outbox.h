@@ -48,7 +48,7 @@ int outbox_step(struct outbox *outbox, const struct fact_step *step,
                 const struct fact_shape *shape); /* and the shape, if it is new */
 int outbox_beat(struct outbox *outbox, const struct fact_beat *fact);
 int outbox_gap(struct outbox *outbox, const struct fact_gap *fact);
-int outbox_how(struct outbox *outbox, const struct fact_how *fact);
+int outbox_method(struct outbox *outbox, const struct fact_method *fact);
 int outbox_note(struct outbox *outbox, const struct fact_note *fact);
 int outbox_traffic(struct outbox *outbox, const struct fact_traffic *fact);
 int outbox_stack(struct outbox *outbox, const struct fact_stack *fact);

@@ -14,7 +14,7 @@ void resume_fini(struct resume *resume)
     free(resume->ring);
     map_fini(&resume->comms);
     map_fini(&resume->notes);
-    map_fini(&resume->hows);
+    map_fini(&resume->method_count);
     *resume = (struct resume){ 0 };
 }
 
@@ -68,7 +68,7 @@ static void resume_add_note(struct resume *resume, const struct fact_note *fact)
     map_put(&resume->notes, note_hash(fact), 1);
 }
 
-static uint64_t how_hash(const struct fact_how *fact)
+static uint64_t method_hash(const struct fact_method *fact)
 {
     uint64_t hash = hash64_u64(hash64_u64(fact->rank, fact->attempt), (uint64_t)fact->mono_ns);
 
@@ -76,14 +76,14 @@ static uint64_t how_hash(const struct fact_how *fact)
     return hash64(hash64_u64(hash, fact->channels), fact->text, strlen(fact->text));
 }
 
-bool resume_has_how(const struct resume *resume, const struct fact_how *fact)
+bool resume_has_method(const struct resume *resume, const struct fact_method *fact)
 {
-    return map_get(&resume->hows, how_hash(fact)) != NULL;
+    return map_get(&resume->method_count, method_hash(fact)) != NULL;
 }
 
-static void resume_add_how(struct resume *resume, const struct fact_how *fact)
+static void resume_add_method(struct resume *resume, const struct fact_method *fact)
 {
-    map_put(&resume->hows, how_hash(fact), 1);
+    map_put(&resume->method_count, method_hash(fact), 1);
 }
 
 static int on_ring(struct resume *resume, struct shape_cache *shapes, struct cut in)
@@ -183,14 +183,14 @@ static void resume_on_note(struct resume *resume, struct cut in, int64_t skew_ns
     resume_add_note(resume, &fact);
 }
 
-static void on_how(struct resume *resume, struct cut in, int64_t skew_ns)
+static void on_method(struct resume *resume, struct cut in, int64_t skew_ns)
 {
-    struct fact_how fact;
+    struct fact_method fact;
 
-    if (fact_how_get(in, &fact) < 0)
+    if (fact_method_get(in, &fact) < 0)
         return;
     fact.mono_ns -= skew_ns;
-    resume_add_how(resume, &fact);
+    resume_add_method(resume, &fact);
 }
 
 static int on_frame(struct resume *resume, struct shape_cache *shapes, const struct frame *frame,
@@ -219,8 +219,8 @@ static int on_frame(struct resume *resume, struct shape_cache *shapes, const str
     case FRAME_NOTE:
         resume_on_note(resume, in, skew_ns);
         return 0;
-    case FRAME_HOW:
-        on_how(resume, in, skew_ns);
+    case FRAME_METHOD:
+        on_method(resume, in, skew_ns);
         return 0;
     default:
         return 0;

@@ -25,9 +25,9 @@ struct resume_ring {
 struct resume {
     struct resume_ring *ring;
     size_t count, room;
-    struct map comms; /* hash of (rank, attempt, id) */
-    struct map notes; /* hash of (rank, attempt, time, text) */
-    struct map hows;  /* hash of all that one says */
+    struct map comms;        /* hash of (rank, attempt, id) */
+    struct map notes;        /* hash of (rank, attempt, time, text) */
+    struct map method_count; /* hash of all that one says */
 };
 
 /* A spool that is not there is an empty one.  Fills the cache of shapes, too. */
@@ -41,6 +41,6 @@ struct resume_ring *resume_ring(struct resume *resume, uint32_t rank, uint32_t a
 bool resume_has_comm(const struct resume *resume, const struct fact_comm *fact);
 void resume_add_comm(struct resume *resume, const struct fact_comm *fact);
 bool resume_has_note(const struct resume *resume, const struct fact_note *fact);
-bool resume_has_how(const struct resume *resume, const struct fact_how *fact);
+bool resume_has_method(const struct resume *resume, const struct fact_method *fact);
 
 #endif

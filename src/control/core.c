@@ -233,7 +233,7 @@ static bool frame_is_early(const struct core *core, const struct frame *frame)
     case FRAME_BEAT:
     case FRAME_STACK:
     case FRAME_NOTE:
-    case FRAME_HOW:
+    case FRAME_METHOD:
         break;
     default:
         return false;
@@ -474,12 +474,12 @@ static int feed_note(struct core *core, struct cut in)
     return result;
 }
 
-static int feed_how(struct core *core, struct cut in)
+static int feed_method(struct core *core, struct cut in)
 {
-    struct fact_how fact;
-    int result = fact_how_get(in, &fact);
+    struct fact_method fact;
+    int result = fact_method_get(in, &fact);
 
-    return result < 0 ? result : sync_how(&core->judge, &fact);
+    return result < 0 ? result : sync_method(&core->judge, &fact);
 }
 
 static int feed_gap(struct core *core, struct cut in)
@@ -563,8 +563,8 @@ static int feed_frame(struct core *core, const struct frame *frame)
     case FRAME_NOTE:
         result = feed_note(core, in);
         break;
-    case FRAME_HOW:
-        result = feed_how(core, in);
+    case FRAME_METHOD:
+        result = feed_method(core, in);
         break;
     case FRAME_GAP:
         result = feed_gap(core, in);

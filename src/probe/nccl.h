@@ -31,8 +31,8 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns);
 
 enum nccl_wish { /* $LOCKSTEP_NCCL */
     NCCL_WISH_OFF,
-    NCCL_WISH_HOW,   /* algorithms and channels only: no event of the device is asked for */
-    NCCL_WISH_TIMES, /* unless told otherwise */
+    NCCL_WISH_METHOD, /* algorithms and channels only: no event of the device is asked for */
+    NCCL_WISH_TIMES,  /* unless told otherwise */
 };
 enum nccl_wish nccl_wish(void);
 

@@ -58,7 +58,7 @@ enum nccl_wish nccl_wish(void)
 
     if (text && strcmp(text, "off") == 0)
         return NCCL_WISH_OFF;
-    return text && strcmp(text, "how") == 0 ? NCCL_WISH_HOW : NCCL_WISH_TIMES;
+    return text && strcmp(text, "how") == 0 ? NCCL_WISH_METHOD : NCCL_WISH_TIMES;
 }
 
 static bool number_from(const char *name, uint64_t *ret)
@@ -127,7 +127,7 @@ static bool comm_join(struct nccl_comm *comm)
                                   comm->name);
     if (place < 0)
         return false;
-    memset(comm->how, 0, sizeof(comm->how)); /* this ring was told of no way yet */
+    memset(comm->method, 0, sizeof(comm->method)); /* this ring was told of no way yet */
     atomic_store_explicit(&comm->place, place, relaxed);
     atomic_store_explicit(&comm->epoch, probe_epoch(probe), memory_order_release);
     return true;

@@ -55,46 +55,46 @@ struct nccl_word nccl_datatype(const char *text)
                      (struct nccl_word){ .number = LOCKSTEP_DTYPE_OTHER, .size = 1 });
 }
 
-static struct nccl_how *how_find(struct nccl_comm *comm, uint32_t op, uint64_t bytes)
+static struct nccl_method *method_find(struct nccl_comm *comm, uint32_t op, uint64_t bytes)
 {
     uint64_t at = hash64_u64(op, bytes);
 
-    for (size_t i = 0; i < NCCL_HOW_ROOM; i++) {
-        struct nccl_how *how = &comm->how[(at + i) % NCCL_HOW_ROOM];
+    for (size_t i = 0; i < NCCL_METHOD_ROOM; i++) {
+        struct nccl_method *method = &comm->method[(at + i) % NCCL_METHOD_ROOM];
 
-        if (how->op == 0) {
-            how->op = op;
-            how->bytes = bytes;
+        if (method->op == 0) {
+            method->op = op;
+            method->bytes = bytes;
         }
-        if (how->op == op && how->bytes == bytes)
-            return how;
+        if (method->op == op && method->bytes == bytes)
+            return method;
     }
     return NULL;
 }
 
-void nccl_how_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
-                   const struct nccl_task *task)
+void nccl_method_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
+                      const struct nccl_task *task)
 {
     const char *algorithm = task->algorithm ? task->algorithm : "";
     const char *protocol = task->protocol ? task->protocol : "";
-    size_t first = strnlen(algorithm, RING_HOW_TEXT), second;
-    struct nccl_how *how = how_find(comm, op, bytes_round(bytes));
-    char text[2 * RING_HOW_TEXT + 2];
+    size_t first = strnlen(algorithm, RING_METHOD_TEXT), second;
+    struct nccl_method *method = method_find(comm, op, bytes_round(bytes));
+    char text[2 * RING_METHOD_TEXT + 2];
 
-    if (!how || (how->changes && how->channels == task->channels &&
-                 how->algorithm == task->algorithm && how->protocol == task->protocol))
+    if (!method || (method->changes && method->channels == task->channels &&
+                    method->algorithm == task->algorithm && method->protocol == task->protocol))
         return;
-    how->algorithm = task->algorithm;
-    how->protocol = task->protocol;
-    how->channels = task->channels;
-    if (how->changes == NCCL_HOW_CHANGES)
+    method->algorithm = task->algorithm;
+    method->protocol = task->protocol;
+    method->channels = task->channels;
+    if (method->changes == NCCL_METHOD_CHANGES)
         return;
-    how->changes++;
-    second = strnlen(protocol, RING_HOW_TEXT);
+    method->changes++;
+    second = strnlen(protocol, RING_METHOD_TEXT);
     memcpy(text, algorithm, first);
     text[first] = '/';
     memcpy(text + first + 1, protocol, second);
     text[first + 1 + second] = '\0';
-    lockstep_coll_how(nccl_ring(), atomic_load_explicit(&comm->place, memory_order_relaxed),
-                      (enum lockstep_op)op, bytes, task->channels, text);
+    lockstep_coll_method(nccl_ring(), atomic_load_explicit(&comm->place, memory_order_relaxed),
+                         (enum lockstep_op)op, bytes, task->channels, text);
 }

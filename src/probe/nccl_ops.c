@@ -94,7 +94,7 @@ void *nccl_task_start(void *context, const struct nccl_task *task)
     if (func.number == 0)
         func.number = LOCKSTEP_OP_OTHER;
     if (!task->p2p)
-        nccl_how_tell(comm, func.number, bytes, task);
+        nccl_method_tell(comm, func.number, bytes, task);
     /* A message to itself, as in every all-to-all, puts NCCL's count of kernels out of step with the device's: from then on
      * it tells of one what was another's (seen with 2.28.9).  All members make that call at the same place, so their
      * counts of launches stay alike.

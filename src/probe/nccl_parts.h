@@ -13,11 +13,12 @@
 #include "probe/nccl.h"
 #include "probe/probe.h"
 
-#define NCCL_COMMS 64      /* watched at one time */
-#define NCCL_OPS 2048      /* of a communicator, launched and not seen to be over; a power of two */
-#define NCCL_CHANNELS 64   /* that a kernel may have */
-#define NCCL_HOW_ROOM 256  /* kinds and sizes of collectives whose way is known; a power of two */
-#define NCCL_HOW_CHANGES 8 /* that are told of one: what changes with every launch says nothing */
+#define NCCL_COMMS 64    /* watched at one time */
+#define NCCL_OPS 2048    /* of a communicator, launched and not seen to be over; a power of two */
+#define NCCL_CHANNELS 64 /* that a kernel may have */
+#define NCCL_METHOD_ROOM 256 /* kinds and sizes of collectives whose way is known; a power of two */
+#define NCCL_METHOD_CHANGES                                                                        \
+    8 /* that are told of one: what changes with every launch says nothing */
 
 /* A launch, from when it is known until its place is needed for another.  Times are the host's.  Number and state are
  * one word: who tells of a launch that is just being replaced changes nothing of the next.
@@ -33,7 +34,7 @@ struct nccl_op {
     _Atomic bool p2p;
 };
 
-struct nccl_how {
+struct nccl_method {
     const char *algorithm, *protocol; /* NCCL's own, which stay */
     uint64_t bytes;                   /* of their class */
     uint32_t op, channels, changes;   /* op 0: free */
@@ -57,7 +58,7 @@ struct nccl_comm {
     uint64_t settled; /* all ops up to this number are over */
     struct nccl_clock clock;
     /* Of the thread that launches. */
-    struct nccl_how how[NCCL_HOW_ROOM];
+    struct nccl_method method[NCCL_METHOD_ROOM];
     struct nccl_op op[NCCL_OPS];
 };
 
@@ -92,7 +93,7 @@ struct nccl_word {
 };
 struct nccl_word nccl_func(const char *text);     /* number 0: not known */
 struct nccl_word nccl_datatype(const char *text); /* LOCKSTEP_DTYPE_OTHER: not known */
-void nccl_how_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
-                   const struct nccl_task *task);
+void nccl_method_tell(struct nccl_comm *comm, uint32_t op, uint64_t bytes,
+                      const struct nccl_task *task);
 
 #endif

@@ -18,7 +18,7 @@ static int mask_wanted(void)
     switch (nccl_wish()) {
     case NCCL_WISH_TIMES:
         return NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL;
-    case NCCL_WISH_HOW:
+    case NCCL_WISH_METHOD:
         return NCCL_EVENT_COLL;
     default:
         return 0;

@@ -248,21 +248,21 @@ void lockstep_coll_end(struct lockstep_probe *probe, int comm, uint64_t key, uin
     op_put(probe, ring_pack(RING_COLL_END, 0, 0, comm), time_ns, key, 0, 0, 0);
 }
 
-void lockstep_coll_how(struct lockstep_probe *probe, int comm, enum lockstep_op op, uint64_t bytes,
-                       uint32_t channels, const char *how)
+void lockstep_coll_method(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                          uint64_t bytes, uint32_t channels, const char *method)
 {
-    const uint64_t most = (UINT64_C(1) << RING_HOW_BYTES_BITS) - 1;
-    uint64_t word[RING_HOW_TEXT / 8] = { 0 };
+    const uint64_t most = (UINT64_C(1) << RING_METHOD_BYTES_BITS) - 1;
+    uint64_t word[RING_METHOD_TEXT / 8] = { 0 };
 
-    if (!how || (unsigned)op - 1 >= LOCKSTEP_OP_OTHER || !comm_usable(probe, comm) ||
+    if (!method || (unsigned)op - 1 >= LOCKSTEP_OP_OTHER || !comm_usable(probe, comm) ||
         !mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
         return;
-    memcpy(word, how, strnlen(how, RING_HOW_TEXT));
+    memcpy(word, method, strnlen(method, RING_METHOD_TEXT));
     mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
                                    .step = mark_step(probe),
-                                   .what = ring_pack(RING_COLL_HOW, (uint8_t)op, 0, comm),
+                                   .what = ring_pack(RING_COLL_METHOD, (uint8_t)op, 0, comm),
                                    .a = MIN(bytes, most) | (uint64_t)MIN(channels, UINT16_MAX)
-                                                               << RING_HOW_BYTES_BITS,
+                                                               << RING_METHOD_BYTES_BITS,
                                    .b = word[0],
                                    .c = word[1],
                                    .d = word[2] });

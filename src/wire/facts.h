@@ -20,7 +20,7 @@
 #define FACT_STEP_BYTES_MAX 8192
 #define FACT_WORDS 512
 #define FACT_STACK 2048
-#define FACT_HOW 32
+#define FACT_METHOD 32
 #define FACT_CHANNELS_MAX 65535
 
 enum fact_sender_kind {
@@ -52,7 +52,7 @@ struct fact_comm {
 };
 
 /* How the communication library moves such a collective, from here on until another is told. */
-struct fact_how {
+struct fact_method {
     uint32_t rank, attempt;
     uint64_t step; /* in which it was said; UINT64_MAX: before the first, or between two */
     int64_t mono_ns;
@@ -60,7 +60,7 @@ struct fact_how {
     uint8_t op;    /* enum lockstep_op; collectives only */
     uint64_t bytes;
     uint32_t channels;
-    char text[FACT_HOW]; /* algorithm and protocol in the library's own words: "RING/SIMPLE" */
+    char text[FACT_METHOD]; /* algorithm and protocol in the library's own words: "RING/SIMPLE" */
 };
 
 /* An item of a step, in the order the host launched them. */
@@ -437,8 +437,8 @@ void fact_setting_put(struct buf *out, const struct fact_setting *fact);
 int fact_setting_get(struct cut in, struct fact_setting *ret);
 void fact_traffic_put(struct buf *out, const struct fact_traffic *fact);
 int fact_traffic_get(struct cut in, struct fact_traffic *ret);
-void fact_how_put(struct buf *out, const struct fact_how *fact);
-int fact_how_get(struct cut in, struct fact_how *ret);
+void fact_method_put(struct buf *out, const struct fact_method *fact);
+int fact_method_get(struct cut in, struct fact_method *ret);
 /* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are
  * merged by.  0: it does not say, or the payload is short.
  */

@@ -41,7 +41,8 @@ enum ring_kind { /* numbers are wire format */
     RING_DIGEST = 13, /* a: part | parts << 32; b: low; c: high */
     RING_NOTE = 14,  /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
     RING_DEPTH = 15, /* a: new control word, in force from this step */
-    RING_COLL_HOW = 16, /* detail: op; comm; a: bytes | channels << 48; b … d: 24 bytes of text */
+    RING_COLL_METHOD =
+        16, /* detail: op; comm; a: bytes | channels << 48; b … d: 24 bytes of text */
     RING_KIND_COUNT
 };
 

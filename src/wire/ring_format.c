@@ -72,7 +72,7 @@ static bool ring_detail_valid(uint8_t kind, uint8_t detail)
     case RING_SPAN:
         return detail >= 1 && detail < LOCKSTEP_PHASE_COUNT;
     case RING_COLL_ENQUEUE:
-    case RING_COLL_HOW:
+    case RING_COLL_METHOD:
         return detail >= 1 && detail < LOCKSTEP_OP_SEND;
     case RING_P2P_ENQUEUE:
         return detail == LOCKSTEP_OP_SEND || detail == LOCKSTEP_OP_RECV;
@@ -87,7 +87,7 @@ static bool ring_detail_valid(uint8_t kind, uint8_t detail)
 
 static bool ring_comm_valid(uint8_t kind, int32_t comm)
 {
-    if ((kind >= RING_COLL_ENQUEUE && kind <= RING_P2P_END) || kind == RING_COLL_HOW)
+    if ((kind >= RING_COLL_ENQUEUE && kind <= RING_P2P_END) || kind == RING_COLL_METHOD)
         return comm >= 0 && comm < RING_COMMS;
     return comm == -1;
 }

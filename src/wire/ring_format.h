@@ -15,8 +15,9 @@
 #define RING_HEAD_MAX (UINT64_C(1) << 62) /* beyond it the sequence numbers would wrap */
 #define RING_NOTE_PARTS 10u               /* 320 bytes, 32 a record */
 #define RING_NOTE_MORE 0x80u
-#define RING_HOW_BYTES_BITS 48 /* of the first word of a RING_COLL_HOW; above them its channels */
-#define RING_HOW_TEXT 24u
+#define RING_METHOD_BYTES_BITS                                                                     \
+    48 /* of the first word of a RING_COLL_METHOD; above them its channels */
+#define RING_METHOD_TEXT 24u
 
 /* The third word of a record. */
 static inline uint64_t ring_pack(uint8_t kind, uint8_t detail, uint16_t stream, int32_t comm)

@@ -40,7 +40,7 @@ int64_t fact_when(uint16_t type, struct cut in)
     case FRAME_EXIT:
         return time_at(in, EXIT_TIME_AT);
     case FRAME_NOTE:
-    case FRAME_HOW: /* behind the same fields */
+    case FRAME_METHOD: /* behind the same fields */
         return time_at(in, NOTE_TIME_AT);
     case FRAME_STACK:
         return time_at(in, STACK_TIME_AT);

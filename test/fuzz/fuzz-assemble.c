@@ -63,7 +63,7 @@ static void check(struct assembled *out)
     CLEAN(buf_fini) struct buf buf = { 0 };
     struct fact_gap gap;
     struct fact_note note;
-    struct fact_how how;
+    struct fact_method method;
 
     if (out->kind == ASSEMBLED_STEP) {
         check_step(out);
@@ -79,9 +79,9 @@ static void check(struct assembled *out)
         fact_note_put(&buf, &out->note);
         ALWAYS(fact_note_get(cut_of(buf.data, buf.size), &note) == 0);
     }
-    if (out->kind == ASSEMBLED_HOW) {
-        fact_how_put(&buf, &out->how);
-        ALWAYS(fact_how_get(cut_of(buf.data, buf.size), &how) == 0);
+    if (out->kind == ASSEMBLED_METHOD) {
+        fact_method_put(&buf, &out->method);
+        ALWAYS(fact_method_get(cut_of(buf.data, buf.size), &method) == 0);
     }
 }
 

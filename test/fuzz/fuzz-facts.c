@@ -61,7 +61,7 @@ READ_WRITE_READ(struct fact_merged, fact_merged_get, fact_merged_put, fact_merge
 READ_WRITE_READ(struct fact_anew, fact_anew_get, fact_anew_put, fact_anew_fini)
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct fact_traffic, fact_traffic_get, fact_traffic_put, nothing_fini)
-READ_WRITE_READ(struct fact_how, fact_how_get, fact_how_put, nothing_fini)
+READ_WRITE_READ(struct fact_method, fact_method_get, fact_method_put, nothing_fini)
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
 /* A verdict without evidence is a bug of ours, so writing asserts; from outside it is refused. */
@@ -121,7 +121,7 @@ static void (*const tries[])(struct cut in) = {
     [FRAME_SETTING] = try_fact_setting_get,
     [FRAME_ANEW] = try_fact_anew_get,
     [FRAME_TRAFFIC] = try_fact_traffic_get,
-    [FRAME_HOW] = try_fact_how_get,
+    [FRAME_METHOD] = try_fact_method_get,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -185,7 +185,7 @@ static void check_event(const struct ring_event *event, uint64_t now_ns)
         check_op(event, 0, event->kind - RING_COLL_ENQUEUE);
     else if (event->kind >= RING_P2P_ENQUEUE && event->kind <= RING_P2P_END)
         check_op(event, 1, event->kind - RING_P2P_ENQUEUE);
-    else if (event->kind != RING_COLL_HOW)
+    else if (event->kind != RING_COLL_METHOD)
         abort();
 }
 

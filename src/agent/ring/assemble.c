@@ -383,7 +383,7 @@ static void (*const on_kind[RING_KIND_COUNT])(struct assemble *, const struct ri
     [RING_METRIC] = on_metric,
     [RING_DIGEST] = on_digest,
     [RING_NOTE] = assemble_on_note,
-    [RING_COLL_HOW] = how_on,
+    [RING_COLL_METHOD] = method_on,
 };
 
 void assemble_event(struct assemble *assemble, const struct ring_event *event)

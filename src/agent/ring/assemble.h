@@ -42,7 +42,7 @@ enum assembled_kind {
     ASSEMBLED_STEP,
     ASSEMBLED_GAP,
     ASSEMBLED_NOTE,
-    ASSEMBLED_HOW
+    ASSEMBLED_METHOD
 };
 
 struct assembled { /* a zeroed one is empty; release with assembled_fini() */
@@ -51,7 +51,7 @@ struct assembled { /* a zeroed one is empty; release with assembled_fini() */
     struct fact_step step;
     struct fact_gap gap;
     struct fact_note note;
-    struct fact_how how;
+    struct fact_method method;
     struct split_op *op; /* the step's single ops, where they were merged or asked for */
     uint32_t ops;
 };
@@ -83,6 +83,6 @@ int assemble_take(struct assemble *assemble, struct assembled *out);
 unsigned assemble_phase(const struct assemble *assemble); /* the innermost open one; 0: none */
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat);
 /* Ways of moving collectives that were not told, since there are too many or they change too often. */
-uint64_t assemble_hows_dropped(const struct assemble *assemble);
+uint64_t assemble_methods_dropped(const struct assemble *assemble);
 
 #endif

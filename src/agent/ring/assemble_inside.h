@@ -5,13 +5,13 @@
 #include "agent/ring/assemble.h"
 #include "agent/ring/optable.h"
 
-#define BUILDS 32      /* steps in the making; normal life needs four, a device that lags more */
-#define PHASE_DEPTH 32 /* open phases; deeper ones are not followed */
-#define HOLD_MAX 2     /* later steps that must have ended before a step goes out in any case */
-#define HOLD_DEVICE 16 /* the same while ops on its device have not ended: hosts run ahead */
-#define HOWS_QUEUED 16 /* ways of moving collectives that wait to be taken */
-#define HOWS_TOLD 512  /* communicators, ops and classes of sizes that these are known of */
-#define OP_STALE 64    /* an op that has not ended after so many steps has lost its end */
+#define BUILDS 32         /* steps in the making; normal life needs four, a device that lags more */
+#define PHASE_DEPTH 32    /* open phases; deeper ones are not followed */
+#define HOLD_MAX 2        /* later steps that must have ended before a step goes out in any case */
+#define HOLD_DEVICE 16    /* the same while ops on its device have not ended: hosts run ahead */
+#define METHODS_QUEUED 16 /* ways of moving collectives that wait to be taken */
+#define METHODS_TOLD 512  /* communicators, ops and classes of sizes that these are known of */
+#define OP_STALE 64       /* an op that has not ended after so many steps has lost its end */
 
 #define STEP_TIME_MAX (INT64_C(50) * 31557600 * 1000000000) /* later times are nonsense */
 
@@ -66,17 +66,17 @@ struct partial_note {
     char text[336];
 };
 
-struct ring_how { /* how a collective is moved, as the ring says it */
-    int32_t comm; /* place in the ring's table */
+struct ring_method { /* how a collective is moved, as the ring says it */
+    int32_t comm;    /* place in the ring's table */
     uint8_t op;
     uint32_t channels;
     uint64_t bytes, step;
     int64_t time_ns;
-    char text[FACT_HOW];
+    char text[FACT_METHOD];
 };
 
-struct told_how {
-    struct ring_how how; /* newest */
+struct told_method {
+    struct ring_method method; /* newest */
     uint32_t changes;
 };
 
@@ -130,10 +130,10 @@ struct assemble {
     struct fact_note note;
     bool note_ready;
 
-    struct ring_how how[HOWS_QUEUED]; /* oldest first */
-    struct told_how how_told[HOWS_TOLD];
-    unsigned hows, hows_told;
-    uint64_t hows_dropped;
+    struct ring_method method[METHODS_QUEUED]; /* oldest first */
+    struct told_method method_told[METHODS_TOLD];
+    unsigned method_count, methods_told;
+    uint64_t methods_dropped;
 
     struct seen_op seen[BEAT_OPS_MAX];
     unsigned seen_count;
@@ -151,9 +151,9 @@ void build_drop_front(struct assemble *assemble); /* its steps go into the comin
 struct build *build_for(struct assemble *assemble, const struct ring_event *event);
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
 
-/* assemble_how.c */
-void how_on(struct assemble *assemble, const struct ring_event *event);
-bool how_take(struct assemble *assemble, struct fact_how *ret); /* false: none now */
+/* assemble_method.c */
+void method_on(struct assemble *assemble, const struct ring_event *event);
+bool method_take(struct assemble *assemble, struct fact_method *ret); /* false: none now */
 
 /* assemble_ops.c */
 void op_on_enqueue(struct assemble *assemble, const struct ring_event *event);

@@ -421,8 +421,8 @@ int assemble_take(struct assemble *assemble, struct assembled *out)
         out->kind = ASSEMBLED_NOTE;
         return 1;
     }
-    if (how_take(assemble, &out->how)) {
-        out->kind = ASSEMBLED_HOW;
+    if (method_take(assemble, &out->method)) {
+        out->kind = ASSEMBLED_METHOD;
         return 1;
     }
     result = assemble_out_take_step(assemble, out);

@@ -21,7 +21,8 @@ void hold_put(struct hold *hold, struct nodesplit *split, struct assembled *fact
 
     if (fact->kind == ASSEMBLED_STEP)
         waits = nodesplit_join(split, &fact->step, fact->op, fact->ops);
-    if (fact->kind == ASSEMBLED_NOTE || fact->kind == ASSEMBLED_HOW || (!waits && hold->count == 0))
+    if (fact->kind == ASSEMBLED_NOTE || fact->kind == ASSEMBLED_METHOD ||
+        (!waits && hold->count == 0))
         return; /* notes are known by themselves: they need no order */
     hold->held[hold->count++] = (struct held_fact){ .fact = *fact, .since_ns = now_ns };
     *fact = (struct assembled){ 0 };

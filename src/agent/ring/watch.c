@@ -40,7 +40,7 @@ struct watch {
     bool broken;   /* the file cannot be read any more */
     bool finished; /* the assembler has been told that no more will come */
     bool comm_told[RING_COMMS];
-    bool hows_dropped; /* some were, and it was said */
+    bool methods_dropped; /* some were, and it was said */
     bool foreign_logged;
 
     struct proc *proc;
@@ -143,8 +143,9 @@ static int send_pending(struct watch *watch)
         result = outbox_gap(outbox, &out->gap);
     else if (out->kind == ASSEMBLED_NOTE && !resume_has_note(watch->place->resume, &out->note))
         result = outbox_note(outbox, &out->note);
-    else if (out->kind == ASSEMBLED_HOW && !resume_has_how(watch->place->resume, &out->how))
-        result = outbox_how(outbox, &out->how);
+    else if (out->kind == ASSEMBLED_METHOD &&
+             !resume_has_method(watch->place->resume, &out->method))
+        result = outbox_method(outbox, &out->method);
     if (result == 0)
         assembled_fini(&watch->pending);
     return result;
@@ -184,9 +185,9 @@ static void watch_give_event(struct watch *watch, const struct ring_event *event
 
 static void say_dropped(struct watch *watch)
 {
-    if (watch->hows_dropped || assemble_hows_dropped(watch->assemble) == 0)
+    if (watch->methods_dropped || assemble_methods_dropped(watch->assemble) == 0)
         return;
-    watch->hows_dropped = true;
+    watch->methods_dropped = true;
     log_error("rank %u: its communication library moves collectives in too many ways, or in others "
               "too often: not all are told",
               watch->info.rank);

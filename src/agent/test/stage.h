@@ -250,7 +250,8 @@ static inline pid_t stage_rank(uint32_t rank, uint64_t steps, int64_t pause_ns)
 /* What a spool says about one rank. */
 struct account {
     uint16_t sent[STAGE_STEPS], gap[STAGE_STEPS];
-    uint64_t steps, torn, gap_records, gap_steps, finals, exits, rings, comms, shapes, hellos, hows;
+    uint64_t steps, torn, gap_records, gap_steps, finals, exits, rings, comms, shapes, hellos,
+        method_count;
     uint64_t next;              /* steps must come in order */
     uint64_t unfinished, items; /* of steps that are not torn */
     uint64_t placeless;         /* steps told before the rank's layout */
@@ -308,7 +309,7 @@ static inline void account_frame(struct account *account, const struct frame *fr
     struct fact_exit exit;
     struct fact_ring ring;
     struct fact_comm comm;
-    struct fact_how how;
+    struct fact_method method;
 
     account->hellos += frame->type == FRAME_HELLO;
     account->shapes += frame->type == FRAME_SHAPE;
@@ -330,8 +331,8 @@ static inline void account_frame(struct account *account, const struct frame *fr
     }
     if (frame->type == FRAME_COMM && fact_comm_get(in, &comm) == 0 && comm.rank == rank)
         account->comms++;
-    if (frame->type == FRAME_HOW && fact_how_get(in, &how) == 0 && how.rank == rank)
-        account->hows++;
+    if (frame->type == FRAME_METHOD && fact_method_get(in, &method) == 0 && method.rank == rank)
+        account->method_count++;
 }
 
 static inline void stage_account(const struct stage *stage, uint32_t rank, struct account *ret)

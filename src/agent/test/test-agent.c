@@ -263,7 +263,8 @@ static void ways_of_moving_are_told_once_by_agents_that_are_killed(void **state)
         comm = lockstep_comm_add(probe, 5, 4, 0, LOCKSTEP_COMM_WORLD, "world");
         for (uint64_t step = 0; step < 30; step++) {
             stage_step(probe, comm, step);
-            lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 1 + step % 2, "RING/LL");
+            lockstep_coll_method(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 1 + step % 2,
+                                 "RING/LL");
             stage_sleep(20 * NS_PER_MS);
         }
         lockstep_probe_close(probe);
@@ -280,7 +281,7 @@ static void ways_of_moving_are_told_once_by_agents_that_are_killed(void **state)
     stage_end(agent);
     stage_account(stage, 0, &account);
     assert_int_equal(account.steps, 30);
-    assert_int_equal(account.hows, 30);
+    assert_int_equal(account.method_count, 30);
 }
 
 static void put_file(const struct stage *stage, const char *name, const void *data, size_t size)

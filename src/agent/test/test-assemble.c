@@ -312,10 +312,10 @@ static void notes_of_two_threads_are_joined_apart(void **state)
     take_nothing(a);
 }
 
-static void put_how(struct assemble *a, int32_t comm, uint64_t bytes, uint64_t channels,
-                    const char *text)
+static void put_method(struct assemble *a, int32_t comm, uint64_t bytes, uint64_t channels,
+                       const char *text)
 {
-    struct ring_event event = at(120, 7, RING_COLL_HOW);
+    struct ring_event event = at(120, 7, RING_COLL_METHOD);
     char words[24] = { 0 };
 
     memcpy(words, text, strnlen(text, sizeof(words)));
@@ -335,23 +335,23 @@ static void ways_of_moving_come_out_in_order_and_once(void **state)
 
     (void)state;
     assemble_comm(a, 3, 77);
-    put_how(a, 3, 4096, 16, "RING/SIMPLE");
-    put_how(a, 3, 8192, 16, "RING/SIMPLE");
-    put_how(a, 3, 4096, 16, "RING/SIMPLE"); /* nothing new */
-    put_how(a, 3, 4096, 2, "TREE/LL\n0123456789abcdefgh");
-    out = take(a, ASSEMBLED_HOW);
-    assert_int_equal(out.how.rank, id.rank);
-    assert_int_equal(out.how.comm, 77);
-    assert_int_equal(out.how.op, LOCKSTEP_OP_ALL_REDUCE);
-    assert_int_equal(out.how.bytes, 4096);
-    assert_int_equal(out.how.channels, 16);
-    assert_int_equal(out.how.step, 7);
-    assert_string_equal(out.how.text, "RING/SIMPLE");
-    out = take(a, ASSEMBLED_HOW);
-    assert_int_equal(out.how.bytes, 8192);
-    out = take(a, ASSEMBLED_HOW);
-    assert_int_equal(out.how.channels, 2);
-    assert_string_equal(out.how.text, "TREE/LL?0123456789abcdef"); /* one line, 24 bytes */
+    put_method(a, 3, 4096, 16, "RING/SIMPLE");
+    put_method(a, 3, 8192, 16, "RING/SIMPLE");
+    put_method(a, 3, 4096, 16, "RING/SIMPLE"); /* nothing new */
+    put_method(a, 3, 4096, 2, "TREE/LL\n0123456789abcdefgh");
+    out = take(a, ASSEMBLED_METHOD);
+    assert_int_equal(out.method.rank, id.rank);
+    assert_int_equal(out.method.comm, 77);
+    assert_int_equal(out.method.op, LOCKSTEP_OP_ALL_REDUCE);
+    assert_int_equal(out.method.bytes, 4096);
+    assert_int_equal(out.method.channels, 16);
+    assert_int_equal(out.method.step, 7);
+    assert_string_equal(out.method.text, "RING/SIMPLE");
+    out = take(a, ASSEMBLED_METHOD);
+    assert_int_equal(out.method.bytes, 8192);
+    out = take(a, ASSEMBLED_METHOD);
+    assert_int_equal(out.method.channels, 2);
+    assert_string_equal(out.method.text, "TREE/LL?0123456789abcdef"); /* one line, 24 bytes */
     take_nothing(a);
 }
 
@@ -362,20 +362,20 @@ static void one_whose_communicator_is_not_known_waits_for_it(void **state)
 
     (void)state;
     assemble_comm(a, 3, 77);
-    put_how(a, 4, 4096, 16, "RING/SIMPLE");
-    put_how(a, 3, 4096, 8, "RING/SIMPLE");
-    put_how(a, -1, 4096, 8, "RING/SIMPLE"); /* of none at all */
-    out = take(a, ASSEMBLED_HOW);
-    assert_int_equal(out.how.comm, 77);
+    put_method(a, 4, 4096, 16, "RING/SIMPLE");
+    put_method(a, 3, 4096, 8, "RING/SIMPLE");
+    put_method(a, -1, 4096, 8, "RING/SIMPLE"); /* of none at all */
+    out = take(a, ASSEMBLED_METHOD);
+    assert_int_equal(out.method.comm, 77);
     take_nothing(a);
     assemble_comm(a, 4, 78);
-    out = take(a, ASSEMBLED_HOW);
-    assert_int_equal(out.how.comm, 78);
-    put_how(a, 5, 4096, 16, "RING/SIMPLE");
-    assert_int_equal(assemble_hows_dropped(a), 0);
+    out = take(a, ASSEMBLED_METHOD);
+    assert_int_equal(out.method.comm, 78);
+    put_method(a, 5, 4096, 16, "RING/SIMPLE");
+    assert_int_equal(assemble_methods_dropped(a), 0);
     assemble_finish(a, 0);
     take_nothing(a);
-    assert_int_equal(assemble_hows_dropped(a), 1); /* nobody will ever know whose it was */
+    assert_int_equal(assemble_methods_dropped(a), 1); /* nobody will ever know whose it was */
 }
 
 /* Nobody takes them; or a library that goes to and fro with every collective. */
@@ -388,17 +388,17 @@ static void what_is_too_much_of_it_is_counted(void **state)
     (void)state;
     assemble_comm(a, 3, 77);
     for (uint64_t i = 0; i < 20; i++)
-        put_how(a, 3, UINT64_C(1) << i, 16, "RING/SIMPLE");
+        put_method(a, 3, UINT64_C(1) << i, 16, "RING/SIMPLE");
     for (uint64_t i = 0; i < 1000; i++) {
         while (assemble_take(a, &out) == 1) {
-            told += out.kind == ASSEMBLED_HOW;
+            told += out.kind == ASSEMBLED_METHOD;
             assembled_fini(&out);
         }
-        put_how(a, 3, 3000 + i % 7, 1 + i % 2, "RING/SIMPLE"); /* sizes of one class */
+        put_method(a, 3, 3000 + i % 7, 1 + i % 2, "RING/SIMPLE"); /* sizes of one class */
     }
     take_nothing(a);
     assert_int_equal(told, 16 + 32);
-    assert_int_equal(assemble_hows_dropped(a),
+    assert_int_equal(assemble_methods_dropped(a),
                      4 + (1000 - 32) / 2); /* every second one is as the last that was told */
 }
 

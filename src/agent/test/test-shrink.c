@@ -331,7 +331,7 @@ static void evidence_stays(void **state)
     struct fact_note note = { .text = "cuda error" };
     struct fact_exit ended = { .rank = RANK_FROM, .status = 9 };
     struct fact_stack stack = { .rank = RANK_FROM };
-    struct fact_how how = { .comm = 1, .op = 1, .channels = 2, .text = "RING/SIMPLE" };
+    struct fact_method method = { .comm = 1, .op = 1, .channels = 2, .text = "RING/SIMPLE" };
     struct spool_writer *writer = begin();
     struct buf payload = { 0 };
     struct tally after;
@@ -340,8 +340,8 @@ static void evidence_stays(void **state)
     put_steps(writer, 0, 50);
     fact_note_put(&payload, &note);
     put(writer, FRAME_NOTE, &payload);
-    fact_how_put(&payload, &how);
-    put(writer, FRAME_HOW, &payload);
+    fact_method_put(&payload, &method);
+    put(writer, FRAME_METHOD, &payload);
     for (int i = 0; i < 3; i++) /* a moment without progress is none */
         put_beat(writer, RANK_FROM + 1, false, false);
     put_steps(writer, 50, 50);

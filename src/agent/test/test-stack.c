@@ -55,7 +55,7 @@ static const char program[] = "import sys, time, ctypes, threading\n"           
                               "    Loader().load(2)\n"                              /* 27 */
                               "main()\n";                                           /* 28 */
 
-static pid_t python_start(const char *how)
+static pid_t python_start(const char *method)
 {
     int fd[2];
     char ready;
@@ -69,13 +69,14 @@ static pid_t python_start(const char *how)
         dup2(fd[1], STDOUT_FILENO);
         const char *python = getenv("PYTHON"); /* to try other versions by hand */
 
-        execl(python ? python : "/usr/bin/python3", "python3", "-c", program, how, (char *)NULL);
+        execl(python ? python : "/usr/bin/python3", "python3", "-c", program, method, (char *)NULL);
         _exit(127);
     }
     close(fd[1]);
     /* A thread says so, too. */
     if (read(fd[0], &ready, 1) != 1 ||
-        ((strcmp(how, "thread") == 0 || strcmp(how, "busy") == 0) && read(fd[0], &ready, 1) != 1)) {
+        ((strcmp(method, "thread") == 0 || strcmp(method, "busy") == 0) &&
+         read(fd[0], &ready, 1) != 1)) {
         waitpid(pid, NULL, 0);
         pid = 0;
     }
@@ -109,9 +110,9 @@ static void child_end(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-static void python_is_read(const char *how, int sig)
+static void python_is_read(const char *method, int sig)
 {
-    pid_t pid = python_start(how);
+    pid_t pid = python_start(method);
     char text[FACT_STACK] = "";
     struct err err = { "" };
 

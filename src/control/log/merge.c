@@ -270,7 +270,7 @@ static bool is_kept(const struct frame *frame)
     case FRAME_RUN:
     case FRAME_STACK:
     case FRAME_MERGED:
-    case FRAME_HOW:
+    case FRAME_METHOD:
         return true;
     case FRAME_BEAT:
         return fact_beat_get(cut_of(frame->payload, frame->payload_bytes), &beat) == 0 &&

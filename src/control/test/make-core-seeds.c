@@ -125,14 +125,14 @@ static void stack_put(struct buf *out)
                    &(struct fact_stack){ .attempt = 1, .state = 'D', .channel = "io_schedule" });
 }
 
-static void how_put(struct buf *out)
+static void method_put(struct buf *out)
 {
-    fact_how_put(out, &(struct fact_how){ .attempt = 1,
-                                          .comm = 7,
-                                          .op = LOCKSTEP_OP_ALL_REDUCE,
-                                          .bytes = 64,
-                                          .channels = 2,
-                                          .text = "RING/SIMPLE" });
+    fact_method_put(out, &(struct fact_method){ .attempt = 1,
+                                                .comm = 7,
+                                                .op = LOCKSTEP_OP_ALL_REDUCE,
+                                                .bytes = 64,
+                                                .channels = 2,
+                                                .text = "RING/SIMPLE" });
 }
 
 static void traffic_put(struct buf *out)
@@ -155,7 +155,7 @@ static const struct seed_kind {
     { "comm", FRAME_COMM, comm_put },          { "beat", FRAME_BEAT, beat_put },
     { "exit", FRAME_EXIT, exit_put },          { "gap", FRAME_GAP, gap_put },
     { "note", FRAME_NOTE, note_put },          { "run", FRAME_RUN, run_put },
-    { "stack", FRAME_STACK, stack_put },       { "how", FRAME_HOW, how_put },
+    { "stack", FRAME_STACK, stack_put },       { "how", FRAME_METHOD, method_put },
     { "traffic", FRAME_TRAFFIC, traffic_put }, { "setting", FRAME_SETTING, setting_put },
 };
 

@@ -39,7 +39,7 @@ void sync_destroy(struct sync *sync)
         return;
     map_fini(&sync->by_key);
     map_fini(&sync->past);
-    sync_how_fini(sync);
+    sync_method_fini(sync);
     free(sync->link);
     free(sync);
 }
@@ -67,7 +67,7 @@ void sync_attempt(struct judge_state *judge)
         if (at)
             *at = (uint64_t)(link->base_ms * 1e6);
     }
-    sync_how_attempt(judge);
+    sync_method_attempt(judge);
     map_fini(&sync->by_key);
     sync->links = 0;
     sync->slow_key = 0;
@@ -414,7 +414,7 @@ static void sync_step(struct judge_state *judge)
             link_put(judge, &sync->link[i]);
         link_judge(judge, &sync->link[i], open != NULL);
     }
-    sync_how_step(judge);
+    sync_method_step(judge);
     sync->slow_key = key = slow_key(sync);
     if (!key)
         return;

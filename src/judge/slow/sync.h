@@ -14,6 +14,6 @@ void sync_destroy(struct sync *sync);
 /* A new one begins: its communicators are others, but those of the same name took as long. */
 void sync_attempt(struct judge_state *judge);
 /* How the communication library moves collectives of a rank from now on. */
-int sync_how(struct judge_state *judge, const struct fact_how *fact);
+int sync_method(struct judge_state *judge, const struct fact_method *fact);
 
 #endif

@@ -24,7 +24,7 @@ struct sync_link {
 /* How the communication library moves something. */
 struct sync_way {
     uint32_t channels; /* 0: not said */
-    char text[FACT_HOW];
+    char text[FACT_METHOD];
     uint32_t steps; /* in which the transfer was as it should be with it */
     uint64_t step;  /* the newest of them */
     double ms;      /* the least that its link took in one of them ... */
@@ -65,7 +65,7 @@ struct sync {
     uint64_t slow_key;            /* of the links that were slow in the step before */
     char id[20];                  /* of the open verdict */
     uint32_t settles, settles_on; /* so often in a row one node was all that fits: this one */
-    struct sync_move *move;       /* sync_how.c's, as all below */
+    struct sync_move *move;       /* sync_method.c's, as all below */
     uint32_t moves, move_room;
     struct map move_by_key, move_by_comm; /* by_comm: the newest, then by `next` */
     struct map past_ways; /* of attempts before: by name, op and size, its place here: */
@@ -94,15 +94,16 @@ double sync_link_ms(const struct sync_link *link, uint32_t steps); /* median ove
 int sync_where(const struct judge_state *judge, struct sync_place *ret);
 void sync_draft(struct judge_state *judge, const struct sync_place *place, double cost_ms,
                 struct verdict *draft);
-/* sync_how.c */
-void sync_how_attempt(struct judge_state *judge);
-void sync_how_fini(struct sync *sync);
-void sync_how_step(struct judge_state *judge); /* the newest has been measured */
+/* sync_method.c */
+void sync_method_attempt(struct judge_state *judge);
+void sync_method_fini(struct sync *sync);
+void sync_method_step(struct judge_state *judge); /* the newest has been measured */
 /* Is this slow link moved otherwise, and most of the slow ones with it? */
-bool sync_how_find(const struct judge_state *judge, const struct sync_link *worst,
-                   struct sync_otherwise *ret);
-void sync_how_cause(const struct sync_otherwise *found, const char *how, char *out, size_t room);
-void sync_how_why(const struct judge_state *judge, const struct sync_otherwise *found,
-                  struct verdict *draft);
+bool sync_method_find(const struct judge_state *judge, const struct sync_link *worst,
+                      struct sync_otherwise *ret);
+void sync_method_cause(const struct sync_otherwise *found, const char *method, char *out,
+                       size_t room);
+void sync_method_why(const struct judge_state *judge, const struct sync_otherwise *found,
+                     struct verdict *draft);
 
 #endif

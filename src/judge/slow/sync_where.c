@@ -202,7 +202,7 @@ static void sync_where_say_why(const struct judge_state *judge, const struct syn
         verdict_because(draft, "ring", "%u other%s of its kind and size: %.1f ms", peers,
                         peers == 1 ? "" : "s", theirs);
     if (otherwise)
-        sync_how_why(judge, otherwise, draft);
+        sync_method_why(judge, otherwise, draft);
     verdict_because(draft, "ring",
                     "%u communicators or pairs are slower, %u of them between nodes; of the same "
                     "kinds %u are as before, %u of them between nodes",
@@ -242,9 +242,9 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
                 struct verdict *draft)
 {
     bool wavers = place->worst->wavers;
-    const char *how = wavers ? ", and it comes and goes" : "";
+    const char *method = wavers ? ", and it comes and goes" : "";
     struct sync_otherwise otherwise;
-    bool found = sync_how_find(judge, place->worst, &otherwise);
+    bool found = sync_method_find(judge, place->worst, &otherwise);
 
     *draft = (struct verdict){ .kind = VERDICT_SYNC_STALL };
     if (place->node != MODEL_NONE) {
@@ -256,18 +256,18 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
         }
         snprintf(draft->cause, sizeof(draft->cause),
                  "all transfers to and from node %.40s are slow%s",
-                 judge->model.node[place->node].name, how);
+                 judge->model.node[place->node].name, method);
     } else if (place->between_nodes == 0) { /* inside nodes: links, buses or shared memory */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = 0.6;
-        snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", how);
+        snprintf(draft->cause, sizeof(draft->cause), "transfers inside nodes are slow%s", method);
     } else {
         draft->layer = LAYER_FABRIC;
         draft->confidence = place->peers_between ? 0.6 : judge->model.nodes > 2 ? 0.8 : 0.7;
         snprintf(draft->cause, sizeof(draft->cause), "%s%s",
                  place->peers_between ? "transfers of some communicators are slow"
                                       : "all transfers between nodes are slow",
-                 how);
+                 method);
     }
     if (place->node == MODEL_NONE) {
         const char *name = place->comm == MODEL_NONE ? "" : judge->model.comm[place->comm].name;
@@ -275,7 +275,7 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
         snprintf(draft->group, sizeof(draft->group), "%s", name[0] ? name : "fabric");
     }
     if (found)
-        sync_how_cause(&otherwise, how, draft->cause, sizeof(draft->cause));
+        sync_method_cause(&otherwise, method, draft->cause, sizeof(draft->cause));
     if (found && !otherwise.fewer) { /* fewer paths are a link or a card; this is a choice */
         draft->layer = LAYER_UNKNOWN;
         draft->confidence = MIN(draft->confidence, 0.5);

@@ -95,15 +95,15 @@ static __attribute__((noinline)) void work_drop(void)
 /* Does it come from the function that plays torch's to that caller? */
 static void fly(void *through, void (*call)(void))
 {
-    int how;
+    int method;
 
     flight.through = (uintptr_t)through;
     flight.to = (uintptr_t)call;
     flight.passed = false;
-    how = setjmp(flight.landing);
-    if (how == 0)
+    method = setjmp(flight.landing);
+    if (method == 0)
         call();
-    assert_int_equal(how, LANDED);
+    assert_int_equal(method, LANDED);
 }
 
 static void begin(void)

@@ -99,7 +99,7 @@ static void messages_have_peers_and_a_count_of_their_own(void **state)
     assert_int_equal(stage_count(&stage, RING_P2P_START), 2);
     assert_int_equal(stage_count(&stage, RING_P2P_END), 2);
     assert_int_equal(stage_find(&stage, RING_COLL_ENQUEUE, 0)->detail, LOCKSTEP_OP_ALL_REDUCE);
-    assert_int_equal(stage_count(&stage, RING_COLL_HOW), 1); /* of the all-reduce */
+    assert_int_equal(stage_count(&stage, RING_COLL_METHOD), 1); /* of the all-reduce */
     stage_close(&stage);
 }
 
@@ -307,7 +307,7 @@ static void a_launch_without_channels_has_no_kernel_to_wait_for(void **state)
 
     assert_null(stage_launch(&stage, 0));
     stage_counts(&stage, 0, 0, 0);
-    assert_int_equal(stage_count(&stage, RING_COLL_HOW), 1);
+    assert_int_equal(stage_count(&stage, RING_COLL_METHOD), 1);
     stage_close(&stage);
 }
 
@@ -335,26 +335,26 @@ static void the_words_of_nccl_are_ours(void **state)
 
 /* ---- how ---- */
 
-static void assert_how(const struct ring_event *event, uint64_t bytes, uint64_t channels,
-                       const char *how)
+static void assert_method(const struct ring_event *event, uint64_t bytes, uint64_t channels,
+                          const char *method)
 {
-    char text[RING_HOW_TEXT + 1] = "";
+    char text[RING_METHOD_TEXT + 1] = "";
 
     memcpy(text, &event->b, 8);
     memcpy(text + 8, &event->c, 8);
     memcpy(text + 16, &event->d, 8);
-    assert_int_equal(event->a & ((UINT64_C(1) << RING_HOW_BYTES_BITS) - 1), bytes);
-    assert_int_equal(event->a >> RING_HOW_BYTES_BITS, channels);
-    assert_string_equal(text, how);
+    assert_int_equal(event->a & ((UINT64_C(1) << RING_METHOD_BYTES_BITS) - 1), bytes);
+    assert_int_equal(event->a >> RING_METHOD_BYTES_BITS, channels);
+    assert_string_equal(text, method);
 }
 
-static const struct ring_event *how_last(struct stage *stage, size_t count)
+static const struct ring_event *method_last(struct stage *stage, size_t count)
 {
     const struct ring_event *last = NULL;
 
-    assert_int_equal(stage_count(stage, RING_COLL_HOW), count);
+    assert_int_equal(stage_count(stage, RING_COLL_METHOD), count);
     for (size_t i = 0; i < stage->count; i++)
-        if (stage->event[i].kind == RING_COLL_HOW)
+        if (stage->event[i].kind == RING_COLL_METHOD)
             last = &stage->event[i];
     return last;
 }
@@ -366,22 +366,22 @@ static void the_way_is_told_once_and_when_it_changes(void **state)
 
     for (int i = 0; i < 5; i++)
         play_coll(stage.context, NULL, coll);
-    assert_how(how_last(&stage, 1), 4096, 16, "RING/SIMPLE");
+    assert_method(method_last(&stage, 1), 4096, 16, "RING/SIMPLE");
     coll.count = 1030; /* nearly the same */
     play_coll(stage.context, NULL, coll);
-    how_last(&stage, 1);
+    method_last(&stage, 1);
     coll.count = 8192;
     coll.protocol = NULL;
     play_coll(stage.context, NULL, coll);
-    assert_how(how_last(&stage, 2), 32768, 16, "RING/");
+    assert_method(method_last(&stage, 2), 32768, 16, "RING/");
     coll.count = 1024;
     coll.protocol = "SIMPLE";
     coll.channels = 2;
     play_coll(stage.context, NULL, coll);
-    assert_how(how_last(&stage, 3), 4096, 2, "RING/SIMPLE");
+    assert_method(method_last(&stage, 3), 4096, 2, "RING/SIMPLE");
     coll.algorithm = "an algorithm of a name that is long";
     play_coll(stage.context, NULL, coll);
-    assert_how(how_last(&stage, 4), 4096, 2, "an algorithm of a name t");
+    assert_method(method_last(&stage, 4), 4096, 2, "an algorithm of a name t");
     stage_close(&stage);
 }
 
@@ -391,10 +391,10 @@ static void what_changes_with_every_launch_is_told_a_few_times(void **state)
 
     for (uint8_t i = 0; i < 100; i++)
         play_coll(stage.context, NULL, play_all_reduce(1024, i % 2 + 1));
-    how_last(&stage, NCCL_HOW_CHANGES);
-    for (uint64_t i = 0; i < 10 * NCCL_HOW_ROOM; i++) /* more kinds than there is room: untold */
+    method_last(&stage, NCCL_METHOD_CHANGES);
+    for (uint64_t i = 0; i < 10 * NCCL_METHOD_ROOM; i++) /* more kinds than there is room: untold */
         play_coll(stage.context, NULL, play_all_reduce(i * i * i, 1));
-    assert_true(stage_count(&stage, RING_COLL_HOW) <= NCCL_HOW_CHANGES + NCCL_HOW_ROOM);
+    assert_true(stage_count(&stage, RING_COLL_METHOD) <= NCCL_METHOD_CHANGES + NCCL_METHOD_ROOM);
     stage_close(&stage);
 }
 

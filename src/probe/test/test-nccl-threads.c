@@ -71,7 +71,7 @@ static int look(struct ring_reader *reader, struct seen *seen, uint64_t *lost)
 
     assert_true(got >= 0);
     for (int i = 0; i < got; i++) {
-        if (event[i].kind == RING_COLL_HOW)
+        if (event[i].kind == RING_COLL_METHOD)
             continue;
         assert_true(event[i].comm >= 0 && event[i].comm < COMMS);
         seen->enqueued[event[i].comm] += event[i].kind == RING_COLL_ENQUEUE;

@@ -160,7 +160,7 @@ static void a_ring_that_is_opened_again_is_joined_at_the_next_launch(void **stat
     play_stop(kernel);
     stage_counts(&stage, 1, 1, 1);
     assert_int_equal(stage_find(&stage, RING_COLL_ENQUEUE, 0)->comm, 0);
-    assert_int_equal(stage_count(&stage, RING_COLL_HOW),
+    assert_int_equal(stage_count(&stage, RING_COLL_METHOD),
                      1); /* who reads this ring does not know it */
     stage_close(&stage);
 }
@@ -311,7 +311,7 @@ static void how_alone_asks_for_no_event_of_the_device(void **state)
     assert_int_equal(play_mask, NCCL_EVENT_COLL);
     assert_null(stage_launch(&stage, 2));
     stage_counts(&stage, 0, 0, 0);
-    assert_int_equal(stage_count(&stage, RING_COLL_HOW), 1);
+    assert_int_equal(stage_count(&stage, RING_COLL_METHOD), 1);
     stage_close(&stage);
 }
 

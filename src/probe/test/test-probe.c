@@ -76,14 +76,14 @@ static void how_a_collective_is_moved_is_told_with_its_bounds(void **state)
     assert_int_equal(lockstep_probe_open(3, 8, &probe), 0);
     reader = scene_read(*state, 3, 0);
     comm = lockstep_comm_add(probe, 77, 4, 1, LOCKSTEP_COMM_DP, "dp");
-    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 16, "RING/SIMPLE");
-    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_GATHER, UINT64_MAX, 70000,
-                      "a name that is longer than what a record has room for");
-    lockstep_coll_how(probe, comm, LOCKSTEP_OP_SEND, 1, 1, "RING/LL"); /* no collective */
-    lockstep_coll_how(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1, 1, NULL);
-    lockstep_coll_how(probe, RING_COMMS, LOCKSTEP_OP_ALL_REDUCE, 1, 1, "RING/LL");
+    lockstep_coll_method(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 16, "RING/SIMPLE");
+    lockstep_coll_method(probe, comm, LOCKSTEP_OP_ALL_GATHER, UINT64_MAX, 70000,
+                         "a name that is longer than what a record has room for");
+    lockstep_coll_method(probe, comm, LOCKSTEP_OP_SEND, 1, 1, "RING/LL"); /* no collective */
+    lockstep_coll_method(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1, 1, NULL);
+    lockstep_coll_method(probe, RING_COMMS, LOCKSTEP_OP_ALL_REDUCE, 1, 1, "RING/LL");
     assert_int_equal(scene_drain(reader, e, 8, &lost), 2);
-    assert_int_equal(e[0].kind, RING_COLL_HOW);
+    assert_int_equal(e[0].kind, RING_COLL_METHOD);
     assert_int_equal(e[0].detail, LOCKSTEP_OP_ALL_REDUCE);
     assert_int_equal(e[0].comm, comm);
     assert_int_equal(e[0].a, 4096 | UINT64_C(16) << 48);

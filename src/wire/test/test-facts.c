@@ -387,54 +387,54 @@ static void ops_of_several_types_merge_as_those_of_one(void **state)
     fact_shape_fini(&shape);
 }
 
-static bool how_is_taken(const struct fact_how *fact, size_t cut)
+static bool method_is_taken(const struct fact_method *fact, size_t cut)
 {
     CLEAN(buf_fini) struct buf bytes = { 0 };
-    struct fact_how back = { 0 };
+    struct fact_method back = { 0 };
     int result;
 
-    fact_how_put(&bytes, fact);
-    result = fact_how_get(cut_of(bytes.data, bytes.size - cut), &back);
+    fact_method_put(&bytes, fact);
+    result = fact_method_get(cut_of(bytes.data, bytes.size - cut), &back);
     assert_true(result == 0 || result == -EPROTO);
     if (result == 0) {
         assert_int_equal(back.step, fact->step);
         assert_int_equal(back.bytes, fact->bytes);
         assert_int_equal(back.channels, fact->channels);
         assert_string_equal(back.text, fact->text);
-        assert_int_equal(fact_when(FRAME_HOW, cut_of(bytes.data, bytes.size)), fact->mono_ns);
+        assert_int_equal(fact_when(FRAME_METHOD, cut_of(bytes.data, bytes.size)), fact->mono_ns);
     }
     return result == 0;
 }
 
 static void how_a_collective_is_moved_has_its_bounds(void **state)
 {
-    const struct fact_how good = { .rank = 3,
-                                   .step = UINT64_MAX,
-                                   .mono_ns = 77,
-                                   .comm = 9,
-                                   .op = LOCKSTEP_OP_ALL_REDUCE,
-                                   .bytes = UINT64_MAX,
-                                   .channels = FACT_CHANNELS_MAX,
-                                   .text = "0123456789012345678901234567890" };
-    struct fact_how fact = good;
+    const struct fact_method good = { .rank = 3,
+                                      .step = UINT64_MAX,
+                                      .mono_ns = 77,
+                                      .comm = 9,
+                                      .op = LOCKSTEP_OP_ALL_REDUCE,
+                                      .bytes = UINT64_MAX,
+                                      .channels = FACT_CHANNELS_MAX,
+                                      .text = "0123456789012345678901234567890" };
+    struct fact_method fact = good;
 
     (void)state;
-    assert_true(how_is_taken(&good, 0));
+    assert_true(method_is_taken(&good, 0));
     for (size_t cut = 1; cut < 40; cut++)
-        assert_false(how_is_taken(&good, cut));
+        assert_false(method_is_taken(&good, cut));
     fact.comm = 0;
-    assert_false(how_is_taken(&fact, 0));
+    assert_false(method_is_taken(&fact, 0));
     fact = good;
     fact.op = LOCKSTEP_OP_SEND; /* no collective */
-    assert_false(how_is_taken(&fact, 0));
+    assert_false(method_is_taken(&fact, 0));
     fact.op = 0;
-    assert_false(how_is_taken(&fact, 0));
+    assert_false(method_is_taken(&fact, 0));
     fact = good;
     fact.channels = FACT_CHANNELS_MAX + 1;
-    assert_false(how_is_taken(&fact, 0));
+    assert_false(method_is_taken(&fact, 0));
     fact = good;
     fact.mono_ns = INT64_MIN;
-    assert_false(how_is_taken(&fact, 0));
+    assert_false(method_is_taken(&fact, 0));
 }
 
 /* One member for each small fact, so that all are tried in the same way. */

@@ -268,15 +268,15 @@ static const struct fact_traffic traffic = { .mono_ns = MONO + 9,
                                              .backlog_bytes = 4096,
                                              .spool_bytes = 400000 };
 
-static const struct fact_how how = { .rank = 5,
-                                     .attempt = 1,
-                                     .step = 240,
-                                     .mono_ns = MONO + 10,
-                                     .comm = 0x1234567890abcdef,
-                                     .op = LOCKSTEP_OP_ALL_REDUCE,
-                                     .bytes = 26214400,
-                                     .channels = 16,
-                                     .text = "RING/SIMPLE" };
+static const struct fact_method method = { .rank = 5,
+                                           .attempt = 1,
+                                           .step = 240,
+                                           .mono_ns = MONO + 10,
+                                           .comm = 0x1234567890abcdef,
+                                           .op = LOCKSTEP_OP_ALL_REDUCE,
+                                           .bytes = 26214400,
+                                           .channels = 16,
+                                           .text = "RING/SIMPLE" };
 
 static void put_payload(struct buf *out, uint16_t type)
 {
@@ -321,8 +321,8 @@ static void put_payload(struct buf *out, uint16_t type)
         return fact_stack_put(out, &stack);
     case FRAME_TRAFFIC:
         return fact_traffic_put(out, &traffic);
-    case FRAME_HOW:
-        return fact_how_put(out, &how);
+    case FRAME_METHOD:
+        return fact_method_put(out, &method);
     default:
         abort(); /* a new type needs its frame here */
     }
@@ -367,7 +367,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_ANEW },
     [TYPED_FILE] = { FRAME_SHAPE, FRAME_BEAT },
     { FRAME_TRAFFIC },
-    { FRAME_HOW },
+    { FRAME_METHOD },
 };
 
 static void golden_write(struct buf *out, int file)
@@ -497,8 +497,8 @@ static bool same_payload(uint16_t type, struct cut in, int file)
         SAME(fact_stack, struct fact_stack);
     case FRAME_TRAFFIC:
         SAME(fact_traffic, struct fact_traffic);
-    case FRAME_HOW:
-        SAME(fact_how, struct fact_how);
+    case FRAME_METHOD:
+        SAME(fact_method, struct fact_method);
     default:
         SAME(ledger, struct ledger);
     }

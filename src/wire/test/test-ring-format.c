@@ -111,9 +111,9 @@ static void events_out_of_range_are_not_unpacked(void **state)
     assert_false(unpacks(RING_P2P_ENQUEUE, LOCKSTEP_OP_ALL_REDUCE, 0));
     assert_true(unpacks(RING_P2P_ENQUEUE, LOCKSTEP_OP_RECV, 0));
     assert_false(unpacks(RING_METRIC, LOCKSTEP_METRIC_COUNT, -1));
-    assert_true(unpacks(RING_COLL_HOW, LOCKSTEP_OP_ALL_REDUCE, 0));
-    assert_false(unpacks(RING_COLL_HOW, LOCKSTEP_OP_SEND, 0));
-    assert_false(unpacks(RING_COLL_HOW, LOCKSTEP_OP_ALL_REDUCE, -1));
+    assert_true(unpacks(RING_COLL_METHOD, LOCKSTEP_OP_ALL_REDUCE, 0));
+    assert_false(unpacks(RING_COLL_METHOD, LOCKSTEP_OP_SEND, 0));
+    assert_false(unpacks(RING_COLL_METHOD, LOCKSTEP_OP_ALL_REDUCE, -1));
     assert_false(unpacks(RING_STEP_BEGIN, 0, 0));
     assert_false(unpacks(RING_STEP_BEGIN, 1, -1));
     assert_true(unpacks(RING_NOTE, 9, -1));

@@ -1,11 +1,11 @@
-/* how.c - how a communication library moves a collective. */
+/* method.c - how a communication library moves a collective. */
 #include <errno.h>
 
 #include "wire/facts.h"
 
 #define MONO_NS_MAX (10 * INT64_C(31557600000000000))
 
-void fact_how_put(struct buf *out, const struct fact_how *fact)
+void fact_method_put(struct buf *out, const struct fact_method *fact)
 {
     buf_put_u32(out, fact->rank);
     buf_put_u32(out, fact->attempt);
@@ -18,9 +18,9 @@ void fact_how_put(struct buf *out, const struct fact_how *fact)
     buf_put_str(out, fact->text);
 }
 
-int fact_how_get(struct cut in, struct fact_how *ret)
+int fact_method_get(struct cut in, struct fact_method *ret)
 {
-    struct fact_how fact = { .rank = cut_get_u32(&in) };
+    struct fact_method fact = { .rank = cut_get_u32(&in) };
 
     fact.attempt = cut_get_u32(&in);
     fact.step = cut_get_u64(&in);

@@ -1,4 +1,4 @@
-/* test-sync-how.c - when a slow transfer is one that the library moves otherwise, and when that is not why. */
+/* test-sync-method.c - when a slow transfer is one that the library moves otherwise, and when that is not why. */
 #include "core/buf.h"
 #include "judge/slow/sync.h"
 #include "judge/slow/sync_parts.h"
@@ -16,18 +16,18 @@ static void tell_at(struct bench *bench, uint64_t comm, uint64_t step, uint32_t 
 {
     for (uint32_t rank = 0; rank < bench->lab->world; rank++) {
         struct fact_comm member;
-        struct fact_how fact = { .rank = rank,
-                                 .attempt = bench->lab->attempt,
-                                 .step = step,
-                                 .comm = comm,
-                                 .op = LOCKSTEP_OP_ALL_REDUCE,
-                                 .bytes = BYTES,
-                                 .channels = channels };
+        struct fact_method fact = { .rank = rank,
+                                    .attempt = bench->lab->attempt,
+                                    .step = step,
+                                    .comm = comm,
+                                    .op = LOCKSTEP_OP_ALL_REDUCE,
+                                    .bytes = BYTES,
+                                    .channels = channels };
 
         snprintf(fact.text, sizeof(fact.text), "%s", text);
         for (uint32_t i = 0; lab_comm(bench->lab, rank, i, &member); i++) {
             if (member.id == comm)
-                assert_int_equal(sync_how(&bench->judge, &fact), 0);
+                assert_int_equal(sync_method(&bench->judge, &fact), 0);
         }
     }
 }
@@ -338,20 +338,20 @@ static void what_was_usual_once_may_be_slow_today(void **state)
 static void facts_of_nobody_and_too_many_of_them_do_no_harm(void **state)
 {
     struct bench bench = healthy(true);
-    struct fact_how fact = { .comm = 0x7777, .op = LOCKSTEP_OP_ALL_REDUCE, .channels = 1 };
+    struct fact_method fact = { .comm = 0x7777, .op = LOCKSTEP_OP_ALL_REDUCE, .channels = 1 };
 
     (void)state;
-    assert_int_equal(sync_how(&bench.judge, &fact), 0);
+    assert_int_equal(sync_method(&bench.judge, &fact), 0);
     assert_int_equal(bench.judge.sync->moves, 2);
     fact.comm = DP0;
     fact.attempt = 7; /* not this one */
-    assert_int_equal(sync_how(&bench.judge, &fact), 0);
+    assert_int_equal(sync_method(&bench.judge, &fact), 0);
     assert_int_equal(bench.judge.sync->moves, 2);
     fact.attempt = 0;
     for (uint32_t i = 0; i < 600; i++) { /* sizes are classes: an eighth of an octave */
         for (fact.op = 1; fact.op < LOCKSTEP_OP_SEND; fact.op++) {
             fact.bytes = UINT64_C(1) << i % 48 | i;
-            assert_int_equal(sync_how(&bench.judge, &fact), 0);
+            assert_int_equal(sync_method(&bench.judge, &fact), 0);
         }
     }
     assert_true(bench.judge.sync->moves < 65536);

@@ -1,4 +1,4 @@
-/* sync_how.c - is a slow transfer moved otherwise than when it was fast?
+/* sync_method.c - is a slow transfer moved otherwise than when it was fast?
  *
  * The communication library chooses channels, algorithm and protocol by what paths it finds.  What it chose is told
  * for each communicator, op and size; here it is kept which of these ways were in use in steps in which the
@@ -58,7 +58,7 @@ static struct sync_move *move_get(struct sync *sync, uint32_t comm, uint8_t op, 
     return &sync->move[sync->moves++];
 }
 
-int sync_how(struct judge_state *judge, const struct fact_how *fact)
+int sync_method(struct judge_state *judge, const struct fact_method *fact)
 {
     struct sync *sync = judge->sync;
     const uint64_t *slot = map_get(&judge->model.comm_by_id, fact->comm);
@@ -122,7 +122,7 @@ static void past_recall(const struct judge_state *judge, struct sync_move *move)
         move->sound.way[i].past = true;
 }
 
-void sync_how_attempt(struct judge_state *judge)
+void sync_method_attempt(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
 
@@ -133,7 +133,7 @@ void sync_how_attempt(struct judge_state *judge)
     sync->moves = 0;
 }
 
-void sync_how_fini(struct sync *sync)
+void sync_method_fini(struct sync *sync)
 {
     map_fini(&sync->move_by_key);
     map_fini(&sync->move_by_comm);
@@ -194,7 +194,7 @@ static bool is_long(const struct judge_state *judge, const struct sync_link *lin
     return link->base_ms >= 0 && ms > link->base_ms * (1 + excess / 2);
 }
 
-void sync_how_step(struct judge_state *judge)
+void sync_method_step(struct judge_state *judge)
 {
     struct sync *sync = judge->sync;
 
@@ -345,8 +345,8 @@ static bool link_unlike_peers(const struct judge_state *judge, const struct sync
 }
 
 /* Against its own past it is a cause only where most of what is slow has changed. */
-bool sync_how_find(const struct judge_state *judge, const struct sync_link *worst,
-                   struct sync_otherwise *ret)
+bool sync_method_find(const struct judge_state *judge, const struct sync_link *worst,
+                      struct sync_otherwise *ret)
 {
     const struct sync *sync = judge->sync;
     struct sync_otherwise other;
@@ -378,17 +378,18 @@ static const char *than_what(const struct sync_otherwise *found)
     return found->way->past ? "before the restart" : "before";
 }
 
-void sync_how_cause(const struct sync_otherwise *found, const char *how, char *out, size_t room)
+void sync_method_cause(const struct sync_otherwise *found, const char *method, char *out,
+                       size_t room)
 {
     const struct sync_way *now = &found->move->now, *way = found->way;
     const char *were = found->peers ? "theirs" : "were", *was = found->peers ? "theirs" : "was";
 
     if (found->fewer)
         snprintf(out, room, "fewer channels than %s: %u, %s %u%s", than_what(found), now->channels,
-                 were, way->channels, how);
+                 were, way->channels, method);
     else
         snprintf(out, room, "another algorithm than %s: %.20s, %s %.20s%s", than_what(found),
-                 now->text, was, way->text, how);
+                 now->text, was, way->text, method);
 }
 
 static void say_peers(const struct judge_state *judge, const struct sync_otherwise *found,
@@ -403,8 +404,8 @@ static void say_peers(const struct judge_state *judge, const struct sync_otherwi
                         peers, peers == 1 ? "" : "s", theirs->channels, theirs->text);
 }
 
-void sync_how_why(const struct judge_state *judge, const struct sync_otherwise *found,
-                  struct verdict *draft)
+void sync_method_why(const struct judge_state *judge, const struct sync_otherwise *found,
+                     struct verdict *draft)
 {
     const struct sync_move *move = found->move;
     const struct sync_way *way = found->way;
