@@ -277,7 +277,7 @@ int load_agents(const struct load_settings *settings, struct err *err)
 
 /* ---- readers ---- */
 
-struct reader {
+struct load_reader {
     struct load_shared *shared;
     bool first; /* one of them keeps the steps */
     struct buf in;
@@ -290,7 +290,7 @@ static double load_number_after(const char *text, const char *name)
     return at ? strtod(at + strlen(name), NULL) : 0;
 }
 
-static void reader_line(struct reader *reader, const char *line)
+static void reader_line(struct load_reader *reader, const char *line)
 {
     double told = load_number_after(line, "\"told\":"),
            judged = load_number_after(line, "\"judged\":");
@@ -308,7 +308,7 @@ static void reader_line(struct reader *reader, const char *line)
 
 static void reader_ready(void *arg, int fd, uint32_t events)
 {
-    struct reader *reader = arg;
+    struct load_reader *reader = arg;
     char bytes[16384];
     ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
     char *line, *end;
@@ -331,7 +331,7 @@ static void reader_ready(void *arg, int fd, uint32_t events)
 int load_readers(const struct load_settings *settings, uint32_t readers, struct err *err)
 {
     char ask[256];
-    struct reader *reader = calloc(readers, sizeof(*reader));
+    struct load_reader *reader = calloc(readers, sizeof(*reader));
     struct loop *loop;
     int result = loop_create(&loop, err);
 
@@ -348,7 +348,7 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
 
         if (fd < 0)
             return err_set(err, fd, "reader %u cannot connect: %s", i, strerror(-fd));
-        reader[i] = (struct reader){ .shared = settings->shared, .first = i == 0 };
+        reader[i] = (struct load_reader){ .shared = settings->shared, .first = i == 0 };
         if (send(fd, ask, strlen(ask), MSG_NOSIGNAL) != (ssize_t)strlen(ask) ||
             loop_watch(loop, fd, EPOLLIN, reader_ready, &reader[i]) < 0)
             return err_set(err, -EIO, "reader %u cannot ask", i);
