@@ -40,31 +40,31 @@ void shard_put(struct buf *out, const struct shard *shard)
 int shard_get(const void *data, size_t bytes, struct shard *ret, const void **values,
               struct err *err)
 {
-    struct cut cut = cut_of(data, bytes);
+    struct reader cut = reader_of(data, bytes);
     struct shard shard = { 0 };
     uint32_t version, head;
 
-    if (cut_get_u64(&cut) != SHARD_MAGIC)
+    if (reader_get_u64(&cut) != SHARD_MAGIC)
         return err_set(err, -EPROTO, "not a shard");
-    version = cut_get_u32(&cut);
-    head = cut_get_u32(&cut);
+    version = reader_get_u32(&cut);
+    head = reader_get_u32(&cut);
     if (cut.bad || version != SHARD_VERSION || head != SHARD_HEAD_BYTES - 16)
         return err_set(err, -EPROTO, "version %u is not known", version);
-    shard.step = cut_get_u64(&cut);
-    shard.seed = cut_get_u64(&cut);
-    shard.rank = cut_get_u32(&cut);
-    shard.world = cut_get_u32(&cut);
-    shard.tp = cut_get_u32(&cut);
-    shard.pp = cut_get_u32(&cut);
-    shard.dp = cut_get_u32(&cut);
-    shard.count = cut_get_u32(&cut);
-    if (cut_get_u32(&cut) != (cut.bad ? 0 : crc32c(0, data, SHARD_HEAD_BYTES)) || cut.bad)
+    shard.step = reader_get_u64(&cut);
+    shard.seed = reader_get_u64(&cut);
+    shard.rank = reader_get_u32(&cut);
+    shard.world = reader_get_u32(&cut);
+    shard.tp = reader_get_u32(&cut);
+    shard.pp = reader_get_u32(&cut);
+    shard.dp = reader_get_u32(&cut);
+    shard.count = reader_get_u32(&cut);
+    if (reader_get_u32(&cut) != (cut.bad ? 0 : crc32c(0, data, SHARD_HEAD_BYTES)) || cut.bad)
         return err_set(err, -EPROTO, "the head is damaged");
-    if (shard.count > SHARD_VALUES_MAX || cut_left(&cut) != shard.count * 4ull + 4)
-        return err_set(err, -EPROTO, "%zu bytes are left for %u values", cut_left(&cut),
+    if (shard.count > SHARD_VALUES_MAX || reader_left(&cut) != shard.count * 4ull + 4)
+        return err_set(err, -EPROTO, "%zu bytes are left for %u values", reader_left(&cut),
                        shard.count);
-    *values = cut_get(&cut, shard.count * sizeof(float));
-    if (cut_get_u32(&cut) != crc32c(0, *values, shard.count * sizeof(float)))
+    *values = reader_get(&cut, shard.count * sizeof(float));
+    if (reader_get_u32(&cut) != crc32c(0, *values, shard.count * sizeof(float)))
         return err_set(err, -EPROTO, "the values are damaged");
     *ret = shard;
     return 0;

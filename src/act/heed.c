@@ -54,7 +54,7 @@ static int next_verdict(struct spool_reader *reader, struct verdict *ret)
 
     while (spool_next(reader, &frame, NULL) == 1) {
         if (frame.type == FRAME_VERDICT &&
-            verdict_get(cut_of(frame.payload, frame.payload_bytes), ret) == 0)
+            verdict_get(reader_of(frame.payload, frame.payload_bytes), ret) == 0)
             return 1;
     }
     return 0;

@@ -86,7 +86,7 @@ static void resume_add_method(struct resume *resume, const struct fact_method *f
     map_put(&resume->method_count, method_hash(fact), 1);
 }
 
-static int on_ring(struct resume *resume, struct shape_cache *shapes, struct cut in)
+static int on_ring(struct resume *resume, struct shape_cache *shapes, struct reader in)
 {
     struct fact_ring fact;
     struct resume_ring *ring;
@@ -103,7 +103,7 @@ static int on_ring(struct resume *resume, struct shape_cache *shapes, struct cut
     return 0;
 }
 
-static int on_step(struct resume *resume, struct cut in, int64_t skew_ns)
+static int on_step(struct resume *resume, struct reader in, int64_t skew_ns)
 {
     struct fact_step fact;
     struct resume_ring *ring;
@@ -119,7 +119,7 @@ static int on_step(struct resume *resume, struct cut in, int64_t skew_ns)
     return 0;
 }
 
-static int on_gap(struct resume *resume, struct cut in)
+static int on_gap(struct resume *resume, struct reader in)
 {
     struct fact_gap fact;
     struct resume_ring *ring;
@@ -136,7 +136,7 @@ static int on_gap(struct resume *resume, struct cut in)
     return 0;
 }
 
-static int on_beat(struct resume *resume, struct cut in)
+static int on_beat(struct resume *resume, struct reader in)
 {
     struct fact_beat fact;
     struct resume_ring *ring;
@@ -151,7 +151,7 @@ static int on_beat(struct resume *resume, struct cut in)
 }
 
 /* An exit does not name its ring; it always follows the ring's final beat. */
-static void on_exit_frame(struct resume *resume, struct cut in)
+static void on_exit_frame(struct resume *resume, struct reader in)
 {
     struct fact_exit fact;
 
@@ -165,7 +165,7 @@ static void on_exit_frame(struct resume *resume, struct cut in)
     }
 }
 
-static void on_comm(struct resume *resume, struct cut in)
+static void on_comm(struct resume *resume, struct reader in)
 {
     struct fact_comm fact;
 
@@ -173,7 +173,7 @@ static void on_comm(struct resume *resume, struct cut in)
         resume_add_comm(resume, &fact);
 }
 
-static void resume_on_note(struct resume *resume, struct cut in, int64_t skew_ns)
+static void resume_on_note(struct resume *resume, struct reader in, int64_t skew_ns)
 {
     struct fact_note fact;
 
@@ -183,7 +183,7 @@ static void resume_on_note(struct resume *resume, struct cut in, int64_t skew_ns
     resume_add_note(resume, &fact);
 }
 
-static void on_method(struct resume *resume, struct cut in, int64_t skew_ns)
+static void on_method(struct resume *resume, struct reader in, int64_t skew_ns)
 {
     struct fact_method fact;
 
@@ -196,7 +196,7 @@ static void on_method(struct resume *resume, struct cut in, int64_t skew_ns)
 static int on_frame(struct resume *resume, struct shape_cache *shapes, const struct frame *frame,
                     int64_t skew_ns)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
 
     switch (frame->type) {
     case FRAME_RING:
@@ -205,7 +205,7 @@ static int on_frame(struct resume *resume, struct shape_cache *shapes, const str
         on_comm(resume, in);
         return 0;
     case FRAME_SHAPE:
-        shape_cache_add(shapes, cut_get_u64(&in)); /* the hash comes first */
+        shape_cache_add(shapes, reader_get_u64(&in)); /* the hash comes first */
         return 0;
     case FRAME_STEP:
         return on_step(resume, in, skew_ns);

@@ -193,14 +193,14 @@ static uint32_t world_room(const struct core *core)
 /* Who opens a ring or ends is a rank of the world, and may be the one that makes others believed in. */
 static int world_hear(struct core *core, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
-    uint32_t rank = cut_get_u32(&in);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
+    uint32_t rank = reader_get_u32(&in);
     struct fact_ring ring;
 
     if (in.bad || rank >= MODEL_RANKS_MAX)
         return 0;
     if (frame->type == FRAME_RING) {
-        in = cut_of(frame->payload, frame->payload_bytes);
+        in = reader_of(frame->payload, frame->payload_bytes);
         if (fact_ring_get(in, &ring) < 0 || ring.world > MODEL_RANKS_MAX)
             return 0;
         core->claimed = MAX(core->claimed, MAX(ring.world, rank + 1));
@@ -219,12 +219,12 @@ static void ledger_begin(struct core *core, uint32_t ranks, int64_t mono_ns)
 /* Of a rank that exists, as far as was told, but is not believed in yet. */
 static bool frame_is_early(const struct core *core, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     uint32_t rank, world = core->judge.model.world;
 
     switch (frame->type) {
     case FRAME_STEP:
-        cut_get_u64(&in); /* the shape */
+        reader_get_u64(&in); /* the shape */
         break;
     case FRAME_RING:
     case FRAME_EXIT:
@@ -238,7 +238,7 @@ static bool frame_is_early(const struct core *core, const struct frame *frame)
     default:
         return false;
     }
-    rank = cut_get_u32(&in);
+    rank = reader_get_u32(&in);
     return !in.bad && rank >= world && rank < core->claimed;
 }
 
@@ -287,7 +287,7 @@ static int world_grow(struct core *core)
     return result < 0 ? result : early_feed(core);
 }
 
-static int feed_hello(struct core *core, struct cut in)
+static int feed_hello(struct core *core, struct reader in)
 {
     struct fact_hello fact;
     int result = fact_hello_get(in, &fact);
@@ -302,7 +302,7 @@ static int feed_hello(struct core *core, struct cut in)
     return 0;
 }
 
-static int feed_ring(struct core *core, struct cut in)
+static int feed_ring(struct core *core, struct reader in)
 {
     struct fact_ring fact;
     int result = fact_ring_get(in, &fact);
@@ -323,7 +323,7 @@ static int feed_ring(struct core *core, struct cut in)
     return result < 0 ? result : model_ring(&core->judge.model, &fact);
 }
 
-static int feed_comm(struct core *core, struct cut in)
+static int feed_comm(struct core *core, struct reader in)
 {
     struct fact_comm fact;
     int result = fact_comm_get(in, &fact);
@@ -331,7 +331,7 @@ static int feed_comm(struct core *core, struct cut in)
     return result < 0 ? result : model_comm(&core->judge.model, &fact);
 }
 
-static int feed_shape(struct core *core, struct cut in)
+static int feed_shape(struct core *core, struct reader in)
 {
     CLEAN(fact_shape_fini) struct fact_shape fact = { 0 };
     int result = fact_shape_get(in, &fact);
@@ -380,7 +380,7 @@ static void pending_drop_first(struct core *core)
     memmove(core->pending, core->pending + 1, core->pendings * sizeof(*core->pending));
 }
 
-static int feed_step(struct core *core, struct cut in)
+static int feed_step(struct core *core, struct reader in)
 {
     struct model *model = &core->judge.model;
     struct model_shape *shape = model_shape_get(model, fact_step_shape(in));
@@ -418,7 +418,7 @@ static int feed_step(struct core *core, struct cut in)
     return result;
 }
 
-static int feed_exit(struct core *core, struct cut in)
+static int feed_exit(struct core *core, struct reader in)
 {
     const struct model *model = &core->judge.model;
     struct fact_exit fact;
@@ -436,7 +436,7 @@ static int feed_exit(struct core *core, struct cut in)
     return 0;
 }
 
-static int feed_setting(struct core *core, struct cut in)
+static int feed_setting(struct core *core, struct reader in)
 {
     struct fact_setting fact;
     int result = fact_setting_get(in, &fact);
@@ -444,7 +444,7 @@ static int feed_setting(struct core *core, struct cut in)
     return result < 0 ? result : thresholds_set(&core->judge.limits, fact.name, fact.value, NULL);
 }
 
-static int feed_beat(struct core *core, struct cut in)
+static int feed_beat(struct core *core, struct reader in)
 {
     struct fact_beat fact;
     int result = fact_beat_get(in, &fact);
@@ -456,7 +456,7 @@ static int feed_beat(struct core *core, struct cut in)
     return hang_beat(&core->judge, &fact);
 }
 
-static int feed_stack(struct core *core, struct cut in)
+static int feed_stack(struct core *core, struct reader in)
 {
     struct fact_stack fact;
     int result = fact_stack_get(in, &fact);
@@ -464,7 +464,7 @@ static int feed_stack(struct core *core, struct cut in)
     return result < 0 ? result : hang_stack(&core->judge, &fact);
 }
 
-static int feed_note(struct core *core, struct cut in)
+static int feed_note(struct core *core, struct reader in)
 {
     struct fact_note fact;
     int result = fact_note_get(in, &fact);
@@ -474,7 +474,7 @@ static int feed_note(struct core *core, struct cut in)
     return result;
 }
 
-static int feed_method(struct core *core, struct cut in)
+static int feed_method(struct core *core, struct reader in)
 {
     struct fact_method fact;
     int result = fact_method_get(in, &fact);
@@ -482,7 +482,7 @@ static int feed_method(struct core *core, struct cut in)
     return result < 0 ? result : sync_method(&core->judge, &fact);
 }
 
-static int feed_gap(struct core *core, struct cut in)
+static int feed_gap(struct core *core, struct reader in)
 {
     struct fact_gap fact;
     int result = fact_gap_get(in, &fact);
@@ -495,7 +495,7 @@ static int feed_gap(struct core *core, struct cut in)
     return 0;
 }
 
-static int feed_run(struct core *core, struct cut in)
+static int feed_run(struct core *core, struct reader in)
 {
     struct fact_run fact;
     int result = fact_run_get(in, &fact);
@@ -530,7 +530,7 @@ static int feed_run(struct core *core, struct cut in)
 
 static int feed_frame(struct core *core, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     int result = 0;
 
     if (frame_is_early(core, frame))

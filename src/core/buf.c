@@ -83,19 +83,19 @@ void buf_drop_front(struct buf *buf, size_t size)
     buf->size -= size;
 }
 
-double cut_get_f64(struct cut *cut)
+double reader_get_f64(struct reader *cut)
 {
-    uint64_t bits = cut_get_u64(cut);
+    uint64_t bits = reader_get_u64(cut);
     double value;
 
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
-void cut_get_str(struct cut *cut, char *out, size_t room)
+void reader_get_str(struct reader *cut, char *out, size_t room)
 {
-    size_t size = cut_get_u16(cut);
-    const void *text = cut_get(cut, size);
+    size_t size = reader_get_u16(cut);
+    const void *text = reader_get(cut, size);
 
     out[0] = '\0';
     if (!text)

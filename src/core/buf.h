@@ -28,17 +28,17 @@ void buf_put_f64(struct buf *buf, double value);
 void buf_put_str(struct buf *buf, const char *text); /* u16 length, then the bytes */
 void buf_drop_front(struct buf *buf, size_t size);
 
-struct cut {
+struct reader {
     const unsigned char *at, *end;
     bool bad;
 };
 
-static inline struct cut cut_of(const void *data, size_t size)
+static inline struct reader reader_of(const void *data, size_t size)
 {
-    return (struct cut){ .at = data, .end = (const unsigned char *)data + size };
+    return (struct reader){ .at = data, .end = (const unsigned char *)data + size };
 }
 
-static inline size_t cut_left(const struct cut *cut)
+static inline size_t reader_left(const struct reader *cut)
 {
     return (size_t)(cut->end - cut->at);
 }
@@ -46,11 +46,11 @@ static inline size_t cut_left(const struct cut *cut)
 /* NULL and bad when there is less.  The gets are inline: a controller reads tens of millions of numbers a
  * second by them, and called one by one they were a tenth of its CPU.
  */
-static inline const void *cut_get(struct cut *cut, size_t size)
+static inline const void *reader_get(struct reader *cut, size_t size)
 {
     const void *at = cut->at;
 
-    if (cut->bad || size > cut_left(cut)) {
+    if (cut->bad || size > reader_left(cut)) {
         cut->bad = true;
         return NULL;
     }
@@ -58,32 +58,32 @@ static inline const void *cut_get(struct cut *cut, size_t size)
     return at;
 }
 
-static inline uint8_t cut_get_u8(struct cut *cut)
+static inline uint8_t reader_get_u8(struct reader *cut)
 {
-    const unsigned char *byte = cut_get(cut, 1);
+    const unsigned char *byte = reader_get(cut, 1);
 
     return byte ? byte[0] : 0;
 }
 
-static inline uint16_t cut_get_u16(struct cut *cut)
+static inline uint16_t reader_get_u16(struct reader *cut)
 {
-    const unsigned char *byte = cut_get(cut, 2);
+    const unsigned char *byte = reader_get(cut, 2);
 
     return byte ? (uint16_t)(byte[0] | byte[1] << 8) : 0;
 }
 
-static inline uint32_t cut_get_u32(struct cut *cut)
+static inline uint32_t reader_get_u32(struct reader *cut)
 {
-    const unsigned char *byte = cut_get(cut, 4);
+    const unsigned char *byte = reader_get(cut, 4);
 
     return byte ? byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
                       (uint32_t)byte[3] << 24
                 : 0;
 }
 
-static inline uint64_t cut_get_u64(struct cut *cut)
+static inline uint64_t reader_get_u64(struct reader *cut)
 {
-    const unsigned char *byte = cut_get(cut, 8);
+    const unsigned char *byte = reader_get(cut, 8);
     uint64_t value = 0;
 
     for (int i = 0; byte && i < 8; i++)
@@ -91,8 +91,8 @@ static inline uint64_t cut_get_u64(struct cut *cut)
     return value;
 }
 
-double cut_get_f64(struct cut *cut);
+double reader_get_f64(struct reader *cut);
 /* Copies at most room-1 bytes and ends with NUL; a longer text makes the cut bad. */
-void cut_get_str(struct cut *cut, char *out, size_t room);
+void reader_get_str(struct reader *cut, char *out, size_t room);
 
 #endif

@@ -20,7 +20,7 @@ struct ids {
 
 struct pickle {
     const unsigned char *data;
-    struct cut in;
+    struct reader in;
     struct plain *plain;
     struct ids stack, mark, memo;
     bool stopped;
@@ -80,9 +80,9 @@ static int push_text(struct pickle *pickle, enum plain_type type, uint64_t bytes
 {
     struct plain_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
 
-    if (bytes > cut_left(&pickle->in) || bytes > UINT32_MAX)
+    if (bytes > reader_left(&pickle->in) || bytes > UINT32_MAX)
         return pickle_bad(pickle, "a text that is longer than the file");
-    node.text = cut_get(&pickle->in, bytes);
+    node.text = reader_get(&pickle->in, bytes);
     return pickle_push(pickle, node);
 }
 
@@ -93,7 +93,7 @@ static int push_integer(struct pickle *pickle, int64_t value)
 
 static int push_long(struct pickle *pickle, uint32_t bytes)
 {
-    const unsigned char *at = cut_get(&pickle->in, bytes);
+    const unsigned char *at = reader_get(&pickle->in, bytes);
     uint64_t value = 0;
 
     if (!at)
@@ -109,7 +109,7 @@ static int push_long(struct pickle *pickle, uint32_t bytes)
 
 static int push_real(struct pickle *pickle)
 {
-    const unsigned char *at = cut_get(&pickle->in, 8);
+    const unsigned char *at = reader_get(&pickle->in, 8);
     struct plain_node node = { .type = PLAIN_FLOAT };
     uint64_t bits = 0;
 
@@ -330,7 +330,7 @@ static int pickle_duplicate(struct pickle *pickle)
 
 static int pickle_protocol(struct pickle *pickle)
 {
-    uint8_t version = cut_get_u8(&pickle->in);
+    uint8_t version = reader_get_u8(&pickle->in);
 
     if (version < 2 || version > 5)
         return pickle_bad(pickle, "a protocol other than 2 to 5");
@@ -339,9 +339,9 @@ static int pickle_protocol(struct pickle *pickle)
 
 static int pickle_frame(struct pickle *pickle)
 {
-    uint64_t bytes = cut_get_u64(&pickle->in);
+    uint64_t bytes = reader_get_u64(&pickle->in);
 
-    return bytes > cut_left(&pickle->in)
+    return bytes > reader_left(&pickle->in)
                ? pickle_bad(pickle, "a frame that is longer than the file")
                : 0;
 }
@@ -404,7 +404,7 @@ static int step_build(struct pickle *pickle, uint8_t op)
 
 static int step_value(struct pickle *pickle, uint8_t op)
 {
-    struct cut *in = &pickle->in;
+    struct reader *in = &pickle->in;
 
     switch (op) {
     case 'N':
@@ -414,32 +414,32 @@ static int step_value(struct pickle *pickle, uint8_t op)
         return pickle_push(pickle,
                            (struct plain_node){ .type = PLAIN_BOOL, .integer = op == 0x88 });
     case 'K':
-        return push_integer(pickle, cut_get_u8(in));
+        return push_integer(pickle, reader_get_u8(in));
     case 'M':
-        return push_integer(pickle, cut_get_u16(in));
+        return push_integer(pickle, reader_get_u16(in));
     case 'J':
-        return push_integer(pickle, (int32_t)cut_get_u32(in));
+        return push_integer(pickle, (int32_t)reader_get_u32(in));
     case 0x8a:
-        return push_long(pickle, cut_get_u8(in));
+        return push_long(pickle, reader_get_u8(in));
     case 0x8b:
-        return push_long(pickle, cut_get_u32(in));
+        return push_long(pickle, reader_get_u32(in));
     case 'G':
         return push_real(pickle);
     case 'X':
     case 'T':
-        return push_text(pickle, PLAIN_TEXT, cut_get_u32(in));
+        return push_text(pickle, PLAIN_TEXT, reader_get_u32(in));
     case 0x8c:
     case 'U':
-        return push_text(pickle, PLAIN_TEXT, cut_get_u8(in));
+        return push_text(pickle, PLAIN_TEXT, reader_get_u8(in));
     case 0x8d:
-        return push_text(pickle, PLAIN_TEXT, cut_get_u64(in));
+        return push_text(pickle, PLAIN_TEXT, reader_get_u64(in));
     case 'B':
-        return push_text(pickle, PLAIN_BYTES, cut_get_u32(in));
+        return push_text(pickle, PLAIN_BYTES, reader_get_u32(in));
     case 'C':
-        return push_text(pickle, PLAIN_BYTES, cut_get_u8(in));
+        return push_text(pickle, PLAIN_BYTES, reader_get_u8(in));
     case 0x8e:
     case 0x96:
-        return push_text(pickle, PLAIN_BYTES, cut_get_u64(in));
+        return push_text(pickle, PLAIN_BYTES, reader_get_u64(in));
     default:
         return step_build(pickle, op);
     }
@@ -455,15 +455,15 @@ static int pickle_step(struct pickle *pickle, uint8_t op)
     case '(':
         return ids_push(pickle, &pickle->mark, (uint32_t)pickle->stack.count);
     case 'q':
-        return memo_put(pickle, cut_get_u8(&pickle->in));
+        return memo_put(pickle, reader_get_u8(&pickle->in));
     case 'r':
-        return memo_put(pickle, cut_get_u32(&pickle->in));
+        return memo_put(pickle, reader_get_u32(&pickle->in));
     case 0x94:
         return memo_put(pickle, (uint32_t)pickle->memo.count);
     case 'h':
-        return memo_get(pickle, cut_get_u8(&pickle->in));
+        return memo_get(pickle, reader_get_u8(&pickle->in));
     case 'j':
-        return memo_get(pickle, cut_get_u32(&pickle->in));
+        return memo_get(pickle, reader_get_u32(&pickle->in));
     case '0':
         return pickle_pop(pickle);
     case '1':
@@ -495,14 +495,16 @@ static void pickle_fini(struct pickle *pickle)
 int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err)
 {
     CLEAN(pickle_fini)
-    struct pickle pickle = { .data = data, .in = cut_of(data, bytes), .plain = plain, .err = err };
+    struct pickle pickle = {
+        .data = data, .in = reader_of(data, bytes), .plain = plain, .err = err
+    };
     int result = 0;
 
     plain_reset(plain);
     if (!pickle_is(data, bytes))
         return err_set(err, -EPROTO, "not a pickle of protocol 2 to 5");
     while (result == 0 && !pickle.stopped) {
-        uint8_t op = cut_get_u8(&pickle.in);
+        uint8_t op = reader_get_u8(&pickle.in);
 
         if (pickle.in.bad)
             return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);

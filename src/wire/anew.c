@@ -26,22 +26,22 @@ void fact_anew_fini(struct fact_anew *fact)
     fact->count = 0;
 }
 
-int fact_anew_get(struct cut in, struct fact_anew *ret)
+int fact_anew_get(struct reader in, struct fact_anew *ret)
 {
-    struct fact_anew fact = { .kind = cut_get_u8(&in) };
+    struct fact_anew fact = { .kind = reader_get_u8(&in) };
 
-    fact.count = cut_get_u32(&in);
+    fact.count = reader_get_u32(&in);
     if (in.bad || fact.kind < ANEW_BEGIN || fact.kind > ANEW_TELL ||
-        fact.count > cut_left(&in) / ORIGIN_BYTES)
+        fact.count > reader_left(&in) / ORIGIN_BYTES)
         return -EPROTO;
     fact.origin = calloc(MAX(1, fact.count), sizeof(*fact.origin));
     if (!fact.origin)
         return -ENOMEM;
     for (uint32_t i = 0; i < fact.count; i++) {
-        fact.origin[i].sender = cut_get_u64(&in);
-        fact.origin[i].boot = cut_get_u64(&in);
-        fact.origin[i].next = cut_get_u64(&in);
-        fact.origin[i].dropped = cut_get_u64(&in);
+        fact.origin[i].sender = reader_get_u64(&in);
+        fact.origin[i].boot = reader_get_u64(&in);
+        fact.origin[i].next = reader_get_u64(&in);
+        fact.origin[i].dropped = reader_get_u64(&in);
     }
     *ret = fact;
     return 0;

@@ -16,18 +16,18 @@ static void put_bool(struct buf *out, bool value)
     buf_put_u8(out, value);
 }
 
-static bool get_bool(struct cut *in)
+static bool get_bool(struct reader *in)
 {
-    uint8_t value = cut_get_u8(in);
+    uint8_t value = reader_get_u8(in);
 
     if (value > 1)
         in->bad = true;
     return value == 1;
 }
 
-static int64_t get_i64(struct cut *in)
+static int64_t get_i64(struct reader *in)
 {
-    return (int64_t)cut_get_u64(in);
+    return (int64_t)reader_get_u64(in);
 }
 
 #define YEAR_NS INT64_C(31557600000000000)
@@ -35,7 +35,7 @@ static int64_t get_i64(struct cut *in)
 /* A moment on a node's own clock or the time since one, or of the day: ranges so that sums and differences of a few of
  * them always fit 64 bits.
  */
-static int64_t get_mono(struct cut *in)
+static int64_t get_mono(struct reader *in)
 {
     int64_t ns = get_i64(in);
 
@@ -44,7 +44,7 @@ static int64_t get_mono(struct cut *in)
     return ns;
 }
 
-static int64_t get_real(struct cut *in)
+static int64_t get_real(struct reader *in)
 {
     int64_t ns = get_i64(in);
 
@@ -68,13 +68,13 @@ void fact_hello_put(struct buf *out, const struct fact_hello *fact)
     put_i64(out, fact->real_ns);
 }
 
-int fact_hello_get(struct cut in, struct fact_hello *ret)
+int fact_hello_get(struct reader in, struct fact_hello *ret)
 {
-    struct fact_hello fact = { .kind = cut_get_u8(&in) };
+    struct fact_hello fact = { .kind = reader_get_u8(&in) };
 
-    cut_get_str(&in, fact.run, sizeof(fact.run));
-    cut_get_str(&in, fact.node, sizeof(fact.node));
-    cut_get_str(&in, fact.version, sizeof(fact.version));
+    reader_get_str(&in, fact.run, sizeof(fact.run));
+    reader_get_str(&in, fact.node, sizeof(fact.node));
+    reader_get_str(&in, fact.version, sizeof(fact.version));
     fact.mono_ns = get_mono(&in);
     fact.real_ns = get_real(&in);
     if (fact.kind < SENDER_AGENT || fact.kind > SENDER_CONTROL)
@@ -99,19 +99,19 @@ void fact_ring_put(struct buf *out, const struct fact_ring *fact)
         buf_put_u16(out, fact->layout[i]);
 }
 
-int fact_ring_get(struct cut in, struct fact_ring *ret)
+int fact_ring_get(struct reader in, struct fact_ring *ret)
 {
-    struct fact_ring fact = { .rank = cut_get_u32(&in) };
+    struct fact_ring fact = { .rank = reader_get_u32(&in) };
 
-    fact.world = cut_get_u32(&in);
-    fact.attempt = cut_get_u32(&in);
-    fact.ring = cut_get_u32(&in);
-    fact.pid = cut_get_u32(&in);
-    cut_get_str(&in, fact.node, sizeof(fact.node));
+    fact.world = reader_get_u32(&in);
+    fact.attempt = reader_get_u32(&in);
+    fact.ring = reader_get_u32(&in);
+    fact.pid = reader_get_u32(&in);
+    reader_get_str(&in, fact.node, sizeof(fact.node));
     fact.open_ns = get_mono(&in);
     fact.has_layout = get_bool(&in);
     for (int i = 0; i < LAYOUT_FIELDS; i++)
-        fact.layout[i] = cut_get_u16(&in);
+        fact.layout[i] = reader_get_u16(&in);
     for (int i = 0; fact.has_layout && i < LAYOUT_FIELDS / 2; i++) {
         if (fact.layout[i + LAYOUT_FIELDS / 2] >= fact.layout[i])
             in.bad = true;
@@ -135,16 +135,16 @@ void fact_comm_put(struct buf *out, const struct fact_comm *fact)
     buf_put_str(out, fact->name);
 }
 
-int fact_comm_get(struct cut in, struct fact_comm *ret)
+int fact_comm_get(struct reader in, struct fact_comm *ret)
 {
-    struct fact_comm fact = { .rank = cut_get_u32(&in) };
+    struct fact_comm fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.id = cut_get_u64(&in);
-    fact.size = cut_get_u32(&in);
-    fact.index = cut_get_u32(&in);
-    fact.kind = cut_get_u32(&in);
-    cut_get_str(&in, fact.name, sizeof(fact.name));
+    fact.attempt = reader_get_u32(&in);
+    fact.id = reader_get_u64(&in);
+    fact.size = reader_get_u32(&in);
+    fact.index = reader_get_u32(&in);
+    fact.kind = reader_get_u32(&in);
+    reader_get_str(&in, fact.name, sizeof(fact.name));
     if (fact.index >= fact.size || fact.id == 0)
         in.bad = true;
     if (in.bad)
@@ -252,28 +252,28 @@ void fact_beat_put(struct buf *out, const struct fact_beat *fact)
         beat_more_put(out, fact);
 }
 
-static void beat_op_get(struct cut *in, struct beat_op *op)
+static void beat_op_get(struct reader *in, struct beat_op *op)
 {
-    op->stream = cut_get_u16(in);
-    op->kind = cut_get_u8(in);
-    op->what = cut_get_u8(in);
-    op->comm = cut_get_u64(in);
-    op->key = cut_get_u64(in);
+    op->stream = reader_get_u16(in);
+    op->kind = reader_get_u8(in);
+    op->what = reader_get_u8(in);
+    op->comm = reader_get_u64(in);
+    op->key = reader_get_u64(in);
     op->age_ns = get_mono(in);
     op->started = get_bool(in);
     op->advanced = get_bool(in);
 }
 
-static void beat_more_get(struct cut *in, struct fact_beat *fact)
+static void beat_more_get(struct reader *in, struct fact_beat *fact)
 {
-    fact->phases = cut_get_u32(in);
-    fact->oom_kills = cut_get_u32(in);
+    fact->phases = reader_get_u32(in);
+    fact->oom_kills = reader_get_u32(in);
     for (uint32_t i = 0; i < fact->ops; i++) {
-        fact->op[i].bytes = cut_get_u64(in);
-        fact->op[i].peer = cut_get_u32(in);
-        fact->op[i].ordinal = cut_get_u64(in);
+        fact->op[i].bytes = reader_get_u64(in);
+        fact->op[i].peer = reader_get_u32(in);
+        fact->op[i].ordinal = reader_get_u64(in);
     }
-    fact->channels = cut_get_u32(in);
+    fact->channels = reader_get_u32(in);
     if (fact->channels > BEAT_CHANNELS_MAX) {
         in->bad = true;
         return;
@@ -281,49 +281,49 @@ static void beat_more_get(struct cut *in, struct fact_beat *fact)
     for (uint32_t i = 0; i < fact->channels; i++) {
         struct beat_channel *channel = &fact->channel[i];
 
-        channel->comm = cut_get_u64(in);
-        channel->what = cut_get_u8(in);
-        channel->peer = cut_get_u32(in);
-        channel->enqueued = cut_get_u64(in);
-        channel->started = cut_get_u64(in);
-        channel->ended = cut_get_u64(in);
+        channel->comm = reader_get_u64(in);
+        channel->what = reader_get_u8(in);
+        channel->peer = reader_get_u32(in);
+        channel->enqueued = reader_get_u64(in);
+        channel->started = reader_get_u64(in);
+        channel->ended = reader_get_u64(in);
     }
-    for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
+    for (uint32_t i = 0; reader_left(in) && i < fact->ops; i++)
         fact->op[i].queued_ns = get_mono(in);
-    for (int i = 0; cut_left(in) && i < BEAT_STORAGE_COUNT; i++) {
-        fact->storage[i].looks = cut_get_u16(in);
-        fact->storage[i].waits = cut_get_u16(in);
+    for (int i = 0; reader_left(in) && i < BEAT_STORAGE_COUNT; i++) {
+        fact->storage[i].looks = reader_get_u16(in);
+        fact->storage[i].waits = reader_get_u16(in);
         if (fact->storage[i].waits > fact->storage[i].looks)
             in->bad = true;
     }
-    for (uint32_t i = 0; cut_left(in) && i < fact->ops; i++)
-        fact->op[i].dtype = cut_get_u8(in);
+    for (uint32_t i = 0; reader_left(in) && i < fact->ops; i++)
+        fact->op[i].dtype = reader_get_u8(in);
 }
 
-int fact_beat_get(struct cut in, struct fact_beat *ret)
+int fact_beat_get(struct reader in, struct fact_beat *ret)
 {
-    struct fact_beat fact = { .rank = cut_get_u32(&in) };
+    struct fact_beat fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.ring = cut_get_u32(&in);
+    fact.attempt = reader_get_u32(&in);
+    fact.ring = reader_get_u32(&in);
     fact.mono_ns = get_mono(&in);
-    fact.state = (char)cut_get_u8(&in);
-    fact.phase = cut_get_u8(&in);
+    fact.state = (char)reader_get_u8(&in);
+    fact.phase = reader_get_u8(&in);
     fact.phase_age_ns = get_mono(&in);
-    fact.step = cut_get_u64(&in);
+    fact.step = reader_get_u64(&in);
     fact.step_age_ns = get_mono(&in);
     fact.advanced = get_bool(&in);
     fact.final = get_bool(&in);
     fact.cpu_ns = get_i64(&in);
     fact.run_delay_ns = get_i64(&in);
     fact.throttled_ns = get_i64(&in);
-    fact.dropped = cut_get_u32(&in);
-    fact.ops = cut_get_u32(&in);
+    fact.dropped = reader_get_u32(&in);
+    fact.ops = reader_get_u32(&in);
     if (fact.ops > BEAT_OPS_MAX)
         return -EPROTO;
     for (uint32_t i = 0; i < fact.ops; i++)
         beat_op_get(&in, &fact.op[i]);
-    if (cut_left(&in)) /* of a writer that knows of it */
+    if (reader_left(&in)) /* of a writer that knows of it */
         beat_more_get(&in, &fact);
     if (in.bad)
         return -EPROTO;
@@ -343,17 +343,17 @@ void fact_exit_put(struct buf *out, const struct fact_exit *fact)
         buf_put_str(out, fact->words);
 }
 
-int fact_exit_get(struct cut in, struct fact_exit *ret)
+int fact_exit_get(struct reader in, struct fact_exit *ret)
 {
-    struct fact_exit fact = { .rank = cut_get_u32(&in) };
+    struct fact_exit fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
+    fact.attempt = reader_get_u32(&in);
     fact.mono_ns = get_mono(&in);
-    fact.status = (int32_t)cut_get_u32(&in);
+    fact.status = (int32_t)reader_get_u32(&in);
     fact.told = get_bool(&in);
-    cut_get_str(&in, fact.text, sizeof(fact.text));
-    if (cut_left(&in))
-        cut_get_str(&in, fact.words, sizeof(fact.words));
+    reader_get_str(&in, fact.text, sizeof(fact.text));
+    if (reader_left(&in))
+        reader_get_str(&in, fact.words, sizeof(fact.words));
     if (in.bad)
         return -EPROTO;
     *ret = fact;
@@ -370,15 +370,15 @@ void fact_gap_put(struct buf *out, const struct fact_gap *fact)
     buf_put_u64(out, fact->step_to);
 }
 
-int fact_gap_get(struct cut in, struct fact_gap *ret)
+int fact_gap_get(struct reader in, struct fact_gap *ret)
 {
-    struct fact_gap fact = { .rank = cut_get_u32(&in) };
+    struct fact_gap fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.ring = cut_get_u32(&in);
-    fact.records = cut_get_u64(&in);
-    fact.step_from = cut_get_u64(&in);
-    fact.step_to = cut_get_u64(&in);
+    fact.attempt = reader_get_u32(&in);
+    fact.ring = reader_get_u32(&in);
+    fact.records = reader_get_u64(&in);
+    fact.step_from = reader_get_u64(&in);
+    fact.step_to = reader_get_u64(&in);
     if (fact.step_to < fact.step_from)
         in.bad = true;
     if (in.bad)
@@ -396,14 +396,14 @@ void fact_note_put(struct buf *out, const struct fact_note *fact)
     buf_put_str(out, fact->text);
 }
 
-int fact_note_get(struct cut in, struct fact_note *ret)
+int fact_note_get(struct reader in, struct fact_note *ret)
 {
-    struct fact_note fact = { .rank = cut_get_u32(&in) };
+    struct fact_note fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.step = cut_get_u64(&in);
+    fact.attempt = reader_get_u32(&in);
+    fact.step = reader_get_u64(&in);
     fact.mono_ns = get_mono(&in);
-    cut_get_str(&in, fact.text, sizeof(fact.text));
+    reader_get_str(&in, fact.text, sizeof(fact.text));
     if (in.bad)
         return -EPROTO;
     *ret = fact;
@@ -423,18 +423,18 @@ void fact_stack_put(struct buf *out, const struct fact_stack *fact)
     buf_put_str(out, fact->why_not);
 }
 
-int fact_stack_get(struct cut in, struct fact_stack *ret)
+int fact_stack_get(struct reader in, struct fact_stack *ret)
 {
-    struct fact_stack fact = { .rank = cut_get_u32(&in) };
+    struct fact_stack fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
+    fact.attempt = reader_get_u32(&in);
     fact.mono_ns = get_mono(&in);
-    fact.state = (char)cut_get_u8(&in);
-    cut_get_str(&in, fact.channel, sizeof(fact.channel));
-    cut_get_str(&in, fact.kernel, sizeof(fact.kernel));
-    cut_get_str(&in, fact.native, sizeof(fact.native));
-    cut_get_str(&in, fact.python, sizeof(fact.python));
-    cut_get_str(&in, fact.why_not, sizeof(fact.why_not));
+    fact.state = (char)reader_get_u8(&in);
+    reader_get_str(&in, fact.channel, sizeof(fact.channel));
+    reader_get_str(&in, fact.kernel, sizeof(fact.kernel));
+    reader_get_str(&in, fact.native, sizeof(fact.native));
+    reader_get_str(&in, fact.python, sizeof(fact.python));
+    reader_get_str(&in, fact.why_not, sizeof(fact.why_not));
     if (in.bad)
         return -EPROTO;
     *ret = fact;
@@ -453,17 +453,17 @@ void fact_run_put(struct buf *out, const struct fact_run *fact)
     buf_put_str(out, fact->text);
 }
 
-int fact_run_get(struct cut in, struct fact_run *ret)
+int fact_run_get(struct reader in, struct fact_run *ret)
 {
-    struct fact_run fact = { .event = cut_get_u8(&in) };
+    struct fact_run fact = { .event = reader_get_u8(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.ranks = cut_get_u32(&in);
-    fact.culprit = (int32_t)cut_get_u32(&in);
-    fact.status = (int32_t)cut_get_u32(&in);
+    fact.attempt = reader_get_u32(&in);
+    fact.ranks = reader_get_u32(&in);
+    fact.culprit = (int32_t)reader_get_u32(&in);
+    fact.status = (int32_t)reader_get_u32(&in);
     fact.mono_ns = get_mono(&in);
     fact.real_ns = get_real(&in);
-    cut_get_str(&in, fact.text, sizeof(fact.text));
+    reader_get_str(&in, fact.text, sizeof(fact.text));
     if (fact.event < RUN_BEGIN || fact.event > RUN_END)
         in.bad = true;
     if (in.bad)
@@ -479,12 +479,12 @@ void fact_tick_put(struct buf *out, const struct fact_tick *fact)
     buf_put_u8(out, fact->flags);
 }
 
-int fact_tick_get(struct cut in, struct fact_tick *ret)
+int fact_tick_get(struct reader in, struct fact_tick *ret)
 {
     struct fact_tick fact = { .mono_ns = get_mono(&in) };
 
     fact.real_ns = get_real(&in);
-    fact.flags = cut_get_u8(&in);
+    fact.flags = reader_get_u8(&in);
     if (in.bad)
         return -EPROTO;
     *ret = fact;
@@ -503,20 +503,20 @@ void ledger_put(struct buf *out, const struct ledger *ledger)
     put_bool(out, ledger->host_view);
 }
 
-int ledger_get(struct cut in, struct ledger *ret)
+int ledger_get(struct reader in, struct ledger *ret)
 {
-    struct ledger ledger = { .ranks = cut_get_u32(&in) };
+    struct ledger ledger = { .ranks = reader_get_u32(&in) };
 
-    if (cut_get_u32(&in) != LEDGER_BUCKETS)
+    if (reader_get_u32(&in) != LEDGER_BUCKETS)
         return -EPROTO;
-    ledger.wall_seconds = cut_get_f64(&in);
+    ledger.wall_seconds = reader_get_f64(&in);
     for (int i = 0; i < LEDGER_BUCKETS; i++) {
-        ledger.gpu_seconds[i] = cut_get_f64(&in);
+        ledger.gpu_seconds[i] = reader_get_f64(&in);
         if (!is_finite(ledger.gpu_seconds[i]))
             in.bad = true;
     }
-    ledger.steps = cut_get_u64(&in);
-    ledger.unfit_steps = cut_get_u64(&in);
+    ledger.steps = reader_get_u64(&in);
+    ledger.unfit_steps = reader_get_u64(&in);
     ledger.host_view = get_bool(&in);
     if (!is_finite(ledger.wall_seconds))
         in.bad = true;

@@ -393,57 +393,57 @@ size_t shape_merge(const struct shape_item *item, size_t count, struct shape_ite
 void shape_hash(struct fact_shape *shape); /* sets hash and class */
 
 void fact_hello_put(struct buf *out, const struct fact_hello *fact);
-int fact_hello_get(struct cut in, struct fact_hello *ret);
+int fact_hello_get(struct reader in, struct fact_hello *ret);
 void fact_ring_put(struct buf *out, const struct fact_ring *fact);
-int fact_ring_get(struct cut in, struct fact_ring *ret);
+int fact_ring_get(struct reader in, struct fact_ring *ret);
 void fact_comm_put(struct buf *out, const struct fact_comm *fact);
-int fact_comm_get(struct cut in, struct fact_comm *ret);
+int fact_comm_get(struct reader in, struct fact_comm *ret);
 void fact_shape_put(struct buf *out, const struct fact_shape *fact);
-int fact_shape_get(struct cut in, struct fact_shape *ret);
+int fact_shape_get(struct reader in, struct fact_shape *ret);
 void fact_shape_fini(struct fact_shape *fact);
 /* A step's times travel as differences along its shape, so both need the shape. */
 void fact_step_put(struct buf *out, const struct fact_step *fact, const struct fact_shape *shape);
-int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret);
+int fact_step_get(struct reader in, const struct fact_shape *shape, struct fact_step *ret);
 /* Without the shape: all but the times of the items.  Nothing to free. */
-int fact_step_head_get(struct cut in, struct fact_step *ret);
+int fact_step_head_get(struct reader in, struct fact_step *ret);
 /* Time of a step that is the rank's own: its device's spans, or without device times what it did not spend
  * inside an op with others.
  */
 int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape *shape);
 /* The hash of the shape that get will need; 0: malformed. */
-uint64_t fact_step_shape(struct cut in);
+uint64_t fact_step_shape(struct reader in);
 void fact_step_fini(struct fact_step *fact);
 void fact_beat_put(struct buf *out, const struct fact_beat *fact);
-int fact_beat_get(struct cut in, struct fact_beat *ret);
+int fact_beat_get(struct reader in, struct fact_beat *ret);
 void fact_exit_put(struct buf *out, const struct fact_exit *fact);
-int fact_exit_get(struct cut in, struct fact_exit *ret);
+int fact_exit_get(struct reader in, struct fact_exit *ret);
 void fact_gap_put(struct buf *out, const struct fact_gap *fact);
-int fact_gap_get(struct cut in, struct fact_gap *ret);
+int fact_gap_get(struct reader in, struct fact_gap *ret);
 void fact_note_put(struct buf *out, const struct fact_note *fact);
-int fact_note_get(struct cut in, struct fact_note *ret);
+int fact_note_get(struct reader in, struct fact_note *ret);
 void fact_stack_put(struct buf *out, const struct fact_stack *fact);
-int fact_stack_get(struct cut in, struct fact_stack *ret);
+int fact_stack_get(struct reader in, struct fact_stack *ret);
 void fact_run_put(struct buf *out, const struct fact_run *fact);
-int fact_run_get(struct cut in, struct fact_run *ret);
+int fact_run_get(struct reader in, struct fact_run *ret);
 void fact_tick_put(struct buf *out, const struct fact_tick *fact);
-int fact_tick_get(struct cut in, struct fact_tick *ret);
+int fact_tick_get(struct reader in, struct fact_tick *ret);
 void fact_merged_put(struct buf *out, const struct fact_merged *fact);
-int fact_merged_get(struct cut in, struct fact_merged *ret);
+int fact_merged_get(struct reader in, struct fact_merged *ret);
 void fact_merged_fini(struct fact_merged *fact);
 void fact_anew_put(struct buf *out, const struct fact_anew *fact);
-int fact_anew_get(struct cut in, struct fact_anew *ret);
+int fact_anew_get(struct reader in, struct fact_anew *ret);
 void fact_anew_fini(struct fact_anew *fact);
 void fact_setting_put(struct buf *out, const struct fact_setting *fact);
-int fact_setting_get(struct cut in, struct fact_setting *ret);
+int fact_setting_get(struct reader in, struct fact_setting *ret);
 void fact_traffic_put(struct buf *out, const struct fact_traffic *fact);
-int fact_traffic_get(struct cut in, struct fact_traffic *ret);
+int fact_traffic_get(struct reader in, struct fact_traffic *ret);
 void fact_method_put(struct buf *out, const struct fact_method *fact);
-int fact_method_get(struct cut in, struct fact_method *ret);
+int fact_method_get(struct reader in, struct fact_method *ret);
 /* When the fact in a payload of this type happened, on its node's monotonic clock: what spools are
  * merged by.  0: it does not say, or the payload is short.
  */
-int64_t fact_when(uint16_t type, struct cut in);
+int64_t fact_when(uint16_t type, struct reader in);
 void ledger_put(struct buf *out, const struct ledger *ledger);
-int ledger_get(struct cut in, struct ledger *ret);
+int ledger_get(struct reader in, struct ledger *ret);
 
 #endif

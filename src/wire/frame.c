@@ -29,29 +29,29 @@ void frame_put(struct buf *out, const struct frame *frame)
 
 int64_t frame_get(const void *data, size_t size, struct frame *ret, struct err *err)
 {
-    struct cut cut = cut_of(data, size);
+    struct reader cut = reader_of(data, size);
     struct frame frame;
     uint32_t magic, bytes, crc;
 
     if (size < FRAME_HEADER_BYTES)
         return 0;
-    magic = cut_get_u32(&cut);
-    bytes = cut_get_u32(&cut);
-    frame.type = cut_get_u16(&cut);
-    frame.version = cut_get_u16(&cut);
-    crc = cut_get_u32(&cut);
-    frame.sender = cut_get_u64(&cut);
-    frame.boot = cut_get_u64(&cut);
-    frame.number = cut_get_u64(&cut);
+    magic = reader_get_u32(&cut);
+    bytes = reader_get_u32(&cut);
+    frame.type = reader_get_u16(&cut);
+    frame.version = reader_get_u16(&cut);
+    crc = reader_get_u32(&cut);
+    frame.sender = reader_get_u64(&cut);
+    frame.boot = reader_get_u64(&cut);
+    frame.number = reader_get_u64(&cut);
     if (magic != FRAME_MAGIC)
         return err_set(err, -EPROTO, "no frame here: magic %08x, expected %08x", magic,
                        FRAME_MAGIC);
-    if (cut_get_u32(&cut) != crc32c(0, data, FRAME_HEAD_CRC_AT))
+    if (reader_get_u32(&cut) != crc32c(0, data, FRAME_HEAD_CRC_AT))
         return err_set(err, -EPROTO, "frame header: wrong checksum");
     if (bytes > FRAME_PAYLOAD_MAX)
         return err_set(err, -EPROTO, "frame of %u bytes, at most %u expected", bytes,
                        FRAME_PAYLOAD_MAX);
-    if (cut_left(&cut) < bytes)
+    if (reader_left(&cut) < bytes)
         return 0;
     if (crc != crc32c(0, cut.at, bytes))
         return err_set(err, -EPROTO, "frame %llu of type %u: wrong checksum",

@@ -41,30 +41,30 @@ static bool merged_is_good(const struct fact_merged *fact)
            fact->begin_real_ns > -150 * YEAR_NS && fact->begin_real_ns < 150 * YEAR_NS;
 }
 
-int fact_merged_get(struct cut in, struct fact_merged *ret)
+int fact_merged_get(struct reader in, struct fact_merged *ret)
 {
-    struct fact_merged fact = { .attempt = cut_get_u32(&in) };
+    struct fact_merged fact = { .attempt = reader_get_u32(&in) };
 
-    fact.step_from = cut_get_u64(&in);
-    fact.step_to = cut_get_u64(&in);
-    fact.steps = cut_get_u32(&in);
-    fact.dropped = cut_get_u64(&in);
-    fact.begin_real_ns = (int64_t)cut_get_u64(&in);
-    fact.duration_ns = (int64_t)cut_get_u64(&in);
-    fact.median_ns = (int64_t)cut_get_u64(&in);
-    fact.ranks = cut_get_u32(&in);
-    if (in.bad || !merged_is_good(&fact) || fact.ranks > cut_left(&in) / RANK_BYTES)
+    fact.step_from = reader_get_u64(&in);
+    fact.step_to = reader_get_u64(&in);
+    fact.steps = reader_get_u32(&in);
+    fact.dropped = reader_get_u64(&in);
+    fact.begin_real_ns = (int64_t)reader_get_u64(&in);
+    fact.duration_ns = (int64_t)reader_get_u64(&in);
+    fact.median_ns = (int64_t)reader_get_u64(&in);
+    fact.ranks = reader_get_u32(&in);
+    if (in.bad || !merged_is_good(&fact) || fact.ranks > reader_left(&in) / RANK_BYTES)
         return -EPROTO;
     fact.rank = calloc(MAX(1, fact.ranks), sizeof(*fact.rank));
     if (!fact.rank)
         return -ENOMEM;
     for (uint32_t i = 0; i < fact.ranks; i++) {
-        fact.rank[i].told = cut_get_u16(&in);
-        fact.rank[i].local_ns = half_to_ns(cut_get_u16(&in));
-        fact.rank[i].excess_ns = half_to_ns(cut_get_u16(&in));
+        fact.rank[i].told = reader_get_u16(&in);
+        fact.rank[i].local_ns = half_to_ns(reader_get_u16(&in));
+        fact.rank[i].excess_ns = half_to_ns(reader_get_u16(&in));
     }
-    if (cut_left(&in) >= sizeof(uint32_t))
-        fact.rank_from = cut_get_u32(&in);
+    if (reader_left(&in) >= sizeof(uint32_t))
+        fact.rank_from = reader_get_u32(&in);
     *ret = fact;
     return 0;
 }

@@ -18,18 +18,18 @@ void fact_method_put(struct buf *out, const struct fact_method *fact)
     buf_put_str(out, fact->text);
 }
 
-int fact_method_get(struct cut in, struct fact_method *ret)
+int fact_method_get(struct reader in, struct fact_method *ret)
 {
-    struct fact_method fact = { .rank = cut_get_u32(&in) };
+    struct fact_method fact = { .rank = reader_get_u32(&in) };
 
-    fact.attempt = cut_get_u32(&in);
-    fact.step = cut_get_u64(&in);
-    fact.mono_ns = (int64_t)cut_get_u64(&in);
-    fact.comm = cut_get_u64(&in);
-    fact.op = cut_get_u8(&in);
-    fact.bytes = cut_get_u64(&in);
-    fact.channels = cut_get_u32(&in);
-    cut_get_str(&in, fact.text, sizeof(fact.text));
+    fact.attempt = reader_get_u32(&in);
+    fact.step = reader_get_u64(&in);
+    fact.mono_ns = (int64_t)reader_get_u64(&in);
+    fact.comm = reader_get_u64(&in);
+    fact.op = reader_get_u8(&in);
+    fact.bytes = reader_get_u64(&in);
+    fact.channels = reader_get_u32(&in);
+    reader_get_str(&in, fact.text, sizeof(fact.text));
     if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX || fact.comm == 0 ||
         fact.op == 0 || fact.op >= LOCKSTEP_OP_SEND || fact.channels > FACT_CHANNELS_MAX)
         return -EPROTO;

@@ -14,13 +14,13 @@ void fact_setting_put(struct buf *out, const struct fact_setting *fact)
     buf_put_str(out, fact->who);
 }
 
-int fact_setting_get(struct cut in, struct fact_setting *ret)
+int fact_setting_get(struct reader in, struct fact_setting *ret)
 {
-    struct fact_setting fact = { .real_ns = (int64_t)cut_get_u64(&in) };
+    struct fact_setting fact = { .real_ns = (int64_t)reader_get_u64(&in) };
 
-    fact.value = cut_get_f64(&in);
-    cut_get_str(&in, fact.name, sizeof(fact.name));
-    cut_get_str(&in, fact.who, sizeof(fact.who));
+    fact.value = reader_get_f64(&in);
+    reader_get_str(&in, fact.name, sizeof(fact.name));
+    reader_get_str(&in, fact.who, sizeof(fact.who));
     if (in.bad || !isfinite(fact.value) || !fact.name[0] || fact.real_ns > REAL_NS_MAX ||
         fact.real_ns < -REAL_NS_MAX)
         return -EPROTO;

@@ -31,14 +31,14 @@ void fact_shape_put(struct buf *out, const struct fact_shape *fact)
         buf_put_u8(out, fact->item[i].dtype);
 }
 
-int fact_shape_get(struct cut in, struct fact_shape *ret)
+int fact_shape_get(struct reader in, struct fact_shape *ret)
 {
-    CLEAN(fact_shape_fini) struct fact_shape fact = { .hash = cut_get_u64(&in) };
+    CLEAN(fact_shape_fini) struct fact_shape fact = { .hash = reader_get_u64(&in) };
 
-    fact.class = cut_get_u64(&in);
-    fact.count = cut_get_u32(&in);
+    fact.class = reader_get_u64(&in);
+    fact.count = reader_get_u32(&in);
     if (in.bad || fact.hash == 0 || fact.count > FACT_ITEMS_MAX ||
-        cut_left(&in) < (size_t)fact.count * ITEM_BYTES)
+        reader_left(&in) < (size_t)fact.count * ITEM_BYTES)
         return -EPROTO;
     fact.item = calloc(fact.count + 1, sizeof(*fact.item));
     if (!fact.item)
@@ -46,19 +46,19 @@ int fact_shape_get(struct cut in, struct fact_shape *ret)
     for (uint32_t i = 0; i < fact.count; i++) {
         struct shape_item *item = &fact.item[i];
 
-        item->kind = cut_get_u8(&in);
-        item->what = cut_get_u8(&in);
-        item->stream = cut_get_u16(&in);
-        item->peer = cut_get_u32(&in);
-        item->count = cut_get_u32(&in);
-        item->comm = cut_get_u64(&in);
-        item->bytes = cut_get_u64(&in);
+        item->kind = reader_get_u8(&in);
+        item->what = reader_get_u8(&in);
+        item->stream = reader_get_u16(&in);
+        item->peer = reader_get_u32(&in);
+        item->count = reader_get_u32(&in);
+        item->comm = reader_get_u64(&in);
+        item->bytes = reader_get_u64(&in);
         if (item->kind < ITEM_PHASE || item->kind >= ITEM_KIND_COUNT || item->count == 0)
             return -EPROTO;
     }
-    if (cut_left(&in)) { /* of a writer that knows of it */
+    if (reader_left(&in)) { /* of a writer that knows of it */
         for (uint32_t i = 0; i < fact.count; i++)
-            fact.item[i].dtype = cut_get_u8(&in);
+            fact.item[i].dtype = reader_get_u8(&in);
         if (in.bad)
             return -EPROTO;
     }
@@ -88,9 +88,9 @@ static void wait_put(struct buf *out, int64_t wait_ns)
     buf_put_u16(out, wait_ns < 0 ? WAIT_UNKNOWN : MIN(wait, WAIT_UNKNOWN - 1));
 }
 
-static int64_t wait_get(struct cut *in)
+static int64_t wait_get(struct reader *in)
 {
-    uint16_t wait = cut_get_u16(in);
+    uint16_t wait = reader_get_u16(in);
 
     return wait == WAIT_UNKNOWN ? -1 : half_to_ns(wait);
 }
@@ -124,18 +124,18 @@ static void times_put(struct buf *out, const struct fact_step *fact, const struc
 #define YEAR_NS INT64_C(31557600000000000)
 
 /* Times inside all ops together stay below a year, so that no sum over a step can overflow. */
-static void times_get(struct cut *in, const struct fact_shape *shape, bool split,
+static void times_get(struct reader *in, const struct fact_shape *shape, bool split,
                       struct item_time *time)
 {
     int64_t at = 0, inside = 0;
-    struct cut cut = *in; /* in registers: it is read tens of millions of times a second */
+    struct reader cut = *in; /* in registers: it is read tens of millions of times a second */
 
     for (uint32_t i = 0; i < shape->count && !cut.bad; i++) {
-        int64_t start = at += half_to_ns(cut_get_u16(&cut)), end;
+        int64_t start = at += half_to_ns(reader_get_u16(&cut)), end;
 
         if (shape->item[i].kind != ITEM_PHASE)
-            start += half_to_ns(cut_get_u16(&cut));
-        end = start + half_to_ns(cut_get_u16(&cut));
+            start += half_to_ns(reader_get_u16(&cut));
+        end = start + half_to_ns(reader_get_u16(&cut));
         time[i] = (struct item_time){ at, start, end, -1 };
         if (split && item_has_wait(&shape->item[i]))
             time[i].wait_ns = wait_get(&cut);
@@ -181,40 +181,40 @@ void fact_step_put(struct buf *out, const struct fact_step *fact, const struct f
     times_put(out, fact, shape);
 }
 
-uint64_t fact_step_shape(struct cut in)
+uint64_t fact_step_shape(struct reader in)
 {
-    return cut_get_u64(&in);
+    return reader_get_u64(&in);
 }
 
-static void step_head_get(struct cut *in, struct fact_step *fact)
+static void step_head_get(struct reader *in, struct fact_step *fact)
 {
-    fact->shape = cut_get_u64(in);
-    fact->rank = cut_get_u32(in);
-    fact->attempt = cut_get_u32(in);
-    fact->ring = cut_get_u32(in);
-    fact->step = cut_get_u64(in);
-    fact->begin_ns = (int64_t)cut_get_u64(in);
-    fact->duration_ns = (int64_t)cut_get_u64(in);
-    fact->tail_ns = (int64_t)cut_get_u64(in);
-    fact->flags = cut_get_u32(in);
-    fact->cpu_ns = (int64_t)cut_get_u64(in);
-    fact->run_delay_ns = (int64_t)cut_get_u64(in);
-    fact->throttled_ns = (int64_t)cut_get_u64(in);
-    fact->major_faults = (int64_t)cut_get_u64(in);
-    fact->metric_set = cut_get_u32(in);
+    fact->shape = reader_get_u64(in);
+    fact->rank = reader_get_u32(in);
+    fact->attempt = reader_get_u32(in);
+    fact->ring = reader_get_u32(in);
+    fact->step = reader_get_u64(in);
+    fact->begin_ns = (int64_t)reader_get_u64(in);
+    fact->duration_ns = (int64_t)reader_get_u64(in);
+    fact->tail_ns = (int64_t)reader_get_u64(in);
+    fact->flags = reader_get_u32(in);
+    fact->cpu_ns = (int64_t)reader_get_u64(in);
+    fact->run_delay_ns = (int64_t)reader_get_u64(in);
+    fact->throttled_ns = (int64_t)reader_get_u64(in);
+    fact->major_faults = (int64_t)reader_get_u64(in);
+    fact->metric_set = reader_get_u32(in);
     for (int i = 0; i < FACT_METRICS; i++) {
         if (fact->metric_set & 1u << i)
-            fact->metric[i] = cut_get_f64(in);
+            fact->metric[i] = reader_get_f64(in);
     }
-    fact->digest_parts = cut_get_u32(in);
+    fact->digest_parts = reader_get_u32(in);
     if (fact->digest_parts) {
-        fact->digest_part = cut_get_u32(in);
-        fact->digest[0] = cut_get_u64(in);
-        fact->digest[1] = cut_get_u64(in);
+        fact->digest_part = reader_get_u32(in);
+        fact->digest[0] = reader_get_u64(in);
+        fact->digest[1] = reader_get_u64(in);
     }
-    fact->count = cut_get_u32(in);
+    fact->count = reader_get_u32(in);
     if (fact->flags & STEP_BARE) {
-        fact->own_ns = (int64_t)cut_get_u64(in);
+        fact->own_ns = (int64_t)reader_get_u64(in);
         in->bad |= fact->count != 0;
     }
 }
@@ -232,7 +232,7 @@ static bool step_in_range(const struct fact_step *fact)
            fact->begin_ns < 10 * YEAR_NS;
 }
 
-int fact_step_head_get(struct cut in, struct fact_step *ret)
+int fact_step_head_get(struct reader in, struct fact_step *ret)
 {
     struct fact_step fact = { 0 };
 
@@ -243,7 +243,7 @@ int fact_step_head_get(struct cut in, struct fact_step *ret)
     return 0;
 }
 
-int fact_step_get(struct cut in, const struct fact_shape *shape, struct fact_step *ret)
+int fact_step_get(struct reader in, const struct fact_shape *shape, struct fact_step *ret)
 {
     struct fact_step fact = { 0 };
     bool bare;

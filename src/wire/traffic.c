@@ -20,20 +20,20 @@ void fact_traffic_put(struct buf *out, const struct fact_traffic *fact)
     buf_put_u64(out, fact->spool_bytes);
 }
 
-int fact_traffic_get(struct cut in, struct fact_traffic *ret)
+int fact_traffic_get(struct reader in, struct fact_traffic *ret)
 {
-    struct fact_traffic fact = { .mono_ns = (int64_t)cut_get_u64(&in) };
+    struct fact_traffic fact = { .mono_ns = (int64_t)reader_get_u64(&in) };
 
-    fact.since_ns = (int64_t)cut_get_u64(&in);
-    fact.bodies = cut_get_u64(&in);
-    fact.frames = cut_get_u64(&in);
-    fact.steps = cut_get_u64(&in);
-    fact.bytes = cut_get_u64(&in);
-    fact.wire_bytes = cut_get_u64(&in);
-    fact.failures = cut_get_u64(&in);
-    fact.refused = cut_get_u64(&in);
-    fact.backlog_bytes = cut_get_u64(&in);
-    fact.spool_bytes = cut_get_u64(&in);
+    fact.since_ns = (int64_t)reader_get_u64(&in);
+    fact.bodies = reader_get_u64(&in);
+    fact.frames = reader_get_u64(&in);
+    fact.steps = reader_get_u64(&in);
+    fact.bytes = reader_get_u64(&in);
+    fact.wire_bytes = reader_get_u64(&in);
+    fact.failures = reader_get_u64(&in);
+    fact.refused = reader_get_u64(&in);
+    fact.backlog_bytes = reader_get_u64(&in);
+    fact.spool_bytes = reader_get_u64(&in);
     if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX ||
         fact.since_ns > fact.mono_ns || fact.since_ns < -MONO_NS_MAX)
         return -EPROTO;

@@ -143,51 +143,51 @@ void verdict_put(struct buf *out, const struct verdict *verdict)
     buf_put_str(out, verdict->plan_state);
 }
 
-static uint32_t lines_get(struct cut *in, struct verdict_line *line)
+static uint32_t lines_get(struct reader *in, struct verdict_line *line)
 {
-    uint32_t count = cut_get_u32(in);
+    uint32_t count = reader_get_u32(in);
 
     if (count > VERDICT_LINES) {
         in->bad = true;
         return 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        cut_get_str(in, line[i].what, sizeof(line[i].what));
-        cut_get_str(in, line[i].source, sizeof(line[i].source));
+        reader_get_str(in, line[i].what, sizeof(line[i].what));
+        reader_get_str(in, line[i].source, sizeof(line[i].source));
     }
     return count;
 }
 
-int verdict_get(struct cut in, struct verdict *ret)
+int verdict_get(struct reader in, struct verdict *ret)
 {
     struct verdict verdict = { 0 };
 
-    cut_get_str(&in, verdict.id, sizeof(verdict.id));
-    cut_get_str(&in, verdict.run, sizeof(verdict.run));
-    verdict.kind = cut_get_u8(&in);
-    verdict.layer = cut_get_u8(&in);
-    cut_get_str(&in, verdict.cause, sizeof(verdict.cause));
-    verdict.rank_count = cut_get_u32(&in);
+    reader_get_str(&in, verdict.id, sizeof(verdict.id));
+    reader_get_str(&in, verdict.run, sizeof(verdict.run));
+    verdict.kind = reader_get_u8(&in);
+    verdict.layer = reader_get_u8(&in);
+    reader_get_str(&in, verdict.cause, sizeof(verdict.cause));
+    verdict.rank_count = reader_get_u32(&in);
     for (uint32_t i = 0; i < MIN(verdict.rank_count, VERDICT_RANKS) && !in.bad; i++)
-        verdict.rank[i] = cut_get_u32(&in);
-    verdict.node_count = cut_get_u32(&in);
+        verdict.rank[i] = reader_get_u32(&in);
+    verdict.node_count = reader_get_u32(&in);
     for (uint32_t i = 0; i < MIN(verdict.node_count, VERDICT_NODES) && !in.bad; i++)
-        cut_get_str(&in, verdict.node[i], sizeof(verdict.node[i]));
-    cut_get_str(&in, verdict.device, sizeof(verdict.device));
-    cut_get_str(&in, verdict.group, sizeof(verdict.group));
-    verdict.confidence = cut_get_f64(&in);
-    verdict.since_step = cut_get_u64(&in);
-    verdict.decided_step = cut_get_u64(&in);
-    verdict.since_real_ns = (int64_t)cut_get_u64(&in);
-    verdict.decided_real_ns = (int64_t)cut_get_u64(&in);
-    verdict.until_real_ns = (int64_t)cut_get_u64(&in);
-    verdict.seconds_per_step = cut_get_f64(&in);
-    verdict.gpu_seconds = cut_get_f64(&in);
+        reader_get_str(&in, verdict.node[i], sizeof(verdict.node[i]));
+    reader_get_str(&in, verdict.device, sizeof(verdict.device));
+    reader_get_str(&in, verdict.group, sizeof(verdict.group));
+    verdict.confidence = reader_get_f64(&in);
+    verdict.since_step = reader_get_u64(&in);
+    verdict.decided_step = reader_get_u64(&in);
+    verdict.since_real_ns = (int64_t)reader_get_u64(&in);
+    verdict.decided_real_ns = (int64_t)reader_get_u64(&in);
+    verdict.until_real_ns = (int64_t)reader_get_u64(&in);
+    verdict.seconds_per_step = reader_get_f64(&in);
+    verdict.gpu_seconds = reader_get_f64(&in);
     verdict.because_count = lines_get(&in, verdict.because);
     verdict.ruled_out_count = lines_get(&in, verdict.ruled_out);
     verdict.echo_count = lines_get(&in, verdict.echo);
-    cut_get_str(&in, verdict.plan, sizeof(verdict.plan));
-    cut_get_str(&in, verdict.plan_state, sizeof(verdict.plan_state));
+    reader_get_str(&in, verdict.plan, sizeof(verdict.plan));
+    reader_get_str(&in, verdict.plan_state, sizeof(verdict.plan_state));
     if (in.bad || verdict.because_count == 0 || !(verdict.confidence >= 0) ||
         verdict.confidence > 1 || verdict.kind == 0 || verdict.kind >= VERDICT_KIND_COUNT ||
         verdict.layer >= LAYER_COUNT)

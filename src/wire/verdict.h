@@ -84,6 +84,6 @@ void verdict_because(struct verdict *verdict, const char *source, const char *fo
 void verdict_rule_out(struct verdict *verdict, unsigned layer, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void verdict_put(struct buf *out, const struct verdict *verdict);
-int verdict_get(struct cut in, struct verdict *ret); /* -EPROTO */
+int verdict_get(struct reader in, struct verdict *ret); /* -EPROTO */
 
 #endif

@@ -9,13 +9,13 @@
 #define STACK_TIME_AT 8
 #define RUN_TIME_AT 17
 
-static int64_t time_at(struct cut in, size_t offset)
+static int64_t time_at(struct reader in, size_t offset)
 {
-    cut_get(&in, offset);
-    return (int64_t)cut_get_u64(&in); /* 0 when the payload is short */
+    reader_get(&in, offset);
+    return (int64_t)reader_get_u64(&in); /* 0 when the payload is short */
 }
 
-static int64_t when_step_end(struct cut in)
+static int64_t when_step_end(struct reader in)
 {
     uint64_t begin_ns = (uint64_t)time_at(in, STEP_BEGIN_AT);
     uint64_t duration_ns = (uint64_t)time_at(in, STEP_BEGIN_AT + 8);
@@ -23,7 +23,7 @@ static int64_t when_step_end(struct cut in)
     return (int64_t)(begin_ns + duration_ns); /* untrusted: must not overflow as signed */
 }
 
-int64_t fact_when(uint16_t type, struct cut in)
+int64_t fact_when(uint16_t type, struct reader in)
 {
     struct fact_hello hello;
     struct fact_ring ring;

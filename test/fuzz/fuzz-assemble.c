@@ -50,11 +50,11 @@ static void check_step(const struct assembled *out)
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
 
     fact_shape_put(&buf, &out->shape);
-    ALWAYS(fact_shape_get(cut_of(buf.data, buf.size), &shape) == 0);
+    ALWAYS(fact_shape_get(reader_of(buf.data, buf.size), &shape) == 0);
     buf.size = 0;
     fact_step_put(&buf, &out->step, &out->shape);
     ALWAYS(buf.size <= FACT_STEP_BYTES_MAX);
-    ALWAYS(fact_step_get(cut_of(buf.data, buf.size), &shape, &again) == 0);
+    ALWAYS(fact_step_get(reader_of(buf.data, buf.size), &shape, &again) == 0);
     ALWAYS(again.step == out->step.step);
 }
 
@@ -72,16 +72,16 @@ static void check(struct assembled *out)
     }
     if (out->kind == ASSEMBLED_GAP) {
         fact_gap_put(&buf, &out->gap);
-        ALWAYS(fact_gap_get(cut_of(buf.data, buf.size), &gap) == 0);
+        ALWAYS(fact_gap_get(reader_of(buf.data, buf.size), &gap) == 0);
         ALWAYS(gap.records > 0);
     }
     if (out->kind == ASSEMBLED_NOTE) {
         fact_note_put(&buf, &out->note);
-        ALWAYS(fact_note_get(cut_of(buf.data, buf.size), &note) == 0);
+        ALWAYS(fact_note_get(reader_of(buf.data, buf.size), &note) == 0);
     }
     if (out->kind == ASSEMBLED_METHOD) {
         fact_method_put(&buf, &out->method);
-        ALWAYS(fact_method_get(cut_of(buf.data, buf.size), &method) == 0);
+        ALWAYS(fact_method_get(reader_of(buf.data, buf.size), &method) == 0);
     }
 }
 

@@ -22,16 +22,16 @@ static void hear(void *arg, uint16_t type, const struct buf *payload)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct cut in = cut_of(data, size);
+    struct reader in = reader_of(data, size);
     struct fact_tick now = { .mono_ns = NS_PER_S, .real_ns = 1700000000 * NS_PER_S };
     struct core *core;
     size_t said = 0;
 
     if (core_create("fuzz", &core) < 0)
         return 0;
-    while (cut_left(&in) >= 3) {
-        uint8_t type = cut_get_u8(&in);
-        size_t bytes = cut_get_u16(&in);
+    while (reader_left(&in) >= 3) {
+        uint8_t type = reader_get_u8(&in);
+        size_t bytes = reader_get_u16(&in);
         struct frame frame = { .type = type & 0x7f, .version = FRAME_VERSION };
 
         if (type & 0x80) {
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             now.real_ns += 100 * NS_PER_MS;
             core_tick(core, &now, 0, hear, &said);
         }
-        bytes = bytes < cut_left(&in) ? bytes : cut_left(&in);
-        frame.payload = cut_get(&in, bytes);
+        bytes = bytes < reader_left(&in) ? bytes : reader_left(&in);
+        frame.payload = reader_get(&in, bytes);
         frame.payload_bytes = bytes;
         core_feed(core, &frame, NULL);
     }

@@ -30,7 +30,7 @@ static void nothing_fini(void *fact)
 }
 
 #define READ_WRITE_READ(type, get, put, fini)                                                      \
-    static void try_##get(struct cut in)                                                           \
+    static void try_##get(struct reader in)                                                        \
     {                                                                                              \
         static type fact, again;                                                                   \
         struct buf first = { 0 }, second = { 0 };                                                  \
@@ -38,7 +38,7 @@ static void nothing_fini(void *fact)
         if (get(in, &fact) < 0)                                                                    \
             return;                                                                                \
         put(&first, &fact);                                                                        \
-        if (get(cut_of(first.data, first.size), &again) < 0)                                       \
+        if (get(reader_of(first.data, first.size), &again) < 0)                                    \
             abort();                                                                               \
         put(&second, &again);                                                                      \
         must_be_same(&first, &second);                                                             \
@@ -65,7 +65,7 @@ READ_WRITE_READ(struct fact_method, fact_method_get, fact_method_put, nothing_fi
 READ_WRITE_READ(struct ledger, ledger_get, ledger_put, nothing_fini)
 
 /* A verdict without evidence is a bug of ours, so writing asserts; from outside it is refused. */
-static void try_verdict_get(struct cut in)
+static void try_verdict_get(struct reader in)
 {
     static struct verdict verdict, again;
     struct buf first = { 0 }, second = { 0 };
@@ -73,27 +73,27 @@ static void try_verdict_get(struct cut in)
     if (verdict_get(in, &verdict) < 0)
         return;
     verdict_put(&first, &verdict);
-    if (verdict_get(cut_of(first.data, first.size), &again) < 0)
+    if (verdict_get(reader_of(first.data, first.size), &again) < 0)
         abort();
     verdict_put(&second, &again);
     must_be_same(&first, &second);
 }
 
 /* Length of the shape's payload (u16), the shape, the step. */
-static void try_step(struct cut in)
+static void try_step(struct reader in)
 {
-    size_t size = cut_get_u16(&in);
-    const void *bytes = cut_get(&in, size);
+    size_t size = reader_get_u16(&in);
+    const void *bytes = reader_get(&in, size);
     struct fact_shape shape;
     struct fact_step step, again;
     struct buf first = { 0 };
 
-    if (!bytes || fact_shape_get(cut_of(bytes, size), &shape) < 0)
+    if (!bytes || fact_shape_get(reader_of(bytes, size), &shape) < 0)
         return;
     fact_step_shape(in);
     if (fact_step_get(in, &shape, &step) == 0) {
         fact_step_put(&first, &step, &shape);
-        if (fact_step_get(cut_of(first.data, first.size), &shape, &again) < 0)
+        if (fact_step_get(reader_of(first.data, first.size), &shape, &again) < 0)
             abort();
         fact_step_fini(&again);
         fact_step_fini(&step);
@@ -102,7 +102,7 @@ static void try_step(struct cut in)
     fact_shape_fini(&shape);
 }
 
-static void (*const tries[])(struct cut in) = {
+static void (*const tries[])(struct reader in) = {
     [FRAME_HELLO] = try_fact_hello_get,
     [FRAME_RING] = try_fact_ring_get,
     [FRAME_COMM] = try_fact_comm_get,
@@ -129,8 +129,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned kind = size ? data[0] % FRAME_TYPE_COUNT : 0;
 
     if (kind && tries[kind]) {
-        fact_when((uint16_t)kind, cut_of(data + 1, size - 1));
-        tries[kind](cut_of(data + 1, size - 1));
+        fact_when((uint16_t)kind, reader_of(data + 1, size - 1));
+        tries[kind](reader_of(data + 1, size - 1));
     }
     return 0;
 }

@@ -34,25 +34,25 @@ static void hear(struct recall *recall, struct gather *gather, struct words *wor
     while ((said = said_first(&recall->said))) {
         words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
         words->count++;
-        gather_said(gather, said->type, cut_of(said->payload.data, said->payload.size));
+        gather_said(gather, said->type, reader_of(said->payload.data, said->payload.size));
         said_drop(&recall->said);
     }
 }
 
-static bool next_frame(struct cut *in, uint64_t number, struct frame *ret)
+static bool next_frame(struct reader *in, uint64_t number, struct frame *ret)
 {
-    uint8_t type = cut_get_u8(in), sender = cut_get_u8(in);
-    size_t size = cut_get_u16(in);
+    uint8_t type = reader_get_u8(in), sender = reader_get_u8(in);
+    size_t size = reader_get_u16(in);
 
     if (in->bad)
         return false;
-    size = size < cut_left(in) ? size : cut_left(in);
+    size = size < reader_left(in) ? size : reader_left(in);
     *ret = (struct frame){
         .type = (uint16_t)(type % (FRAME_TYPE_COUNT + 1)),
         .version = FRAME_VERSION,
         .sender = sender % PEERS ? sender % PEERS : control_sender(),
         .number = number,
-        .payload = cut_get(in, size),
+        .payload = reader_get(in, size),
         .payload_bytes = size,
     };
     return true;
@@ -61,7 +61,7 @@ static bool next_frame(struct cut *in, uint64_t number, struct frame *ret)
 /* A world of thousands of ranks is slow, not wrong: it would eat the time of all other inputs. */
 static bool is_small(const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_ring ring;
     struct fact_run run;
 
@@ -74,7 +74,7 @@ static bool is_small(const struct frame *frame)
 
 static struct words tell(const uint8_t *data, size_t size, struct account *ret)
 {
-    struct cut in = cut_of(data, size);
+    struct reader in = reader_of(data, size);
     struct words words = { 0 };
     struct recall recall;
     struct gather gather;

@@ -77,10 +77,10 @@ static void go_on(const char *path, uint32_t ranks)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[64] = "/dev/shm/lockstep-fuzz-matrix-XXXXXX";
-    struct cut in = cut_of(data, size);
+    struct reader in = reader_of(data, size);
     uint32_t ranks =
-        cut_get_u8(&in) % 20; /* few: what is wrong is found by the bytes, not by their number */
-    uint64_t columns = ranks ? cut_get_u8(&in) * 3u : 0;
+        reader_get_u8(&in) % 20; /* few: what is wrong is found by the bytes, not by their number */
+    uint64_t columns = ranks ? reader_get_u8(&in) * 3u : 0;
     int fd = mkstemp(path);
 
     if (fd < 0) {
@@ -90,11 +90,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(fd >= 0);
     if (ranks)
         write_good(path, ranks, columns);
-    else if (cut_left(&in))
-        must(write(fd, in.at, cut_left(&in)) == (ssize_t)cut_left(&in));
-    while (ranks && cut_left(&in) >= 3) {
-        off_t at = (off_t)cut_get_u16(&in) * 64;
-        uint8_t byte = cut_get_u8(&in);
+    else if (reader_left(&in))
+        must(write(fd, in.at, reader_left(&in)) == (ssize_t)reader_left(&in));
+    while (ranks && reader_left(&in) >= 3) {
+        off_t at = (off_t)reader_get_u16(&in) * 64;
+        uint8_t byte = reader_get_u8(&in);
 
         must(pwrite(fd, &byte, 1, at + byte % 64) == 1);
     }

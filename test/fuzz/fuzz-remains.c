@@ -58,22 +58,22 @@ static int file_open(const char *directory, uint8_t which, unsigned rank)
 }
 
 /* How many files there are. */
-static size_t directory_fill(const char *directory, struct cut *in)
+static size_t directory_fill(const char *directory, struct reader *in)
 {
     size_t files = 0;
 
-    while (files < FILES_MAX && cut_left(in) >= 4) {
-        uint8_t which = cut_get_u8(in), who = cut_get_u8(in);
-        size_t size = cut_get_u16(in);
+    while (files < FILES_MAX && reader_left(in) >= 4) {
+        uint8_t which = reader_get_u8(in), who = reader_get_u8(in);
+        size_t size = reader_get_u16(in);
         const struct timespec when = { .tv_sec = 1790000000 + who / 8 };
         CLEAN(fd_clean) int fd = file_open(directory, which, who % 8);
 
-        size = MIN(size, cut_left(in));
+        size = MIN(size, reader_left(in));
         if (fd < 0) { /* the same name again */
-            cut_get(in, size);
+            reader_get(in, size);
             continue;
         }
-        must(write(fd, cut_get(in, size), size) == (ssize_t)size);
+        must(write(fd, reader_get(in, size), size) == (ssize_t)size);
         must(futimens(fd, (const struct timespec[]){ when, when }) == 0);
         files++;
     }
@@ -116,7 +116,7 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char directory[64] = "/dev/shm/lockstep-fuzz-remains-XXXXXX"; /* many small files: in memory */
-    struct cut in = cut_of(data, size);
+    struct reader in = reader_of(data, size);
 
     if (!mkdtemp(directory)) {
         strcpy(directory, "/tmp/lockstep-fuzz-remains-XXXXXX");

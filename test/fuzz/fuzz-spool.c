@@ -38,16 +38,16 @@ static void must(int good)
 }
 
 /* Takes one piece of the input and adds it to the file's bytes. */
-static void add_piece(struct cut *in, struct buf *out)
+static void add_piece(struct reader *in, struct buf *out)
 {
-    uint8_t kind = cut_get_u8(in) % PIECE_COUNT;
-    size_t size = cut_get_u8(in);
+    uint8_t kind = reader_get_u8(in) % PIECE_COUNT;
+    size_t size = reader_get_u8(in);
     const unsigned char *bytes;
     struct frame frame = { .type = FRAME_NOTE, .version = FRAME_VERSION, .boot = 7 };
     size_t begin = out->size;
 
-    size = size < cut_left(in) ? size : cut_left(in);
-    bytes = cut_get(in, size);
+    size = size < reader_left(in) ? size : reader_left(in);
+    bytes = reader_get(in, size);
     if (kind == PIECE_RAW) {
         buf_put(out, bytes, size);
         return;
@@ -118,7 +118,7 @@ static void check_file(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char path[64] = "/dev/shm/lockstep-fuzz-spool-XXXXXX"; /* many small files: in memory */
-    struct cut in = cut_of(data, size);
+    struct reader in = reader_of(data, size);
     struct buf bytes = { 0 };
     int fd = mkstemp(path);
 
@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fd = mkstemp(path);
     }
     must(fd >= 0);
-    while (cut_left(&in) && bytes.size < BYTES_MAX)
+    while (reader_left(&in) && bytes.size < BYTES_MAX)
         add_piece(&in, &bytes);
     must(bytes.size == 0 || write(fd, bytes.data, bytes.size) == (ssize_t)bytes.size);
     close(fd);

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         return 2;
     while (spool_next(reader, &frame, NULL) == 1) {
         if (frame.type != FRAME_STACK ||
-            fact_stack_get(cut_of(frame.payload, frame.payload_bytes), &fact) < 0)
+            fact_stack_get(reader_of(frame.payload, frame.payload_bytes), &fact) < 0)
             continue;
         printf("rank %u: ", fact.rank);
         text_put(fact.channel);

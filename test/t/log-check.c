@@ -75,7 +75,7 @@ static struct seen seen_of(const struct frame *frame)
 
 static void check_step_frame(struct check *check, const struct frame *frame, const char *name)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     const uint64_t *shape = check->shapes.item;
     struct fact_step fact;
     size_t i = 0;
@@ -96,7 +96,7 @@ static void check_step_frame(struct check *check, const struct frame *frame, con
 
 static void check_gap_frame(struct check *check, const struct frame *frame, const char *name)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_gap fact;
 
     if (fact_gap_get(in, &fact) < 0) {
@@ -113,11 +113,11 @@ static void check_gap_frame(struct check *check, const struct frame *frame, cons
 
 static void check_spool_frame(struct check *check, const struct frame *frame, const char *name)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
 
     *(struct seen *)list_add(&check->spooled, sizeof(struct seen)) = seen_of(frame);
     if (frame->type == FRAME_SHAPE)
-        *(uint64_t *)list_add(&check->shapes, sizeof(uint64_t)) = cut_get_u64(&in);
+        *(uint64_t *)list_add(&check->shapes, sizeof(uint64_t)) = reader_get_u64(&in);
     else if (frame->type == FRAME_STEP)
         check_step_frame(check, frame, name);
     else if (frame->type == FRAME_GAP)

@@ -179,7 +179,7 @@ int stack_poll(struct stack *stack, int64_t now_ns, struct fact_stack *ret)
     size = read(stack->fd, data, sizeof(data));
     if (size <= 0)
         return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
-    return fact_stack_get(cut_of(data, (size_t)size), ret) < 0 ? -EIO : 1;
+    return fact_stack_get(reader_of(data, (size_t)size), ret) < 0 ? -EIO : 1;
 }
 
 void stack_end(struct stack *stack)

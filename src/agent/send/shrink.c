@@ -48,7 +48,7 @@ static void item_numbers(const struct fact_step *step, struct shrink_item *ret)
 /* What may go at all: steps, merged ones, and beats that are not a rank's last word. */
 static bool item_of(const struct frame *frame, struct shrink_item *ret)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     struct fact_step step;
     struct fact_beat beat;
@@ -119,7 +119,7 @@ static int shrink_list(struct shrink *shrink, const char *path, struct err *err)
 
 /* ---- the second pass: what stays ---- */
 
-static int shrink_take_shape(struct shrink *shrink, struct cut in)
+static int shrink_take_shape(struct shrink *shrink, struct reader in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t *at;
@@ -138,7 +138,7 @@ static int shrink_take_shape(struct shrink *shrink, struct cut in)
     return 0;
 }
 
-static void shrink_take_hello(struct shrink *shrink, struct cut in)
+static void shrink_take_hello(struct shrink *shrink, struct reader in)
 {
     struct fact_hello hello;
 
@@ -147,7 +147,7 @@ static void shrink_take_hello(struct shrink *shrink, struct cut in)
 }
 
 /* Without its shape only its duration is known, which is more than nothing. */
-static int step_get(const struct shrink *shrink, struct cut in, struct fact_step *ret,
+static int step_get(const struct shrink *shrink, struct reader in, struct fact_step *ret,
                     int64_t *own_ns)
 {
     const uint64_t *at = map_get(&shrink->shape, fact_step_shape(in));
@@ -163,7 +163,7 @@ static int step_get(const struct shrink *shrink, struct cut in, struct fact_step
     return result;
 }
 
-static int fold_step(struct shrink *shrink, struct shrink_block *block, struct cut in)
+static int fold_step(struct shrink *shrink, struct shrink_block *block, struct reader in)
 {
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
     struct shrink_part part;
@@ -187,7 +187,7 @@ static int fold_step(struct shrink *shrink, struct shrink_block *block, struct c
         &part, 1);
 }
 
-static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct cut in)
+static int fold_merged(struct shrink *shrink, struct shrink_block *block, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = fact_merged_get(in, &merged);
@@ -233,7 +233,8 @@ static int write_bare(struct shrink *shrink, struct spool_writer *writer, const 
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct frame frame = *from;
-    int result = step_get(shrink, cut_of(from->payload, from->payload_bytes), &step, &step.own_ns);
+    int result =
+        step_get(shrink, reader_of(from->payload, from->payload_bytes), &step, &step.own_ns);
 
     if (result == -ENOMEM)
         return err_nomem(err);
@@ -252,7 +253,7 @@ static int write_bare(struct shrink *shrink, struct spool_writer *writer, const 
 static int copy_item(struct shrink *shrink, struct spool_writer *writer, const struct frame *frame,
                      const struct shrink_item *item, struct err *err)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct shrink_block *block = item->block == SHRINK_NONE ? NULL : &shrink->block[item->block];
     int result = 0;
 
@@ -289,7 +290,7 @@ static int shrink_rewrite(struct shrink *shrink, const char *path, const char *t
         result = spool_writer_open(to, "shrink", &writer, err);
     /* It may have grown since it was looked at. */
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
-        struct cut in = cut_of(frame.payload, frame.payload_bytes);
+        struct reader in = reader_of(frame.payload, frame.payload_bytes);
 
         if (frame.type == FRAME_SHAPE)
             result = shrink_take_shape(shrink, in);

@@ -302,7 +302,7 @@ static inline void account_beat(struct account *account, const struct fact_beat 
 
 static inline void account_frame(struct account *account, const struct frame *frame, uint32_t rank)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_step step;
     struct fact_gap gap;
     struct fact_beat beat;

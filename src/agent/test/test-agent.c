@@ -577,7 +577,7 @@ static uint64_t big_check_spool(const struct stage *stage)
 
     assert_int_equal(spool_reader_open(stage->spool, &reader, NULL), 0);
     while (spool_next(reader, &frame, NULL) > 0) {
-        struct cut in = cut_of(frame.payload, frame.payload_bytes);
+        struct reader in = reader_of(frame.payload, frame.payload_bytes);
         struct fact_step step;
 
         if (frame.type == FRAME_SHAPE) { /* all do the same, so there is one */

@@ -130,7 +130,7 @@ struct tally {
     uint64_t last_number;
 };
 
-static void tally_merged(struct tally *tally, struct cut in)
+static void tally_merged(struct tally *tally, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
 
@@ -158,7 +158,7 @@ static struct tally count(const char *file)
 
     assert_int_equal(spool_reader_open(file, &reader, NULL), 0);
     while (spool_next(reader, &frame, NULL) == 1) {
-        struct cut in = cut_of(frame.payload, frame.payload_bytes);
+        struct reader in = reader_of(frame.payload, frame.payload_bytes);
 
         assert_true(tally.frames == 0 || frame.number > tally.last_number);
         tally.last_number = frame.number;
@@ -420,7 +420,8 @@ static struct numbers numbers_of(uint64_t odd)
 
         if (frame.type != FRAME_STEP)
             continue;
-        assert_int_equal(fact_step_head_get(cut_of(frame.payload, frame.payload_bytes), &step), 0);
+        assert_int_equal(fact_step_head_get(reader_of(frame.payload, frame.payload_bytes), &step),
+                         0);
         loss = step.metric[LOCKSTEP_METRIC_LOSS];
         if (step.rank == RANK_FROM + 1 && step.step >= odd) {
             assert_true(isnan(loss));

@@ -280,7 +280,7 @@ static uint32_t dtypes_of(const void *payload, int bytes)
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint32_t dtypes = 0;
 
-    if (!payload || bytes <= 0 || fact_shape_get(cut_of(payload, (size_t)bytes), &shape) < 0)
+    if (!payload || bytes <= 0 || fact_shape_get(reader_of(payload, (size_t)bytes), &shape) < 0)
         return 0;
     for (uint32_t i = 0; i < shape.count; i++)
         dtypes |= UINT32_C(1) << MIN(shape.item[i].dtype, 31);

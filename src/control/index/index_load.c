@@ -14,12 +14,12 @@ void column_text(sqlite3_stmt *statement, int at, char *ret, size_t room)
     snprintf(ret, room, "%s", text ? (const char *)text : "");
 }
 
-struct cut column_cut(sqlite3_stmt *statement, int at)
+struct reader column_cut(sqlite3_stmt *statement, int at)
 {
     const void *data = sqlite3_column_blob(statement, at);
     int size = sqlite3_column_bytes(statement, at);
 
-    return cut_of(data ? data : "", data ? (size_t)size : 0);
+    return reader_of(data ? data : "", data ? (size_t)size : 0);
 }
 
 void row_run(sqlite3_stmt *statement, struct index_run *ret)
@@ -45,7 +45,7 @@ void row_run(sqlite3_stmt *statement, struct index_run *ret)
 
 void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
 {
-    struct cut layout = column_cut(statement, 5);
+    struct reader layout = column_cut(statement, 5);
 
     *ret = (struct index_rank){
         .rank = (uint32_t)sqlite3_column_int64(statement, 0),
@@ -63,7 +63,7 @@ void row_rank(sqlite3_stmt *statement, struct index_rank *ret)
     ret->cursor = UINT64_C(1) + ret->rank;
     column_text(statement, 4, ret->node, sizeof(ret->node));
     column_text(statement, 13, ret->end_text, sizeof(ret->end_text));
-    ret->has_layout = cut_left(&layout) == sizeof(ret->layout);
+    ret->has_layout = reader_left(&layout) == sizeof(ret->layout);
     if (ret->has_layout)
         memcpy(ret->layout, layout.at, sizeof(ret->layout));
 }

@@ -15,7 +15,7 @@
     " end_text"
 
 void column_text(sqlite3_stmt *statement, int at, char *ret, size_t room);
-struct cut column_cut(sqlite3_stmt *statement, int at);
+struct reader column_cut(sqlite3_stmt *statement, int at);
 void row_run(sqlite3_stmt *statement, struct index_run *ret);
 void row_rank(sqlite3_stmt *statement, struct index_rank *ret);
 

@@ -40,7 +40,8 @@ static int64_t real_of(const struct index_follower *follower, const struct frame
     return offset_ns ? mono_ns + offset_ns : 0;
 }
 
-static int row_take_hello(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_hello(struct index_follower *follower, const struct frame *frame,
+                          struct reader in)
 {
     struct fact_hello fact;
     uint64_t *clock;
@@ -62,7 +63,7 @@ static int row_take_hello(struct index_follower *follower, const struct frame *f
                          (int64_t)frame->sender, (int64_t)*clock);
 }
 
-static int row_take_ring(struct index_follower *follower, struct cut in)
+static int row_take_ring(struct index_follower *follower, struct reader in)
 {
     struct fact_ring fact;
     struct rank_state *state;
@@ -111,7 +112,8 @@ int follower_shape(struct index_follower *follower, struct fact_shape *shape)
     return 0;
 }
 
-static int row_take_shape(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_shape(struct index_follower *follower, const struct frame *frame,
+                          struct reader in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t hash;
@@ -130,7 +132,8 @@ static int row_take_shape(struct index_follower *follower, const struct frame *f
     return result < 0 ? result : follower_shape(follower, &shape);
 }
 
-static int row_take_step(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int row_take_step(struct index_follower *follower, const struct frame *frame,
+                         struct reader in)
 {
     const uint64_t *at = map_get(&follower->shape, fact_step_shape(in));
     CLEAN(fact_step_fini) struct fact_step step = { 0 };
@@ -149,7 +152,7 @@ static int row_take_step(struct index_follower *follower, const struct frame *fr
                         real_of(follower, frame, step.begin_ns), &follower->frame_at);
 }
 
-static int take_beat(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int take_beat(struct index_follower *follower, const struct frame *frame, struct reader in)
 {
     struct fact_beat fact;
     struct rank_state *state;
@@ -167,7 +170,7 @@ static int take_beat(struct index_follower *follower, const struct frame *frame,
     return 0;
 }
 
-static int take_exit(struct index_follower *follower, struct cut in)
+static int take_exit(struct index_follower *follower, struct reader in)
 {
     struct fact_exit fact;
     struct rank_state *state;
@@ -188,7 +191,7 @@ static int take_exit(struct index_follower *follower, struct cut in)
     return 0;
 }
 
-static void take_run(struct index_follower *follower, struct cut in)
+static void take_run(struct index_follower *follower, struct reader in)
 {
     struct index_run *row = &follower->row;
     struct fact_run fact;
@@ -269,7 +272,8 @@ static int verdict_findings(struct index_follower *follower, const struct verdic
     return result;
 }
 
-static int take_verdict(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int take_verdict(struct index_follower *follower, const struct frame *frame,
+                        struct reader in)
 {
     struct verdict verdict;
     int result;
@@ -290,7 +294,7 @@ static int take_verdict(struct index_follower *follower, const struct frame *fra
 }
 
 static int row_take_ledger(struct index_follower *follower, const struct frame *frame,
-                           struct cut in, int64_t real_ns)
+                           struct reader in, int64_t real_ns)
 {
     if (ledger_get(in, &follower->row.ledger) < 0)
         return 0;
@@ -303,7 +307,7 @@ static int row_take_ledger(struct index_follower *follower, const struct frame *
 }
 
 /* Steps that were merged: one column for all of them. */
-static int take_merged(struct index_follower *follower, struct cut in)
+static int take_merged(struct index_follower *follower, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     CLEAN(free_clean) int64_t *local = NULL;
@@ -339,7 +343,7 @@ static int take_merged(struct index_follower *follower, struct cut in)
 }
 
 /* Steps that an agent merged: each rank's mean stands at the last of them. */
-static int take_spared(struct index_follower *follower, struct cut in)
+static int take_spared(struct index_follower *follower, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = 0;
@@ -368,7 +372,7 @@ static int take_spared(struct index_follower *follower, struct cut in)
 }
 
 /* The controller's own frames. */
-static int own_frame(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int own_frame(struct index_follower *follower, const struct frame *frame, struct reader in)
 {
     struct fact_tick tick;
 
@@ -393,7 +397,7 @@ static int own_frame(struct index_follower *follower, const struct frame *frame,
     }
 }
 
-static int any_frame(struct index_follower *follower, const struct frame *frame, struct cut in)
+static int any_frame(struct index_follower *follower, const struct frame *frame, struct reader in)
 {
     if (traffic_frame(&follower->traffic, frame) < 0)
         return -ENOMEM;
@@ -432,7 +436,7 @@ int follower_frame(struct index_follower *follower, const struct frame *frame, s
 
     follower->err = err;
     if (frame->version == FRAME_VERSION)
-        result = any_frame(follower, frame, cut_of(frame->payload, frame->payload_bytes));
+        result = any_frame(follower, frame, reader_of(frame->payload, frame->payload_bytes));
     return result == -ENOMEM ? err_nomem(err) : result;
 }
 

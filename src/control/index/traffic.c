@@ -29,7 +29,7 @@ struct traffic_agent *traffic_agent(struct traffic *traffic, uint64_t sender)
     return &traffic->agent[traffic->count++];
 }
 
-static void take_traffic(struct traffic_agent *agent, const struct frame *frame, struct cut in)
+static void take_traffic(struct traffic_agent *agent, const struct frame *frame, struct reader in)
 {
     const struct fact_traffic *before = &agent->now;
     struct fact_traffic fact;
@@ -50,7 +50,7 @@ static void take_traffic(struct traffic_agent *agent, const struct frame *frame,
 
 int traffic_frame(struct traffic *traffic, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct traffic_agent *agent;
     struct fact_hello hello;
     struct fact_tick tick;

@@ -139,7 +139,7 @@ static struct anew_origin *origin_get(struct anew *anew, uint64_t sender, uint64
 }
 
 /* Of a former compaction. */
-static int origins_take(struct anew *anew, struct cut in, struct err *err)
+static int origins_take(struct anew *anew, struct reader in, struct err *err)
 {
     CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
 
@@ -162,7 +162,7 @@ static int old_frame(struct anew *anew, const struct frame *frame, struct err *e
     int result;
 
     if (frame->sender == anew->merge.self && frame->type == FRAME_ANEW)
-        return origins_take(anew, cut_of(frame->payload, frame->payload_bytes), err);
+        return origins_take(anew, reader_of(frame->payload, frame->payload_bytes), err);
     anew->merge.err = err;
     result = merge_frame(&anew->merge, frame);
     if (result < 0 || frame->sender == anew->merge.self)

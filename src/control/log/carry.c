@@ -56,7 +56,7 @@ static void ledger_before(struct carry *carry, const struct ledger *old, const s
     carry->has_ledger = true;
 }
 
-int carry_said(struct carry *carry, uint16_t type, struct cut in, const struct core *core)
+int carry_said(struct carry *carry, uint16_t type, struct reader in, const struct core *core)
 {
     struct carried *one;
     struct ledger ledger;
@@ -80,7 +80,7 @@ int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload)
     struct carried *one;
     struct verdict verdict;
 
-    if (type != FRAME_VERDICT || verdict_get(cut_of(payload->data, payload->size), &verdict) < 0)
+    if (type != FRAME_VERDICT || verdict_get(reader_of(payload->data, payload->size), &verdict) < 0)
         return 0;
     one = carried_get(carry, &verdict);
     if (!one)
@@ -162,7 +162,7 @@ static void tell_ledger(struct carry *carry, struct ledger *ledger, core_emit *e
 void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
                 void *arg)
 {
-    struct cut in = cut_of(payload->data, payload->size);
+    struct reader in = reader_of(payload->data, payload->size);
     struct verdict verdict;
     struct ledger ledger;
     struct carried *one;

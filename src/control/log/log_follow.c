@@ -49,7 +49,7 @@ void log_follow_close(struct log_follow *follow)
 
 static void follow_said(const struct frame *frame, const struct log_follow_calls *calls)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct ledger ledger;
     struct verdict verdict;
 
@@ -87,14 +87,14 @@ static bool is_passed(const struct frame *frame)
     CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
 
     return frame->type == FRAME_ANEW &&
-           fact_anew_get(cut_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+           fact_anew_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
            fact.kind == ANEW_SPEAKS;
 }
 
 static void follow_frame(struct log_follow *follow, const struct frame *frame,
                          const struct log_follow_calls *calls)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_tick tick;
     struct fact_run run;
 

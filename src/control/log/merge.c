@@ -93,7 +93,7 @@ static int columns_result(const struct merge *merge, int result)
     return result == -ENOMEM ? err_nomem(merge->err) : result;
 }
 
-static int merge_take_shape(struct merge *merge, struct cut in)
+static int merge_take_shape(struct merge *merge, struct reader in)
 {
     CLEAN(fact_shape_fini) struct fact_shape shape = { 0 };
     uint64_t *at;
@@ -112,7 +112,7 @@ static int merge_take_shape(struct merge *merge, struct cut in)
     return 0;
 }
 
-static int merge_take_step(struct merge *merge, const struct frame *frame, struct cut in)
+static int merge_take_step(struct merge *merge, const struct frame *frame, struct reader in)
 {
     const uint64_t *at = map_get(&merge->shape, fact_step_shape(in));
     const uint64_t *clock = map_get(&merge->clock, frame->sender);
@@ -149,7 +149,7 @@ static int merge_keep(struct merge *merge, const struct frame *frame)
 }
 
 /* A tick at which nothing was said tells nobody anything; the last one closes the books. */
-static int take_tick(struct merge *merge, const struct frame *frame, struct cut in)
+static int take_tick(struct merge *merge, const struct frame *frame, struct reader in)
 {
     struct fact_tick tick;
 
@@ -213,7 +213,7 @@ static int former_write(struct merge *merge)
 }
 
 /* Those of a former compaction: the oldest are joined in pairs each time, so that they do not add up for ever. */
-static int take_former(struct merge *merge, struct cut in)
+static int take_former(struct merge *merge, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     int result = fact_merged_get(in, &merged);
@@ -231,7 +231,7 @@ static int take_former(struct merge *merge, struct cut in)
     return result;
 }
 
-static int take_own(struct merge *merge, const struct frame *frame, struct cut in)
+static int take_own(struct merge *merge, const struct frame *frame, struct reader in)
 {
     switch (frame->type) {
     case FRAME_TICK:
@@ -273,7 +273,7 @@ static bool is_kept(const struct frame *frame)
     case FRAME_METHOD:
         return true;
     case FRAME_BEAT:
-        return fact_beat_get(cut_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
+        return fact_beat_get(reader_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
                beat.final;
     default: /* steps, and traffic: of old steps nobody asks how they came */
         return false;
@@ -290,7 +290,7 @@ uint64_t merge_stays(const struct frame *frame)
     return FRAME_HEADER_BYTES + frame->payload_bytes;
 }
 
-static int merge_take_ring(struct merge *merge, struct cut in)
+static int merge_take_ring(struct merge *merge, struct reader in)
 {
     struct fact_ring ring;
     int result;
@@ -304,7 +304,7 @@ static int merge_take_ring(struct merge *merge, struct cut in)
     return columns_result(merge, result);
 }
 
-static int merge_take_hello(struct merge *merge, const struct frame *frame, struct cut in)
+static int merge_take_hello(struct merge *merge, const struct frame *frame, struct reader in)
 {
     struct fact_hello hello;
     uint64_t *clock;
@@ -320,7 +320,7 @@ static int merge_take_hello(struct merge *merge, const struct frame *frame, stru
 
 int merge_frame(struct merge *merge, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     int result = 0;
 
     merge->kept = false;

@@ -143,7 +143,7 @@ int recall_tick(struct recall *recall, const struct fact_tick *tick)
     return recall->said.failed ? -ENOMEM : 0;
 }
 
-static int recall_anew(struct recall *recall, struct cut in, struct err *err)
+static int recall_anew(struct recall *recall, struct reader in, struct err *err)
 {
     CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
     int result = fact_anew_get(in, &fact);
@@ -178,7 +178,8 @@ static int recall_said(struct recall *recall, const struct frame *frame)
     const struct said_frame *said = said_first(&recall->said);
 
     if (recall->part != RECALL_SPEAKS)
-        return carry_said(&recall->carry, frame->type, cut_of(frame->payload, frame->payload_bytes),
+        return carry_said(&recall->carry, frame->type,
+                          reader_of(frame->payload, frame->payload_bytes),
                           recall->part == RECALL_WARM ? recall->core : NULL);
     if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
         memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
@@ -190,7 +191,7 @@ static int recall_said(struct recall *recall, const struct frame *frame)
     return 0;
 }
 
-static void recall_hello(struct recall *recall, struct cut in)
+static void recall_hello(struct recall *recall, struct reader in)
 {
     struct fact_hello hello;
 
@@ -202,7 +203,7 @@ static int recall_setting(struct recall *recall, const struct frame *frame, stru
 {
     struct fact_setting fact;
 
-    if (fact_setting_get(cut_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+    if (fact_setting_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
         strcmp(fact.who, RECALL_FILE) == 0)
         thresholds_set(&recall->filed, fact.name, fact.value, NULL);
     return recall_fact(recall, frame, err);
@@ -210,7 +211,7 @@ static int recall_setting(struct recall *recall, const struct frame *frame, stru
 
 int recall_frame(struct recall *recall, const struct frame *frame, struct err *err)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_tick tick;
 
     if (frame->sender != recall->self)

@@ -158,7 +158,7 @@ static int recover_anew(struct runlog *log, const struct frame *frame,
 
     log->merged += frame->type == FRAME_MERGED;
     if (frame->type != FRAME_ANEW ||
-        fact_anew_get(cut_of(frame->payload, frame->payload_bytes), &fact) < 0)
+        fact_anew_get(reader_of(frame->payload, frame->payload_bytes), &fact) < 0)
         return 0;
     if (fact.kind == ANEW_SPEAKS)
         log->spoke_at = spool_reader_offset(reader);

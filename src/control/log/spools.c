@@ -182,7 +182,7 @@ static void source_tell_damage(const struct spools *spools, struct source *sourc
 
 static void source_learn_time(struct spools *spools, struct source *source)
 {
-    struct cut in = cut_of(source->head.payload, source->head.payload_bytes);
+    struct reader in = reader_of(source->head.payload, source->head.payload_bytes);
     int64_t mono_ns = fact_when(source->head.type, in), real_ns;
     struct fact_hello hello;
 

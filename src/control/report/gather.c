@@ -49,7 +49,7 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
     return 0;
 }
 
-int gather_said(struct gather *gather, uint16_t type, struct cut in)
+int gather_said(struct gather *gather, uint16_t type, struct reader in)
 {
     struct account *account = &gather->account;
     struct ledger ledger;
@@ -111,7 +111,7 @@ static int gather_ring(struct gather *gather, const struct fact_ring *ring)
 /* Steps of a rank come in order.  One whose number is over already, as of a program that counts anew in
  * every epoch, cannot be put beside those of the other ranks: the core leaves it out.
  */
-static int gather_step(struct gather *gather, struct cut in)
+static int gather_step(struct gather *gather, struct reader in)
 {
     struct account *account = &gather->account;
     struct fact_step step;
@@ -141,7 +141,7 @@ static void gather_gap(struct account *account, const struct fact_gap *gap)
 }
 
 /* Steps that an agent merged while nobody took them, and the numbers of frames that went with it. */
-static int gather_spared(struct gather *gather, uint64_t sender, struct cut in)
+static int gather_spared(struct gather *gather, uint64_t sender, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     uint64_t *count = map_put(&gather->sender, sender, 0);
@@ -162,7 +162,7 @@ static int gather_spared(struct gather *gather, uint64_t sender, struct cut in)
 
 static int gather_fact(struct gather *gather, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct account *account = &gather->account;
     struct fact_ring ring;
     struct fact_run run;
@@ -214,7 +214,7 @@ static int gather_number(struct gather *gather, const struct frame *frame)
 }
 
 /* Steps of a log that was compacted: they are still counted, and what is missing was not lost. */
-static void gather_merged(struct gather *gather, struct cut in)
+static void gather_merged(struct gather *gather, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     struct account *account = &gather->account;
@@ -229,7 +229,7 @@ static void gather_merged(struct gather *gather, struct cut in)
 }
 
 /* What a log lacks that was compacted while its run went on. */
-static int gather_anew(struct gather *gather, struct cut in)
+static int gather_anew(struct gather *gather, struct reader in)
 {
     CLEAN(fact_anew_fini) struct fact_anew anew = { 0 };
 
@@ -252,7 +252,7 @@ static int gather_anew(struct gather *gather, struct cut in)
 
 int gather_frame(struct gather *gather, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct account *account = &gather->account;
     struct fact_hello hello;
     struct fact_tick tick;

@@ -62,7 +62,7 @@ static int roster_add(struct roster *roster, const struct fact_ring *ring, int64
 
 static int roster_frame(struct roster *roster, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     uint64_t *clock = map_get(&roster->clock, frame->sender);
     int64_t when_ns = fact_when(frame->type, in), *end_ns = &roster->processes.end_real_ns;
     struct fact_hello hello;

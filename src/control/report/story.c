@@ -50,8 +50,8 @@ static int story_take_said(struct story *story)
     const struct said_frame *said;
 
     while ((said = said_first(&story->recall.said))) {
-        int result =
-            gather_said(&story->gather, said->type, cut_of(said->payload.data, said->payload.size));
+        int result = gather_said(&story->gather, said->type,
+                                 reader_of(said->payload.data, said->payload.size));
 
         if (result < 0)
             return result;
@@ -67,7 +67,7 @@ static void story_watch_end(struct story *story, const struct frame *frame)
     if (frame->sender != story->recall.self) {
         story->last = false;
     } else if (frame->type == FRAME_TICK &&
-               fact_tick_get(cut_of(frame->payload, frame->payload_bytes), &tick) == 0) {
+               fact_tick_get(reader_of(frame->payload, frame->payload_bytes), &tick) == 0) {
         story->last = tick.flags & TICK_LAST;
         story->ledger_follows = false;
         story->now_ns = story->ticked_ns = tick.real_ns;

@@ -55,7 +55,7 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
     }
     if (frame->type != FRAME_HELLO)
         return 0;
-    if (fact_hello_get(cut_of(frame->payload, frame->payload_bytes), &hello) < 0) {
+    if (fact_hello_get(reader_of(frame->payload, frame->payload_bytes), &hello) < 0) {
         err_set(err, 0, "frame %llu: a malformed hello", number);
         return ingest_refuse(ingest, 400);
     }

@@ -27,7 +27,7 @@ static int roll_set(struct roll *roll, uint32_t rank, uint32_t attempt, bool end
 
 int roll_frame(struct roll *roll, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_ring ring;
     struct fact_exit ended;
 

@@ -80,7 +80,7 @@ static struct json_object *run_event_json(const struct site_run *run, const stru
 
 static void tell_fact(struct site_run *run, const struct frame *frame, bool live)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct fact_run fact;
     struct fact_exit ended;
 
@@ -102,7 +102,7 @@ static void tell_fact(struct site_run *run, const struct frame *frame, bool live
 
 static void tell_said(struct site_run *run, const struct frame *frame)
 {
-    struct cut in = cut_of(frame->payload, frame->payload_bytes);
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct json_object *root;
     struct ledger ledger;
     struct verdict verdict;
@@ -123,7 +123,7 @@ static void learn_clock(struct site_run *run, const struct frame *frame)
     struct fact_hello hello;
 
     if (run->clock_known ||
-        fact_hello_get(cut_of(frame->payload, frame->payload_bytes), &hello) < 0 ||
+        fact_hello_get(reader_of(frame->payload, frame->payload_bytes), &hello) < 0 ||
         (run->hello_real_ns && hello.kind != SENDER_LAUNCHER))
         return;
     run->hello_mono_ns = hello.mono_ns;

@@ -34,10 +34,10 @@ static void hear(void *arg, uint16_t type, const struct buf *payload)
     buf_put_u16(&said->bytes, type);
     buf_put(&said->bytes, payload->data, payload->size);
     if (type == FRAME_LEDGER)
-        assert_int_equal(ledger_get(cut_of(payload->data, payload->size), &said->ledger), 0);
+        assert_int_equal(ledger_get(reader_of(payload->data, payload->size), &said->ledger), 0);
     if (type != FRAME_VERDICT)
         return;
-    assert_int_equal(verdict_get(cut_of(payload->data, payload->size), &verdict), 0);
+    assert_int_equal(verdict_get(reader_of(payload->data, payload->size), &verdict), 0);
     for (uint32_t i = 0; i < said->verdicts; i++) {
         if (strcmp(said->verdict[i].id, verdict.id) == 0) {
             said->verdict[i] = verdict;
@@ -393,10 +393,10 @@ static void a_rank_that_never_comes_holds_up_no_memory(void **state)
 /* Whether a frame speaks of the last rank: its ring or its place in a communicator. */
 static bool is_of_last_rank(const struct lab_frame *frame, const struct lab *lab)
 {
-    struct cut in = cut_of(frame->payload, frame->bytes);
+    struct reader in = reader_of(frame->payload, frame->bytes);
 
     return (frame->type == FRAME_RING || frame->type == FRAME_COMM) &&
-           cut_get_u32(&in) == lab->world - 1;
+           reader_get_u32(&in) == lab->world - 1;
 }
 
 static void ranks_are_judged_although_one_was_never_seen(void **state)
@@ -467,7 +467,7 @@ static void all_begin(struct core *core, const struct lab *lab, uint32_t number)
         if (frame.type == FRAME_RUN && number > 0)
             continue;
         if (frame.type == FRAME_RING) {
-            assert_int_equal(fact_ring_get(cut_of(frame.payload, frame.bytes), &ring), 0);
+            assert_int_equal(fact_ring_get(reader_of(frame.payload, frame.bytes), &ring), 0);
             ring.ring = number;
             ring.open_ns = lab->rank[0].begin_ns - 100 * NS_PER_MS;
             fact_ring_put(&payload, &ring);

@@ -10,7 +10,7 @@
 static void what_is_put_comes_out_again(void **state)
 {
     struct buf buf = { 0 };
-    struct cut cut;
+    struct reader cut;
     char text[8];
 
     (void)state;
@@ -21,16 +21,16 @@ static void what_is_put_comes_out_again(void **state)
     buf_put_f64(&buf, -0.1);
     buf_put_str(&buf, "rank 7");
     assert_false(buf.failed);
-    cut = cut_of(buf.data, buf.size);
-    assert_int_equal(cut_get_u8(&cut), 0xab);
-    assert_int_equal(cut_get_u16(&cut), 0x1234);
-    assert_true(cut_get_u32(&cut) == 0x89abcdef);
-    assert_true(cut_get_u64(&cut) == UINT64_C(0x0123456789abcdef));
-    assert_true(cut_get_f64(&cut) == -0.1);
-    cut_get_str(&cut, text, sizeof(text));
+    cut = reader_of(buf.data, buf.size);
+    assert_int_equal(reader_get_u8(&cut), 0xab);
+    assert_int_equal(reader_get_u16(&cut), 0x1234);
+    assert_true(reader_get_u32(&cut) == 0x89abcdef);
+    assert_true(reader_get_u64(&cut) == UINT64_C(0x0123456789abcdef));
+    assert_true(reader_get_f64(&cut) == -0.1);
+    reader_get_str(&cut, text, sizeof(text));
     assert_string_equal(text, "rank 7");
     assert_false(cut.bad);
-    assert_int_equal(cut_left(&cut), 0);
+    assert_int_equal(reader_left(&cut), 0);
     buf_fini(&buf);
 }
 
@@ -47,29 +47,29 @@ static void bytes_are_little_endian(void **state)
 static void a_get_beyond_the_end_is_zero_and_marks_the_cut(void **state)
 {
     static const unsigned char bytes[] = { 1, 2, 3 };
-    struct cut cut = cut_of(bytes, sizeof(bytes));
+    struct reader cut = reader_of(bytes, sizeof(bytes));
 
     (void)state;
-    assert_int_equal(cut_get_u32(&cut), 0);
+    assert_int_equal(reader_get_u32(&cut), 0);
     assert_true(cut.bad);
-    assert_int_equal(cut_get_u8(&cut), 0); /* bad stays bad, also where bytes are left */
-    assert_null(cut_get(&cut, 1));
+    assert_int_equal(reader_get_u8(&cut), 0); /* bad stays bad, also where bytes are left */
+    assert_null(reader_get(&cut, 1));
 }
 
 static void a_text_longer_than_its_field_is_refused(void **state)
 {
     struct buf buf = { 0 };
-    struct cut cut;
+    struct reader cut;
     char text[4];
 
     (void)state;
     buf_put_str(&buf, "abcd");
-    cut = cut_of(buf.data, buf.size);
-    cut_get_str(&cut, text, sizeof(text));
+    cut = reader_of(buf.data, buf.size);
+    reader_get_str(&cut, text, sizeof(text));
     assert_true(cut.bad);
     assert_string_equal(text, "");
-    cut = cut_of(buf.data, buf.size - 1); /* its end is missing */
-    cut_get_str(&cut, text, sizeof(text));
+    cut = reader_of(buf.data, buf.size - 1); /* its end is missing */
+    reader_get_str(&cut, text, sizeof(text));
     assert_true(cut.bad);
     buf_fini(&buf);
 }
@@ -84,8 +84,8 @@ static void it_grows_and_drops_from_the_front(void **state)
     assert_int_equal(buf.size, 40000);
     buf_drop_front(&buf, 4 * 9999);
     assert_int_equal(buf.size, 4);
-    struct cut cut = cut_of(buf.data, buf.size);
-    assert_int_equal(cut_get_u32(&cut), 9999);
+    struct reader cut = reader_of(buf.data, buf.size);
+    assert_int_equal(reader_get_u32(&cut), 9999);
     buf_drop_front(&buf, 100); /* more than there is: all of it */
     assert_int_equal(buf.size, 0);
     buf_fini(&buf);

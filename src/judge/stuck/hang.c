@@ -201,7 +201,8 @@ bool hang_stack_of(const struct judge_state *judge, uint32_t rank, struct fact_s
 {
     const struct beat_kept *kept = rank < judge->hang->world ? &judge->hang->kept[rank] : NULL;
 
-    return kept && kept->stack && fact_stack_get(cut_of(kept->stack, kept->stack_bytes), ret) == 0;
+    return kept && kept->stack &&
+           fact_stack_get(reader_of(kept->stack, kept->stack_bytes), ret) == 0;
 }
 
 size_t hang_bytes(const struct hang *hang)

@@ -176,7 +176,8 @@ void lab_job_step(const struct lab *lab, struct judge_state *judge, struct job_s
         assert(shape);
         lab_fact(lab, rank, &fact);
         fact_step_put(&bytes, &fact, &shape->fact);
-        result = fact_step_get(cut_of(bytes.data, bytes.size), &shape->fact, &ret->step_of[rank]);
+        result =
+            fact_step_get(reader_of(bytes.data, bytes.size), &shape->fact, &ret->step_of[rank]);
         assert(result == 0);
         ret->shape_of[rank] = shape;
         ret->have++;

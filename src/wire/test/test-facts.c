@@ -105,12 +105,12 @@ static void a_step_keeps_its_times(void **state)
 
     (void)state;
     fact_shape_put(&bytes, &shape);
-    assert_int_equal(fact_shape_get(cut_of(bytes.data, bytes.size), &copy), 0);
+    assert_int_equal(fact_shape_get(reader_of(bytes.data, bytes.size), &copy), 0);
     assert_memory_equal(copy.item, shape.item, 500 * sizeof(*copy.item));
     bytes.size = 0;
     fact_step_put(&bytes, &step, &shape);
-    assert_int_equal(fact_step_shape(cut_of(bytes.data, bytes.size)), shape.hash);
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &copy, &back), 0);
+    assert_int_equal(fact_step_shape(reader_of(bytes.data, bytes.size)), shape.hash);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size), &copy, &back), 0);
     assert_true(back.metric[3] == 512);
     assert_int_equal(back.digest[1], 6);
     for (int i = 0; i < 500; i++) { /* rounding does not add up along the step */
@@ -120,7 +120,7 @@ static void a_step_keeps_its_times(void **state)
     for (size_t cut = 0; cut < bytes.size; cut++) {
         struct fact_step torn;
 
-        assert_int_equal(fact_step_get(cut_of(bytes.data, cut), &copy, &torn), -EPROTO);
+        assert_int_equal(fact_step_get(reader_of(bytes.data, cut), &copy, &torn), -EPROTO);
     }
     fact_step_fini(&back);
     fact_step_fini(&step);
@@ -153,18 +153,18 @@ static void a_bare_step_keeps_its_numbers(void **state)
     shape_hash(&shape);
     put.shape = shape.hash;
     fact_step_put(&bytes, &put, &shape);
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), 0);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size), &shape, &got), 0);
     assert_int_equal(got.count, 0);
     assert_int_equal(got.digest[1], 8);
     assert_true(got.metric[1] == 1.5);
     assert_int_equal(fact_step_local_ns(&got, &shape), 5000000);
     fact_step_fini(&got);
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size - 1), &shape, &got), -EPROTO);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size - 1), &shape, &got), -EPROTO);
     bytes.data[bytes.size - 12] = 3; /* a count of ops that are not there */
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
     bytes.data[bytes.size - 12] = 0;
     bytes.data[bytes.size - 1] = 0x80; /* work that took less than no time */
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size), &shape, &got), -EPROTO);
     buf_fini(&bytes);
 }
 
@@ -193,7 +193,7 @@ static void only_merged_ops_of_a_split_step_carry_their_waiting(void **state)
     fact_step_put(&split, &step, &shape);
     assert_true(merged > 0);
     assert_int_equal(split.size, bytes.size + 2 * merged);
-    assert_int_equal(fact_step_get(cut_of(split.data, split.size), &shape, &back), 0);
+    assert_int_equal(fact_step_get(reader_of(split.data, split.size), &shape, &back), 0);
     assert_true(back.time[0].wait_ns > 0);
     for (int i = 1; i < 500; i++) {
         if (!item_has_wait(&shape.item[i]) || step.time[i].wait_ns < 0)
@@ -202,8 +202,8 @@ static void only_merged_ops_of_a_split_step_carry_their_waiting(void **state)
             assert_true(llabs(back.time[i].wait_ns - step.time[i].wait_ns) < 1300);
     }
     fact_step_fini(&back);
-    assert_int_equal(fact_step_get(cut_of(split.data, split.size - 1), &shape, &back), -EPROTO);
-    assert_int_equal(fact_step_get(cut_of(bytes.data, bytes.size), &shape, &back), 0);
+    assert_int_equal(fact_step_get(reader_of(split.data, split.size - 1), &shape, &back), -EPROTO);
+    assert_int_equal(fact_step_get(reader_of(bytes.data, bytes.size), &shape, &back), 0);
     for (int i = 0; i < 500; i++)
         assert_int_equal(back.time[i].wait_ns, -1);
     fact_step_fini(&back);
@@ -281,7 +281,7 @@ static void a_verdict_comes_back_whole(void **state)
     verdict_rule_out(&verdict, LAYER_CPU, "run delay as its peers");
     verdict_identify(&verdict);
     verdict_put(&bytes, &verdict);
-    assert_int_equal(verdict_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_int_equal(verdict_get(reader_of(bytes.data, bytes.size), &back), 0);
     assert_memory_equal(&back, &verdict, sizeof(back));
     strcpy(id, verdict.id);
     verdict.confidence = 0.5; /* evidence does not change which fault it is */
@@ -291,7 +291,7 @@ static void a_verdict_comes_back_whole(void **state)
     verdict_identify(&verdict);
     assert_string_not_equal(id, verdict.id);
     for (size_t cut = 0; cut < bytes.size; cut++)
-        assert_int_equal(verdict_get(cut_of(bytes.data, cut), &back), -EPROTO);
+        assert_int_equal(verdict_get(reader_of(bytes.data, cut), &back), -EPROTO);
     buf_fini(&bytes);
 }
 
@@ -306,12 +306,12 @@ static void a_beat_keeps_how_often_its_rank_waited_for_storage(void **state)
 
     (void)state;
     fact_beat_put(&bytes, &beat);
-    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_int_equal(fact_beat_get(reader_of(bytes.data, bytes.size), &back), 0);
     assert_int_equal(back.storage[BEAT_STORAGE_DATA].looks, 0);
     assert_int_equal(back.storage[BEAT_STORAGE_CHECKPOINT].looks, 9);
     assert_int_equal(back.storage[BEAT_STORAGE_CHECKPOINT].waits, 7);
     bytes.data[bytes.size - 2] = 10; /* more often than it was looked at */
-    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), -EPROTO);
+    assert_int_equal(fact_beat_get(reader_of(bytes.data, bytes.size), &back), -EPROTO);
     buf_fini(&bytes);
 }
 
@@ -327,9 +327,9 @@ static void types_of_ops_come_back_and_are_left_out_where_nobody_tells(void **st
     beat.op[0].dtype = 200; /* of a newer writer: kept */
     fact_beat_put(&typed, &beat);
     assert_true(typed.size > bytes.size);
-    assert_int_equal(fact_beat_get(cut_of(bytes.data, bytes.size), &back), 0);
+    assert_int_equal(fact_beat_get(reader_of(bytes.data, bytes.size), &back), 0);
     assert_int_equal(back.op[1].dtype, LOCKSTEP_DTYPE_UNKNOWN);
-    assert_int_equal(fact_beat_get(cut_of(typed.data, typed.size), &back), 0);
+    assert_int_equal(fact_beat_get(reader_of(typed.data, typed.size), &back), 0);
     assert_int_equal(back.op[0].dtype, 200);
     assert_int_equal(back.op[1].dtype, LOCKSTEP_DTYPE_FLOAT16);
     buf_fini(&bytes);
@@ -351,11 +351,11 @@ static void a_shape_with_types_differs_and_one_without_is_as_ever(void **state)
     assert_int_equal(shape.class, class); /* peers still do the same work */
     fact_shape_put(&typed, &shape);
     assert_int_equal(typed.size, plain.size + 3);
-    assert_int_equal(fact_shape_get(cut_of(typed.data, typed.size), &back), 0);
+    assert_int_equal(fact_shape_get(reader_of(typed.data, typed.size), &back), 0);
     assert_memory_equal(back.item, shape.item, 3 * sizeof(*back.item));
     fact_shape_fini(&back);
     for (size_t cut = plain.size + 1; cut < typed.size; cut++) /* some of them only */
-        assert_int_equal(fact_shape_get(cut_of(typed.data, cut), &back), -EPROTO);
+        assert_int_equal(fact_shape_get(reader_of(typed.data, cut), &back), -EPROTO);
     fact_shape_fini(&shape);
     buf_fini(&plain);
     buf_fini(&typed);
@@ -394,14 +394,14 @@ static bool method_is_taken(const struct fact_method *fact, size_t cut)
     int result;
 
     fact_method_put(&bytes, fact);
-    result = fact_method_get(cut_of(bytes.data, bytes.size - cut), &back);
+    result = fact_method_get(reader_of(bytes.data, bytes.size - cut), &back);
     assert_true(result == 0 || result == -EPROTO);
     if (result == 0) {
         assert_int_equal(back.step, fact->step);
         assert_int_equal(back.bytes, fact->bytes);
         assert_int_equal(back.channels, fact->channels);
         assert_string_equal(back.text, fact->text);
-        assert_int_equal(fact_when(FRAME_METHOD, cut_of(bytes.data, bytes.size)), fact->mono_ns);
+        assert_int_equal(fact_when(FRAME_METHOD, reader_of(bytes.data, bytes.size)), fact->mono_ns);
     }
     return result == 0;
 }
@@ -459,7 +459,7 @@ union small_fact {
                                                                                                    \
         prefix##name##_put(out, &fact.name);                                                       \
     }                                                                                              \
-    static int small_##name##_get(struct cut in, union small_fact *ret)                            \
+    static int small_##name##_get(struct reader in, union small_fact *ret)                         \
     {                                                                                              \
         return prefix##name##_get(in, &ret->name);                                                 \
     }
@@ -480,7 +480,7 @@ static void a_short_fact_leaves_the_output_untouched(void **state)
 {
     static const struct {
         void (*put)(struct buf *out);
-        int (*get)(struct cut in, union small_fact *ret);
+        int (*get)(struct reader in, union small_fact *ret);
     } facts[] = {
         { small_hello_put, small_hello_get },   { small_ring_put, small_ring_get },
         { small_comm_put, small_comm_get },     { small_beat_put, small_beat_get },
@@ -500,13 +500,13 @@ static void a_short_fact_leaves_the_output_untouched(void **state)
         facts[i].put(&bytes);
         for (size_t cut = 0; cut < bytes.size; cut++) {
             back = before;
-            if (facts[i].get(cut_of(bytes.data, cut), &back) == 0)
+            if (facts[i].get(reader_of(bytes.data, cut), &back) == 0)
                 continue; /* all but what came later */
             assert_memory_equal(&back, &before, sizeof(back));
             refused++;
         }
         assert_true(refused > 0);
-        assert_int_equal(facts[i].get(cut_of(bytes.data, bytes.size), &back), 0);
+        assert_int_equal(facts[i].get(reader_of(bytes.data, bytes.size), &back), 0);
     }
 }
 

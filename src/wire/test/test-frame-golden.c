@@ -400,10 +400,10 @@ static void golden_write(struct buf *out, int file)
         if (noun##_get(in, &back) < 0)                                                             \
             return false;                                                                          \
         noun##_put(&again, &back);                                                                 \
-        return again.size == cut_left(&in) && memcmp(again.data, in.at, again.size) == 0;          \
+        return again.size == reader_left(&in) && memcmp(again.data, in.at, again.size) == 0;       \
     } while (0)
 
-static bool same_shape(struct cut in, const struct fact_shape *shape)
+static bool same_shape(struct reader in, const struct fact_shape *shape)
 {
     CLEAN(fact_shape_fini) struct fact_shape back = { 0 };
 
@@ -412,7 +412,7 @@ static bool same_shape(struct cut in, const struct fact_shape *shape)
            memcmp(back.item, shape->item, shape->count * sizeof(*shape->item)) == 0;
 }
 
-static bool same_step(struct cut in, const struct fact_shape *shape)
+static bool same_step(struct reader in, const struct fact_shape *shape)
 {
     CLEAN(fact_step_fini) struct fact_step back = { 0 };
     struct fact_step step = make_step(shape);
@@ -439,7 +439,7 @@ static bool same_step(struct cut in, const struct fact_shape *shape)
            memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
 }
 
-static bool same_anew(struct cut in)
+static bool same_anew(struct reader in)
 {
     CLEAN(fact_anew_fini) struct fact_anew got = { 0 };
 
@@ -447,7 +447,7 @@ static bool same_anew(struct cut in)
            memcmp(got.origin, anew.origin, sizeof(anew_origin)) == 0;
 }
 
-static bool same_merged(struct cut in)
+static bool same_merged(struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged back = { 0 };
     CLEAN(buf_fini) struct buf again = { 0 };
@@ -455,10 +455,10 @@ static bool same_merged(struct cut in)
     if (fact_merged_get(in, &back) < 0)
         return false;
     fact_merged_put(&again, &back);
-    return again.size == cut_left(&in) && memcmp(again.data, in.at, again.size) == 0;
+    return again.size == reader_left(&in) && memcmp(again.data, in.at, again.size) == 0;
 }
 
-static bool same_payload(uint16_t type, struct cut in, int file)
+static bool same_payload(uint16_t type, struct reader in, int file)
 {
     struct fact_shape shape = shape_of(file);
 
@@ -514,7 +514,7 @@ static int golden_read(const unsigned char *bytes, size_t size, int file)
         int64_t used = frame_get(bytes + at, size - at, &frame, NULL);
         bool good = used > 0 && frame.type == expect && frame.version == FRAME_VERSION &&
                     frame.sender == SENDER && frame.boot == BOOT && frame.number == 100u + expect &&
-                    same_payload(frame.type, cut_of(frame.payload, frame.payload_bytes), file);
+                    same_payload(frame.type, reader_of(frame.payload, frame.payload_bytes), file);
 
         printf("%sok - a frame of type %u reads as it always did\n", good ? "" : "not ", expect);
         bad += !good;

@@ -63,8 +63,8 @@ static unsigned get_numbers(unsigned *missing, uint64_t *damaged)
     *missing = 0;
     assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
     while (spool_next(reader, &frame, NULL) == 1) {
-        struct cut cut = cut_of(frame.payload, frame.payload_bytes);
-        unsigned number = cut_get_u32(&cut);
+        struct reader cut = reader_of(frame.payload, frame.payload_bytes);
+        unsigned number = reader_get_u32(&cut);
 
         assert_true(number >= expect); /* in order, none twice */
         *missing += number - expect;
