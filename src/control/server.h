@@ -1,7 +1,7 @@
 /* server.h - the embedded controller: spools in, one log out, the core in between.
  *
  * One process, one thread.  It may be killed at any moment and started again: nothing is lost from
- * the log and nothing is in it twice (recall.h says how the log is read again).
+ * the log and nothing is in it twice (log replay.h says how the log is read again).
  */
 #ifndef LOCKSTEP_CONTROL_SERVER_H
 #define LOCKSTEP_CONTROL_SERVER_H

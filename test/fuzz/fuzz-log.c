@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/log/recall.h"
+#include "control/log/log_replay.h"
 #include "control/log/spools.h"
 #include "control/report/gather.h"
 #include "core/buf.h"
@@ -27,15 +27,15 @@ struct words {
     uint64_t hash, count;
 };
 
-static void hear(struct recall *recall, struct gather *gather, struct words *words)
+static void hear(struct log_replay *replay, struct gather *gather, struct words *words)
 {
     const struct said_frame *said;
 
-    while ((said = said_first(&recall->said))) {
+    while ((said = said_first(&replay->said))) {
         words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
         words->count++;
         gather_said(gather, said->type, reader_of(said->payload.data, said->payload.size));
-        said_drop(&recall->said);
+        said_drop(&replay->said);
     }
 }
 
@@ -76,25 +76,25 @@ static struct words tell(const uint8_t *data, size_t size, struct account *ret)
 {
     struct reader in = reader_of(data, size);
     struct words words = { 0 };
-    struct recall recall;
+    struct log_replay replay;
     struct gather gather;
     struct frame frame;
 
-    recall_init(&recall, "r1");
+    log_replay_init(&replay, "r1");
     gather_init(&gather, "r1", false);
     for (uint64_t i = 0; i < FRAMES_MAX && next_frame(&in, i, &frame); i++) {
         if (!is_small(&frame))
             continue;
-        recall_frame(&recall, &frame, NULL);
+        log_replay_frame(&replay, &frame, NULL);
         gather_frame(&gather, &frame);
-        hear(&recall, &gather, &words);
+        hear(&replay, &gather, &words);
     }
-    recall_tick(&recall, &(struct fact_tick){ .mono_ns = recall.tick.mono_ns,
-                                              .real_ns = recall.tick.real_ns,
-                                              .flags = TICK_LAST });
-    hear(&recall, &gather, &words);
+    log_replay_tick(&replay, &(struct fact_tick){ .mono_ns = replay.tick.mono_ns,
+                                                  .real_ns = replay.tick.real_ns,
+                                                  .flags = TICK_LAST });
+    hear(&replay, &gather, &words);
     gather_take(&gather, ret);
-    recall_fini(&recall);
+    log_replay_fini(&replay);
     gather_fini(&gather);
     return words;
 }

@@ -25,7 +25,7 @@ struct anew {
     struct spool_reader *reader;
     struct spool_writer *writer;
     struct merge merge;
-    struct recall recall;
+    struct log_replay replay;
     uint64_t whole_from;
     bool whole; /* the copied part has begun */
     uint64_t old_from, new_from;
@@ -40,7 +40,7 @@ void anew_destroy(struct anew *anew)
     if (!anew)
         return;
     merge_fini(&anew->merge);
-    recall_fini(&anew->recall);
+    log_replay_fini(&anew->replay);
     spool_reader_close(anew->reader);
     if (anew->writer) { /* not finished */
         spool_writer_close(anew->writer);
@@ -69,7 +69,7 @@ static int put_mark(struct anew *anew, const struct fact_anew *fact, struct err 
     result = spool_put(anew->writer, FRAME_ANEW, &payload, err);
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
-    return result < 0 ? result : recall_frame(&anew->recall, &frame, err);
+    return result < 0 ? result : log_replay_frame(&anew->replay, &frame, err);
 }
 
 int anew_begin(const struct anew_settings *settings, struct anew **ret, struct err *err)
@@ -81,7 +81,7 @@ int anew_begin(const struct anew_settings *settings, struct anew **ret, struct e
         return err_nomem(err);
     anew->dir = *settings->dir;
     anew->whole_from = settings->whole_from;
-    recall_init(&anew->recall, settings->run);
+    log_replay_init(&anew->replay, settings->run);
     result = path_join(&anew->beside, anew->dir.path.text, LOG_BESIDE, err);
     if (result == 0)
         result = spool_reader_open(anew->dir.log.text, &anew->reader, err);
@@ -91,7 +91,7 @@ int anew_begin(const struct anew_settings *settings, struct anew **ret, struct e
     result = spool_writer_open(anew->beside.text, CONTROL_SENDER, &anew->writer, err);
     anew->merge.writer = anew->writer;
     anew->merge.err = err;
-    anew->merge.recall = &anew->recall;
+    anew->merge.replay = &anew->replay;
     if (settings->merged > MERGED_KEEP)
         anew->merge.formers_to_join = (settings->merged - MERGED_KEEP) / 2;
     if (result == 0)
@@ -217,7 +217,7 @@ static int any_frame(struct anew *anew, const struct frame *frame, struct err *e
     anew->stays += merge_stays(frame);
     result = spool_put_frame(anew->writer, frame, err);
     if (result == 0)
-        result = recall_frame(&anew->recall, frame, err);
+        result = log_replay_frame(&anew->replay, frame, err);
     return result == -EPROTO ? 0 : result;
 }
 
@@ -232,7 +232,7 @@ int anew_turn(struct anew *anew, int64_t budget_ns, struct err *err)
         for (int i = 0; i < LOOK_FRAMES; i++) {
             result = spool_next(anew->reader, &frame, err);
             if (result == 0)
-                return anew->whole && carry_is_ready(&anew->recall.carry);
+                return anew->whole && carry_is_ready(&anew->replay.carry);
             if (result > 0)
                 result = any_frame(anew, &frame, err);
             if (result < 0)
@@ -264,12 +264,12 @@ int anew_finish(struct anew *anew, struct anew_result *ret, struct err *err)
     if (result < 0)
         return result;
     *ret = (struct anew_result){ .writer = TAKE(anew->writer),
-                                 .recall = anew->recall,
+                                 .replay = anew->replay,
                                  .old_from = anew->old_from,
                                  .new_from = anew->new_from,
                                  .merged = anew->merge.frames,
                                  .stays = anew->stays };
     ret->bytes = spool_writer_bytes(ret->writer);
-    anew->recall = (struct recall){ 0 };
+    anew->replay = (struct log_replay){ 0 };
     return 0;
 }

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#include "control/log/recall.h"
+#include "control/log/log_replay.h"
 #include "control/log/rundir.h"
 #include "core/err.h"
 #include "wire/spool.h"
@@ -33,7 +33,7 @@ struct anew_settings {
 
 struct anew_result { /* all of it is the caller's now */
     struct spool_writer *writer;
-    struct recall recall;
+    struct log_replay replay;
     uint64_t old_from, new_from; /* where the copied part begins in both */
     uint64_t bytes, merged;
     uint64_t stays; /* of the bytes: that no later compaction can drop */

@@ -130,8 +130,8 @@ static int merge_put(struct merge *merge, const struct frame *frame)
 {
     int result = spool_put_frame(merge->writer, frame, merge->err);
 
-    if (result == 0 && merge->recall)
-        result = recall_frame(merge->recall, frame, merge->err);
+    if (result == 0 && merge->replay)
+        result = log_replay_frame(merge->replay, frame, merge->err);
     return result == -EPROTO ? 0 : result; /* it was so in the old log, too */
 }
 
@@ -239,11 +239,11 @@ static int take_own(struct merge *merge, const struct frame *frame, struct reade
     case FRAME_ANEW:
         return 0;
     case FRAME_MERGED:
-        if (merge->recall)
+        if (merge->replay)
             return take_former(merge, in);
         break;
     case FRAME_LEDGER:
-        if (merge->recall)
+        if (merge->replay)
             return merge_take_ledger(merge, frame);
         break;
     default:
@@ -361,7 +361,7 @@ int merge_flush(struct merge *merge)
         merge->ledger_frame.payload = merge->ledger.data;
         result = merge_keep(merge, &merge->ledger_frame);
     }
-    if (result == 0 && merge->recall &&
+    if (result == 0 && merge->replay &&
         merge->tick.size) { /* whoever goes on must know when it is */
         merge->tick_frame.payload = merge->tick.data;
         result = merge_put(merge, &merge->tick_frame);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "control/log/recall.h"
+#include "control/log/log_replay.h"
 #include "control/matrix/columns.h"
 #include "core/buf.h"
 #include "core/err.h"
@@ -23,7 +23,7 @@
 
 struct merge {
     struct spool_writer *writer; /* the caller's; the new log */
-    struct recall *recall;       /* the caller's; gets what stays.  NULL: the run is over */
+    struct log_replay *replay;   /* the caller's; gets what stays.  NULL: the run is over */
     struct columns *columns;
     struct map shape; /* hash → place */
     struct fact_shape *shapes;

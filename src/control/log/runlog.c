@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "control/log/anew.h"
+#include "control/log/log_replay.h"
 #include "control/log/merge.h"
-#include "control/log/recall.h"
 #include "control/log/spools.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -28,7 +28,7 @@ struct runlog {
     struct spool_writer *writer;
     struct spool_reader *reader; /* of what is read again; NULL: all has been */
     uint64_t stays;              /* bytes of the log that no compaction drops */
-    struct recall recall;        /* the core, and what it said that is not in the log yet */
+    struct log_replay replay;    /* the core, and what it said that is not in the log yet */
     int64_t ticked_ns;           /* by our clock */
     int64_t shift_ns;            /* the run's clock minus ours */
     int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
@@ -47,7 +47,7 @@ void runlog_close(struct runlog *log)
     if (!log)
         return;
     anew_destroy(log->anew);
-    recall_fini(&log->recall);
+    log_replay_fini(&log->replay);
     spool_reader_close(log->reader);
     spool_writer_close(log->writer);
     free(log);
@@ -69,7 +69,7 @@ static int put_own(struct runlog *log, uint16_t type, const struct buf *payload,
 {
     struct frame frame = { .type = type,
                            .version = FRAME_VERSION,
-                           .sender = log->recall.self,
+                           .sender = log->replay.self,
                            .number = spool_writer_number(log->writer),
                            .payload = payload->data,
                            .payload_bytes = payload->size };
@@ -101,12 +101,12 @@ int runlog_write_said(struct runlog *log, struct err *err)
 {
     const struct said_frame *said;
 
-    while ((said = said_first(&log->recall.said))) {
+    while ((said = said_first(&log->replay.said))) {
         int result = put_own(log, said->type, &said->payload, err);
 
         if (result < 0)
             return result;
-        said_drop(&log->recall.said);
+        said_drop(&log->replay.said);
     }
     return 0;
 }
@@ -121,7 +121,7 @@ static int say_hello(struct runlog *log, struct err *err)
         .real_ns = time_real_ns(),
     };
 
-    memcpy(hello.run, log->recall.run, sizeof(hello.run));
+    memcpy(hello.run, log->replay.run, sizeof(hello.run));
     if (gethostname(hello.node, sizeof(hello.node) - 1) < 0)
         hello.node[0] = '\0';
     fact_hello_put(&payload, &hello);
@@ -130,7 +130,7 @@ static int say_hello(struct runlog *log, struct err *err)
 
 static void recover_tell(const struct runlog *log, const struct spool_reader *reader)
 {
-    const struct recall *recall = &log->recall;
+    const struct log_replay *replay = &log->replay;
 
     uint64_t offset, bytes;
 
@@ -141,12 +141,12 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
         log_error("%s: damaged in %llu places, %llu bytes in all", log->path,
                   (unsigned long long)spool_reader_places(reader),
                   (unsigned long long)spool_reader_damaged(reader));
-    if (recall->different + recall->missing)
+    if (replay->different + replay->missing)
         log_error("%s: %llu verdicts or ledgers in it are not what this version says now",
-                  log->path, (unsigned long long)(recall->different + recall->missing));
-    if (recall->ticks)
-        log_info("run %s: went on after %llu facts and %llu ticks", recall->run,
-                 (unsigned long long)recall->facts, (unsigned long long)recall->ticks);
+                  log->path, (unsigned long long)(replay->different + replay->missing));
+    if (replay->ticks)
+        log_info("run %s: went on after %llu facts and %llu ticks", replay->run,
+                 (unsigned long long)replay->facts, (unsigned long long)replay->ticks);
 }
 
 /* Of a log that was compacted: what came and is not in it any more. */
@@ -172,7 +172,7 @@ uint64_t runlog_memory(const struct runlog *log)
 {
     uint64_t bytes = log->settings.seen ? seen_bytes(log->settings.seen) : 0;
 
-    return bytes + (log->recall.core ? core_bytes(log->recall.core) : 0);
+    return bytes + (log->replay.core ? core_bytes(log->replay.core) : 0);
 }
 
 static int memory_check(const struct runlog *log, struct err *err)
@@ -188,16 +188,16 @@ static int memory_check(const struct runlog *log, struct err *err)
 /* One frame of the log: the core gets what it had, and `seen` learns what need not come. */
 static int recover_frame(struct runlog *log, const struct frame *frame, struct err *err)
 {
-    struct recall *recall = &log->recall;
+    struct log_replay *replay = &log->replay;
     int result;
 
     spool_writer_learn(log->writer, frame, spool_reader_offset(log->reader));
     log->stays += merge_stays(frame);
-    if (frame->sender != recall->self)
+    if (frame->sender != replay->self)
         result = seen_mark(log->settings.seen, frame);
     else
         result = recover_anew(log, frame, log->reader);
-    result = result < 0 ? err_nomem(err) : recall_frame(recall, frame, err);
+    result = result < 0 ? err_nomem(err) : log_replay_frame(replay, frame, err);
     if (result == -EPROTO) {
         log_error("%s: %s; going on", log->path, err->text);
         result = 0;
@@ -231,16 +231,16 @@ static int runlog_recover(struct runlog *log, int64_t budget_ns, struct err *err
 /* What a killed controller left in the page cache counts only when it is on disk. */
 static int runlog_recover_end(struct runlog *log, struct err *err)
 {
-    const struct recall *recall = &log->recall;
+    const struct log_replay *replay = &log->replay;
     int result = spool_writer_begin(log->writer, log->path, err);
 
     if (result == 0)
         result = spool_sync(log->writer, err);
     if (result < 0)
         return err_wrap(err, result, "%s", log->path);
-    if (recall->ticks)
-        runlog_clock(log, recall->tick.mono_ns, recall->tick.real_ns);
-    log->tick_mono_ns = recall->tick.mono_ns;
+    if (replay->ticks)
+        runlog_clock(log, replay->tick.mono_ns, replay->tick.real_ns);
+    log->tick_mono_ns = replay->tick.mono_ns;
     recover_tell(log, log->reader);
     spool_reader_close(TAKE(log->reader));
     return 0;
@@ -249,8 +249,8 @@ static int runlog_recover_end(struct runlog *log, struct err *err)
 void runlog_thresholds(const struct runlog *log, struct thresholds *ret)
 {
     thresholds_default(ret);
-    if (log->recall.core)
-        *ret = *core_thresholds(log->recall.core);
+    if (log->replay.core)
+        *ret = *core_thresholds(log->replay.core);
 }
 
 /* What the judges say is always written: it is little, and tells what became of the run. */
@@ -275,13 +275,13 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     struct fact_setting fact = { .real_ns = time_real_ns(), .value = value };
     struct frame frame = { .type = FRAME_SETTING,
                            .version = FRAME_VERSION,
-                           .sender = log->recall.self };
+                           .sender = log->replay.self };
     struct thresholds trial;
     int result = thresholds_set(&trial, name, value, err);
 
     if (result < 0)
         return result;
-    if (log->recall.last)
+    if (log->replay.last)
         return err_set(err, -EALREADY, "run %s is over: its books are closed", log->run);
     snprintf(fact.name, sizeof(fact.name), "%s", name);
     snprintf(fact.who, sizeof(fact.who), "%s", who);
@@ -296,7 +296,7 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     if (result < 0)
         return result;
     log_info("run %s: %s is %g now, by %s", log->run, name, value, who);
-    return recall_frame(&log->recall, &frame, err);
+    return log_replay_frame(&log->replay, &frame, err);
 }
 
 /* What a file says is logged where it differs from what a file said before; what somebody changed
@@ -306,14 +306,14 @@ static int apply_files(struct runlog *log, const struct thresholds *thresholds, 
 {
     int result = 0;
 
-    if (!thresholds || log->recall.last)
+    if (!thresholds || log->replay.last)
         return 0;
     for (const struct threshold *row = thresholds_table; row->name && result == 0; row++) {
         double value = thresholds_get(thresholds, row);
 
-        if (value < thresholds_get(&log->recall.filed, row) ||
-            value > thresholds_get(&log->recall.filed, row))
-            result = runlog_set(log, row->name, value, RECALL_FILE, err);
+        if (value < thresholds_get(&log->replay.filed, row) ||
+            value > thresholds_get(&log->replay.filed, row))
+            result = runlog_set(log, row->name, value, LOG_REPLAY_FILE, err);
     }
     return result;
 }
@@ -328,7 +328,7 @@ int runlog_begin(const struct runlog_settings *settings, struct runlog **ret, st
     log->settings = *settings;
     strcpy(log->path, settings->dir->log.text);
     strcpy(log->run, settings->dir->run);
-    recall_init(&log->recall, log->run);
+    log_replay_init(&log->replay, log->run);
     result = lock_writer(log, err);
     if (result == 0)
         result = spool_reader_open(log->path, &log->reader, err);
@@ -380,11 +380,11 @@ static int runlog_feed(struct runlog *log, const struct frame *frame, struct err
     struct core_counts before, after;
     int result;
 
-    if (log->told_malformed || !log->recall.core)
-        return recall_fact(&log->recall, frame, err);
-    core_counts(log->recall.core, &before);
-    result = recall_fact(&log->recall, frame, err);
-    core_counts(log->recall.core, &after);
+    if (log->told_malformed || !log->replay.core)
+        return log_replay_fact(&log->replay, frame, err);
+    core_counts(log->replay.core, &before);
+    result = log_replay_fact(&log->replay, frame, err);
+    core_counts(log->replay.core, &after);
     if (after.malformed > before.malformed) {
         log_error(
             "run %s: frame %llu of type %u is malformed and not judged, others may follow: %s",
@@ -401,7 +401,7 @@ uint64_t runlog_disk(const struct runlog *log)
 
 uint64_t runlog_facts(const struct runlog *log)
 {
-    return log->recall.facts;
+    return log->replay.facts;
 }
 
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err)
@@ -464,7 +464,7 @@ int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
     log->facts_waiting = false;
     log->ticked_ns = time_mono_ns();
     log->tick_mono_ns = tick.mono_ns;
-    result = recall_tick(&log->recall, &tick);
+    result = log_replay_tick(&log->replay, &tick);
     if (result < 0)
         return err_set(err, result, "no memory for what the judges said");
     return runlog_write_said(log, err);
@@ -475,12 +475,12 @@ bool runlog_tick_is_due(const struct runlog *log)
     if (log->facts_waiting)
         return true;
     /* After the last tick silence is no news. */
-    return !log->recall.last && time_mono_ns() - log->ticked_ns >= TICK_AT_LEAST_NS;
+    return !log->replay.last && time_mono_ns() - log->ticked_ns >= TICK_AT_LEAST_NS;
 }
 
 bool runlog_is_closed(const struct runlog *log)
 {
-    return log->recall.last;
+    return log->replay.last;
 }
 
 bool runlog_is_dirty(const struct runlog *log)
@@ -507,9 +507,9 @@ static void compact_done(struct runlog *log, struct anew_result *done, struct ru
                                   .new_from = done->new_from,
                                   .bytes_before = spool_writer_bytes(log->writer),
                                   .bytes = done->bytes };
-    recall_fini(&log->recall);
+    log_replay_fini(&log->replay);
     spool_writer_close(log->writer);
-    log->recall = done->recall;
+    log->replay = done->replay;
     log->writer = done->writer;
     log->spoke_at = done->bytes;
     log->merged = done->merged;
@@ -523,7 +523,7 @@ static int compact_tell(struct runlog *log, struct err *err)
     CLEAN(buf_fini) struct buf payload = { 0 };
     struct frame frame = { .type = FRAME_ANEW,
                            .version = FRAME_VERSION,
-                           .sender = log->recall.self };
+                           .sender = log->replay.self };
     int result = runlog_write_said(log, err);
 
     fact_anew_put(&payload, &(struct fact_anew){ .kind = ANEW_TELL });
@@ -533,7 +533,7 @@ static int compact_tell(struct runlog *log, struct err *err)
         return result;
     frame.payload = payload.data;
     frame.payload_bytes = payload.size;
-    return recall_frame(&log->recall, &frame, err);
+    return log_replay_frame(&log->replay, &frame, err);
 }
 
 /* Both lie on the disk for a while, so the new one must be a good deal shorter, and fit beside the old one. */
@@ -563,7 +563,7 @@ static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err
 
     /* What must stay may be more than that: then it is done when half as much has come again. */
     if (bytes < MAX(bytes_max, log->compact_from) || bytes - log->spoke_at < bytes_max / 2 ||
-        time_mono_ns() < log->compact_at_ns || log->recall.last)
+        time_mono_ns() < log->compact_at_ns || log->replay.last)
         return 0;
     result = compact_fits(log, whole_from, bytes_max, err);
     if (result == 0)
@@ -598,7 +598,7 @@ int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
 
     if (result == 0 && log->anew)
         result = compact_turn(log, bytes_max, budget_ns, err);
-    if (result == 1 && log->recall.said.count) /* the log does not take it now */
+    if (result == 1 && log->replay.said.count) /* the log does not take it now */
         return 0;
     if (result == 1)
         result = anew_finish(log->anew, &done, err) ?: 1;
@@ -621,12 +621,12 @@ bool runlog_was_cut(const struct runlog *log)
 bool runlog_node_clock(const struct runlog *log, const char *node, int64_t *offset_ns,
                        int64_t *error_ns)
 {
-    return log->recall.core && core_node_clock(log->recall.core, node, offset_ns, error_ns);
+    return log->replay.core && core_node_clock(log->replay.core, node, offset_ns, error_ns);
 }
 
 void runlog_counts(const struct runlog *log, struct core_counts *ret)
 {
     *ret = (struct core_counts){ 0 };
-    if (log->recall.core)
-        core_counts(log->recall.core, ret);
+    if (log->replay.core)
+        core_counts(log->replay.core, ret);
 }

@@ -1,7 +1,7 @@
 /* runlog.h - one run's log and the core behind it: the same for a run of its own and for a site.
  *
  * A fact is logged before the core sees it, and a tick before the core gets it: what the core knows
- * can always be read from the log again (recall.h).  After -errno the log may be tried again.  When
+ * can always be read from the log again (log replay.h).  After -errno the log may be tried again.  When
  * runlog_sync() fails, what was written since the last good one is cut off, now or as soon as that is possible:
  * then runlog_was_cut(), or -ESTALE comes from any call; close the log and open it again.
  */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/log/recall.h"
+#include "control/log/log_replay.h"
 #include "control/log/rundir.h"
 #include "control/log/spools.h"
 #include "control/report/gather.h"
@@ -23,7 +23,7 @@
 struct story {
     struct rundir dir;
     struct gather gather;
-    struct recall recall;
+    struct log_replay replay;
     struct spools *spools;
     uint64_t log_frames;
     int64_t now_ns, ticked_ns; /* real time, as the facts tell it */
@@ -36,7 +36,7 @@ struct story {
 static void story_clean(struct story *story)
 {
     spools_destroy(story->spools);
-    recall_fini(&story->recall);
+    log_replay_fini(&story->replay);
     gather_fini(&story->gather);
 }
 
@@ -49,13 +49,13 @@ static int story_take_said(struct story *story)
 {
     const struct said_frame *said;
 
-    while ((said = said_first(&story->recall.said))) {
+    while ((said = said_first(&story->replay.said))) {
         int result = gather_said(&story->gather, said->type,
                                  reader_of(said->payload.data, said->payload.size));
 
         if (result < 0)
             return result;
-        said_drop(&story->recall.said);
+        said_drop(&story->replay.said);
     }
     return 0;
 }
@@ -64,7 +64,7 @@ static void story_watch_end(struct story *story, const struct frame *frame)
 {
     struct fact_tick tick;
 
-    if (frame->sender != story->recall.self) {
+    if (frame->sender != story->replay.self) {
         story->last = false;
     } else if (frame->type == FRAME_TICK &&
                fact_tick_get(reader_of(frame->payload, frame->payload_bytes), &tick) == 0) {
@@ -79,7 +79,7 @@ static void story_watch_end(struct story *story, const struct frame *frame)
 /* A frame of the log.  When the core is run, what it says now counts, not what it said then. */
 static int story_log_frame(struct story *story, const struct frame *frame, struct err *err)
 {
-    bool said = frame->sender == story->recall.self &&
+    bool said = frame->sender == story->replay.self &&
                 (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER);
     int result = 0;
 
@@ -89,14 +89,14 @@ static int story_log_frame(struct story *story, const struct frame *frame, struc
         result = gather_frame(&story->gather, frame);
     if (result < 0 || !story->judge || said)
         return result;
-    if (frame->sender != story->recall.self) {
+    if (frame->sender != story->replay.self) {
         result = spools_mark(story->spools, frame);
         story->facts_waiting++;
     } else if (frame->type == FRAME_TICK) {
         story->facts_waiting = 0;
     }
     if (result == 0)
-        result = recall_frame(&story->recall, frame, err);
+        result = log_replay_frame(&story->replay, frame, err);
     return result < 0 && result != -EPROTO ? result : story_take_said(story);
 }
 
@@ -119,16 +119,16 @@ static int story_read_log(struct story *story, struct err *err)
 static int story_tick(struct story *story, int64_t now_ns, uint8_t flags)
 {
     struct fact_tick tick = { .real_ns = now_ns, .flags = flags };
-    const struct fact_tick *before = &story->recall.tick;
+    const struct fact_tick *before = &story->replay.tick;
     int64_t offset_ns = spools_clock_offset(story->spools);
     int result;
 
-    if (story->recall.ticks) /* the controller's clock, if there was one */
+    if (story->replay.ticks) /* the controller's clock, if there was one */
         offset_ns = before->real_ns - before->mono_ns;
     tick.mono_ns = now_ns - offset_ns;
     story->ticked_ns = now_ns;
     story->facts_waiting = 0;
-    result = recall_tick(&story->recall, &tick);
+    result = log_replay_tick(&story->replay, &tick);
     return result < 0 ? result : story_take_said(story);
 }
 
@@ -161,7 +161,7 @@ static int story_spool_frame(struct story *story, const struct frame *frame, int
     if (result == 0)
         result = gather_frame(&story->gather, frame);
     if (result == 0)
-        result = recall_fact(&story->recall, frame, err);
+        result = log_replay_fact(&story->replay, frame, err);
     story->facts_waiting++;
     return result < 0 ? result : spools_take(story->spools);
 }
@@ -199,7 +199,7 @@ static int story_judge(struct story *story, bool alive, struct err *err)
     if (count < 0)
         return (int)count;
     story->gather.account.source = story->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
-    if (story->recall.last && count == 0)
+    if (story->replay.last && count == 0)
         return 0;
     return story_tick(story, story->now_ns, alive ? 0 : TICK_LAST);
 }
@@ -210,7 +210,7 @@ static int story_open(struct story *story, const char *run_dir, bool every_state
 
     if (result < 0)
         return result;
-    recall_init(&story->recall, story->dir.run);
+    log_replay_init(&story->replay, story->dir.run);
     gather_init(&story->gather, story->dir.run, every_state);
     return 0;
 }
@@ -248,8 +248,8 @@ int story_watch(const char *run_dir, core_watch *watch, void *arg, struct err *e
 
     if (result < 0)
         return result;
-    story.recall.watch = watch;
-    story.recall.watch_arg = arg;
+    story.replay.watch = watch;
+    story.replay.watch_arg = arg;
     result = story_judge(&story, false, err);
     return result == -ENOMEM ? err_set(err, result, "run %s: no memory to read it", story.dir.run)
                              : result;
@@ -265,7 +265,7 @@ void story_fini(struct account *account)
 int story_replay(const char *run_dir, struct story_replay *ret, struct err *err)
 {
     CLEAN(reader_clean) struct spool_reader *reader = NULL;
-    CLEAN(recall_fini) struct recall recall = { 0 };
+    CLEAN(log_replay_fini) struct log_replay replay = { 0 };
     struct rundir dir;
     struct frame frame;
     int result = rundir_open(&dir, run_dir, err);
@@ -274,23 +274,23 @@ int story_replay(const char *run_dir, struct story_replay *ret, struct err *err)
         result = spool_reader_open(dir.log.text, &reader, err);
     if (result < 0)
         return result;
-    recall_init(&recall, dir.run);
+    log_replay_init(&replay, dir.run);
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
-        if (frame.type == FRAME_MERGED && frame.sender == recall.self &&
-            recall.part == RECALL_SPEAKS)
+        if (frame.type == FRAME_MERGED && frame.sender == replay.self &&
+            replay.part == LOG_REPLAY_SPEAKS)
             return err_set(err, -ENODATA, "%s was compacted: its steps cannot be judged again",
                            dir.log.text);
-        result = recall_frame(&recall, &frame, err);
+        result = log_replay_frame(&replay, &frame, err);
     }
     if (result < 0)
         return err_wrap(err, result, "%s", dir.log.text);
-    if (!recall.ticks)
+    if (!replay.ticks)
         return err_set(err, -ENODATA, "%s: no tick in it, nothing to replay", dir.log.text);
     /* What was said at the very last tick may not have been written, or not yet. */
-    *ret = (struct story_replay){ .facts = recall.facts,
-                                  .ticks = recall.ticks,
-                                  .equal = recall.equal,
-                                  .different = recall.different,
-                                  .missing = recall.missing };
+    *ret = (struct story_replay){ .facts = replay.facts,
+                                  .ticks = replay.ticks,
+                                  .equal = replay.equal,
+                                  .different = replay.different,
+                                  .missing = replay.missing };
     return 0;
 }

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "control/log/recall.h"
+#include "control/log/log_replay.h"
 #include "control/log/rundir.h"
 #include "control/log/spools.h"
 #include "control/server.h"
@@ -136,7 +136,7 @@ static inline int fixture_wait(pid_t pid)
 /* Reads the whole log: no frame may be there twice, and the core must say again what was said.
  * Returns how many frames are not the controller's.
  */
-static inline uint64_t fixture_check_log(const struct fixture *fixture, struct recall *recall)
+static inline uint64_t fixture_check_log(const struct fixture *fixture, struct log_replay *replay)
 {
     struct spool_reader *reader;
     struct map seen = { 0 };
@@ -144,19 +144,19 @@ static inline uint64_t fixture_check_log(const struct fixture *fixture, struct r
     struct frame frame;
     uint64_t facts = 0;
 
-    recall_init(recall, "");
+    log_replay_init(replay, "");
     assert_int_equal(spool_reader_open(fixture->dir.log.text, &reader, &err), 0);
     while (spool_next(reader, &frame, &err) == 1) {
         uint64_t *times = map_put(&seen, frame.sender * 31 + frame.number, 0);
 
         assert_int_equal((*times)++, 0);
         facts += frame.sender != control_sender();
-        assert_int_equal(recall_frame(recall, &frame, &err), 0);
+        assert_int_equal(log_replay_frame(replay, &frame, &err), 0);
     }
     assert_int_equal(spool_reader_damaged(reader), 0);
-    assert_int_equal(recall->different, 0);
-    assert_int_equal(recall->missing, 0);
-    assert_int_equal(recall->said.count, 0);
+    assert_int_equal(replay->different, 0);
+    assert_int_equal(replay->missing, 0);
+    assert_int_equal(replay->said.count, 0);
     map_fini(&seen);
     spool_reader_close(reader);
     return facts;

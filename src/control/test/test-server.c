@@ -11,26 +11,26 @@ static void every_frame_is_logged_once_and_judged(void **state)
     struct fixture *fixture = *state;
     struct spool_writer *one = fixture_spool(fixture, "agent-n1"),
                         *two = fixture_spool(fixture, "agent-n2");
-    struct recall recall;
+    struct log_replay replay;
 
     fixture_hello(one, 1000, 5000);
     fixture_hello(two, 1000, 5000);
     for (int i = 0; i < 3000; i++)
         fixture_put(i % 2 ? one : two, i % 3 ? FRAME_STEP : FRAME_NOTE, 100);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 3002);
-    assert_true(recall.last);
-    assert_true(recall.equal >= 200); /* a verdict for each ten steps, and ledgers */
-    assert_string_equal(recall.run, TEST_RUN);
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 3002);
+    assert_true(replay.last);
+    assert_true(replay.equal >= 200); /* a verdict for each ten steps, and ledgers */
+    assert_string_equal(replay.run, TEST_RUN);
+    log_replay_fini(&replay);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0); /* once more: nothing new */
-    assert_int_equal(fixture_check_log(fixture, &recall), 3002);
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 3002);
+    log_replay_fini(&replay);
     fixture_put(one, FRAME_STEP, 100); /* but what comes later is not lost */
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 3003);
-    assert_true(recall.last);
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 3003);
+    assert_true(replay.last);
+    log_replay_fini(&replay);
     spool_writer_close(one);
     spool_writer_close(two);
 }
@@ -79,7 +79,7 @@ static void nothing_is_lost_or_doubled_when_killed_at_any_moment(void **state)
     struct fixture *fixture = *state;
     struct rand rand = { 17 };
     pid_t agent = start_agent(fixture, "agent-n1", 1), other = start_agent(fixture, "agent-n2", 2);
-    struct recall recall;
+    struct log_replay replay;
 
     for (int i = 0; i < KILLS; i++) {
         pid_t control = fixture_control(fixture, 0);
@@ -96,10 +96,10 @@ static void nothing_is_lost_or_doubled_when_killed_at_any_moment(void **state)
     waitpid(agent, NULL, 0);
     waitpid(other, NULL, 0);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 2 * FRAMES_EACH);
-    assert_true(recall.last);
-    assert_true(recall.ticks > 0); /* how many depends on how fast the machine is */
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 2 * FRAMES_EACH);
+    assert_true(replay.last);
+    assert_true(replay.ticks > 0); /* how many depends on how fast the machine is */
+    log_replay_fini(&replay);
 }
 
 static size_t read_log(const struct fixture *fixture, unsigned char *bytes, size_t room)
@@ -119,7 +119,7 @@ static void it_goes_on_from_every_possible_end_of_its_log(void **state)
     struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
     static unsigned char bytes[1 << 20];
     size_t size, at = 0;
-    struct recall recall;
+    struct log_replay replay;
 
     for (int i = 0; i < 35; i++)
         fixture_put(writer, FRAME_STEP, 50);
@@ -137,10 +137,10 @@ static void it_goes_on_from_every_possible_end_of_its_log(void **state)
             assert_true(write(fd, bytes, at + (torn ? (size_t)step / 2 : 0)) >= 0);
             close(fd);
             assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-            assert_int_equal(fixture_check_log(fixture, &recall), 35);
-            assert_true(recall.last);
-            assert_int_equal(recall.equal >= 4, 1); /* three verdicts and a ledger at least */
-            recall_fini(&recall);
+            assert_int_equal(fixture_check_log(fixture, &replay), 35);
+            assert_true(replay.last);
+            assert_int_equal(replay.equal >= 4, 1); /* three verdicts and a ledger at least */
+            log_replay_fini(&replay);
         }
         at += (size_t)step;
     }
@@ -150,7 +150,7 @@ static void damage_in_a_spool_costs_the_damaged_frame_only(void **state)
 {
     struct fixture *fixture = *state;
     struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
-    struct recall recall;
+    struct log_replay replay;
     struct path path;
     int fd;
 
@@ -162,8 +162,8 @@ static void damage_in_a_spool_costs_the_damaged_frame_only(void **state)
     assert_int_equal(pwrite(fd, "xxxx", 4, 5 * 100 + 60), 4); /* in the sixth frame's payload */
     close(fd);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 19);
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 19);
+    log_replay_fini(&replay);
 }
 
 static void a_malformed_fact_is_logged_and_replayed_alike(void **state)
@@ -171,16 +171,16 @@ static void a_malformed_fact_is_logged_and_replayed_alike(void **state)
     struct fixture *fixture = *state;
     struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
     struct core_counts counts;
-    struct recall recall;
+    struct log_replay replay;
 
     for (int i = 0; i < 20; i++)
         fixture_put(writer, FRAME_STEP, i == 7 ? 3 : 56);
     spool_writer_close(writer);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 20);
-    core_counts(recall.core, &counts);
+    assert_int_equal(fixture_check_log(fixture, &replay), 20);
+    core_counts(replay.core, &counts);
     assert_int_equal(counts.malformed, 1);
-    recall_fini(&recall);
+    log_replay_fini(&replay);
 }
 
 /* It is well formed but cannot be judged; and it is in the log for ever. */
@@ -189,17 +189,17 @@ static void a_fact_that_is_refused_stops_no_later_start(void **state)
     struct fixture *fixture = *state;
     struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
     struct core_counts counts;
-    struct recall recall;
+    struct log_replay replay;
 
     fixture_put(writer, FRAME_STEP, 9);
     fixture_put(writer, FRAME_STEP, 56);
     spool_writer_close(writer);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(fixture_check_log(fixture, &recall), 2);
-    core_counts(recall.core, &counts);
+    assert_int_equal(fixture_check_log(fixture, &replay), 2);
+    core_counts(replay.core, &counts);
     assert_int_equal(counts.malformed, 1);
-    recall_fini(&recall);
+    log_replay_fini(&replay);
 }
 
 static void a_second_controller_is_told_so(void **state)
@@ -232,7 +232,7 @@ static void it_ends_in_order_when_its_parent_is_gone(void **state)
 {
     struct fixture *fixture = *state;
     struct spool_writer *writer = fixture_spool(fixture, "agent-n1");
-    struct recall recall;
+    struct log_replay replay;
     int ends[2];
     char byte;
     pid_t parent;
@@ -250,9 +250,9 @@ static void it_ends_in_order_when_its_parent_is_gone(void **state)
     assert_int_equal(fixture_wait(parent), 0);
     assert_int_equal(read(ends[0], &byte, 1), 0); /* waits for the controller's end */
     close(ends[0]);
-    assert_int_equal(fixture_check_log(fixture, &recall), 1);
-    assert_true(recall.last);
-    recall_fini(&recall);
+    assert_int_equal(fixture_check_log(fixture, &replay), 1);
+    assert_true(replay.last);
+    log_replay_fini(&replay);
     spool_writer_close(writer);
 }
 

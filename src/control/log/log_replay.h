@@ -1,4 +1,4 @@
-/* recall.h - the log through the core once more.
+/* log replay.h - the log through the core once more.
  *
  * The log is: any number of facts, then a TICK in the controller's name, then what the core said at
  * that tick (verdicts, ledgers, in order), then again facts.  The controller's HELLOs may stand
@@ -13,8 +13,8 @@
  * What the core said and the log does not have yet stays in `said`: a controller that was killed
  * between the TICK and those frames appends them, and goes on as if it had never died.
  */
-#ifndef LOCKSTEP_CONTROL_LOG_RECALL_H
-#define LOCKSTEP_CONTROL_LOG_RECALL_H
+#ifndef LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H
+#define LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,14 +40,14 @@ struct said {
 const struct said_frame *said_first(const struct said *said); /* NULL: none */
 void said_drop(struct said *said);
 
-enum recall_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
-    RECALL_SPEAKS, /* all of any other log */
-    RECALL_OLD,    /* steps are gone: the core learns facts, and no ticks */
-    RECALL_WARM,   /* the core gets everything, and nobody hears it */
+enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
+    LOG_REPLAY_SPEAKS, /* all of any other log */
+    LOG_REPLAY_OLD,    /* steps are gone: the core learns facts, and no ticks */
+    LOG_REPLAY_WARM,   /* the core gets everything, and nobody hears it */
 };
 
-struct recall {
-    enum recall_part part;
+struct log_replay {
+    enum log_replay_part part;
     struct carry carry;
     char run[FACT_NAME];
     struct core *core; /* NULL before the first frame */
@@ -62,14 +62,15 @@ struct recall {
     bool last;               /* the newest tick was the last one */
     struct thresholds filed; /* as settings files said, by the newest SETTINGs in their name */
 };
-#define RECALL_FILE "settings file" /* who, of a SETTING */
+#define LOG_REPLAY_FILE "settings file" /* who, of a SETTING */
 
-void recall_init(struct recall *recall, const char *run); /* the run's name without a HELLO */
-void recall_fini(struct recall *recall);
-int recall_frame(struct recall *recall, const struct frame *frame, struct err *err);
+void log_replay_init(struct log_replay *replay,
+                     const char *run); /* the run's name without a HELLO */
+void log_replay_fini(struct log_replay *replay);
+int log_replay_frame(struct log_replay *replay, const struct frame *frame, struct err *err);
 
 /* A fact or a tick that is not in a log: the same steps for whoever comes without one. */
-int recall_fact(struct recall *recall, const struct frame *frame, struct err *err);
-int recall_tick(struct recall *recall, const struct fact_tick *tick);
+int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct err *err);
+int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick);
 
 #endif

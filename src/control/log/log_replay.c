@@ -1,0 +1,242 @@
+/* log replay.c - feeds the core from a log and compares what it says with what was said. */
+#include "control/log/log_replay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/log/spools.h"
+#include "core/clean.h"
+
+static bool said_grow(struct said *said)
+{
+    if (said->first > 0) { /* use what has been dropped before */
+        memmove(said->frame, said->frame + said->first, said->count * sizeof(*said->frame));
+        said->first = 0;
+        return true;
+    }
+    return ARRAY_FIT(said->frame, said->room, said->count + 1);
+}
+
+static void said_put(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct said *said = arg;
+    struct said_frame frame = { .type = type };
+
+    buf_put(&frame.payload, payload->data, payload->size);
+    if (payload->failed || frame.payload.failed ||
+        (said->first + said->count == said->room && !said_grow(said))) {
+        buf_fini(&frame.payload);
+        said->failed = true;
+        return;
+    }
+    said->frame[said->first + said->count++] = frame;
+}
+
+const struct said_frame *said_first(const struct said *said)
+{
+    return said->count ? &said->frame[said->first] : NULL;
+}
+
+void said_drop(struct said *said)
+{
+    buf_fini(&said->frame[said->first].payload);
+    said->first++;
+    said->count--;
+    if (said->count == 0)
+        said->first = 0;
+}
+
+static void said_fini(struct said *said)
+{
+    while (said->count)
+        said_drop(said);
+    free(said->frame);
+    *said = (struct said){ 0 };
+}
+
+void log_replay_init(struct log_replay *replay, const char *run)
+{
+    *replay = (struct log_replay){ .self = control_sender() };
+    snprintf(replay->run, sizeof(replay->run), "%s", run);
+    thresholds_default(&replay->filed);
+}
+
+void log_replay_fini(struct log_replay *replay)
+{
+    said_fini(&replay->said);
+    carry_fini(&replay->carry);
+    if (replay->core)
+        core_destroy(replay->core);
+    replay->core = NULL;
+}
+
+static int log_replay_begin(struct log_replay *replay, struct err *err)
+{
+    int result = 0;
+
+    if (!replay->core) {
+        result = core_create(replay->run, &replay->core);
+        if (result == 0)
+            core_watch_steps(replay->core, replay->watch, replay->watch_arg);
+    }
+    return result < 0 ? err_set(err, result, "run %s: no memory to judge it", replay->run) : 0;
+}
+
+/* The log goes on: what it did not take of the last tick is not there. */
+static void log_replay_close_tick(struct log_replay *replay)
+{
+    while (replay->said.count) {
+        said_drop(&replay->said);
+        replay->missing++;
+    }
+}
+
+int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct err *err)
+{
+    int result = log_replay_begin(replay, err);
+
+    if (result < 0)
+        return result;
+    log_replay_close_tick(replay);
+    replay->facts++;
+    replay->last = false;
+    /* Only the controller changes thresholds; an agent that tries is not heard. */
+    if (frame->type == FRAME_SETTING && frame->sender != replay->self)
+        return 0;
+    result = core_feed(replay->core, frame, err);
+    /* Anything else is the fact's fault and was counted.  It is in the log already: if it stopped us, it
+     * would stop every later start, too.
+     */
+    return result == -ENOMEM ? result : 0;
+}
+
+/* What the core says, on its way to the log or to nobody. */
+static void log_replay_feed(void *arg, uint16_t type, const struct buf *payload)
+{
+    struct log_replay *replay = arg;
+
+    if (replay->part == LOG_REPLAY_WARM)
+        replay->said.failed |= carry_warm(&replay->carry, type, payload) < 0;
+    else if (replay->carry.active)
+        carry_tell(&replay->carry, type, payload, said_put, &replay->said);
+    else
+        said_put(&replay->said, type, payload);
+}
+
+int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
+{
+    int result = log_replay_begin(replay, NULL);
+
+    if (result < 0)
+        return result;
+    log_replay_close_tick(replay);
+    replay->tick = *tick;
+    replay->last = tick->flags & TICK_LAST;
+    replay->ticks++;
+    replay->carry.tick += replay->part == LOG_REPLAY_WARM;
+    if (replay->part != LOG_REPLAY_OLD)
+        core_tick(replay->core, tick, replay->last, log_replay_feed, replay);
+    if (replay->carry.active)
+        carry_tick(&replay->carry, tick, said_put, &replay->said);
+    return replay->said.failed ? -ENOMEM : 0;
+}
+
+static int log_replay_compaction(struct log_replay *replay, struct reader in, struct err *err)
+{
+    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    int result = fact_anew_get(in, &fact);
+
+    if (result < 0)
+        return err_set(err, result, "a mark of compaction is malformed");
+    log_replay_close_tick(replay);
+    switch (fact.kind) {
+    case ANEW_BEGIN:
+        replay->part = LOG_REPLAY_OLD;
+        break;
+    case ANEW_WHOLE:
+        replay->part = LOG_REPLAY_WARM;
+        replay->carry.whole_real_ns = replay->tick.real_ns;
+        break;
+    case ANEW_SPEAKS:
+        replay->part = LOG_REPLAY_SPEAKS;
+        carry_speak(&replay->carry);
+        break;
+    default:
+        result = log_replay_begin(replay, err);
+        if (result == 0)
+            core_tell(replay->core);
+        replay->carry.told_tick = replay->carry.tick + 1;
+        break;
+    }
+    return result;
+}
+
+static int log_replay_output(struct log_replay *replay, const struct frame *frame)
+{
+    const struct said_frame *said = said_first(&replay->said);
+
+    if (replay->part != LOG_REPLAY_SPEAKS)
+        return carry_said(&replay->carry, frame->type,
+                          reader_of(frame->payload, frame->payload_bytes),
+                          replay->part == LOG_REPLAY_WARM ? replay->core : NULL);
+    if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
+        memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
+        replay->equal++;
+    else
+        replay->different++;
+    if (said)
+        said_drop(&replay->said);
+    return 0;
+}
+
+static void log_replay_hello(struct log_replay *replay, struct reader in)
+{
+    struct fact_hello hello;
+
+    if (!replay->core && fact_hello_get(in, &hello) == 0 && hello.run[0])
+        snprintf(replay->run, sizeof(replay->run), "%s", hello.run);
+}
+
+static int log_replay_setting(struct log_replay *replay, const struct frame *frame, struct err *err)
+{
+    struct fact_setting fact;
+
+    if (fact_setting_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+        strcmp(fact.who, LOG_REPLAY_FILE) == 0)
+        thresholds_set(&replay->filed, fact.name, fact.value, NULL);
+    return log_replay_fact(replay, frame, err);
+}
+
+int log_replay_frame(struct log_replay *replay, const struct frame *frame, struct err *err)
+{
+    struct reader in = reader_of(frame->payload, frame->payload_bytes);
+    struct fact_tick tick;
+
+    if (frame->sender != replay->self)
+        return log_replay_fact(replay, frame, err);
+    switch (frame->type) {
+    case FRAME_HELLO:
+        log_replay_hello(replay, in);
+        return 0;
+    case FRAME_TICK:
+        if (fact_tick_get(in, &tick) < 0)
+            return err_set(err, -EPROTO, "tick %llu of the log is malformed",
+                           (unsigned long long)frame->number);
+        if (log_replay_tick(replay, &tick) < 0)
+            return err_set(err, -ENOMEM, "run %s: no memory to judge it", replay->run);
+        return 0;
+    case FRAME_SETTING:
+        return log_replay_setting(replay, frame, err);
+    case FRAME_VERDICT:
+    case FRAME_LEDGER:
+        if (log_replay_output(replay, frame) < 0)
+            return err_set(err, -ENOMEM, "run %s: no memory to judge it", replay->run);
+        return 0;
+    case FRAME_ANEW:
+        return log_replay_compaction(replay, in, err);
+    default:
+        return 0;
+    }
+}
