@@ -91,7 +91,7 @@ static int server_round(struct server *server, struct err *err)
 {
     struct frame frame;
     size_t bytes = 0;
-    int count = 0, result = runlog_write_said(server->log, err);
+    int count = 0, result = runlog_write_output(server->log, err);
 
     if (result == 0)
         result = spools_scan(server->spools, err);

@@ -29,13 +29,13 @@ struct words {
 
 static void hear(struct log_replay *replay, struct gather *gather, struct words *words)
 {
-    const struct said_frame *said;
+    const struct output_queue_frame *said;
 
-    while ((said = said_first(&replay->said))) {
+    while ((said = output_queue_first(&replay->said))) {
         words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
         words->count++;
-        gather_said(gather, said->type, reader_of(said->payload.data, said->payload.size));
-        said_drop(&replay->said);
+        gather_output(gather, said->type, reader_of(said->payload.data, said->payload.size));
+        output_queue_drop(&replay->said);
     }
 }
 

@@ -56,7 +56,7 @@ static void ledger_before(struct carry *carry, const struct ledger *old, const s
     carry->has_ledger = true;
 }
 
-int carry_said(struct carry *carry, uint16_t type, struct reader in, const struct core *core)
+int carry_output(struct carry *carry, uint16_t type, struct reader in, const struct core *core)
 {
     struct carried *one;
     struct ledger ledger;

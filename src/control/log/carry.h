@@ -43,7 +43,7 @@ struct carry {
 
 void carry_fini(struct carry *carry);
 /* A verdict or ledger of the old judges; `core`: the new one, at the same tick, or NULL. */
-int carry_said(struct carry *carry, uint16_t type, struct reader in, const struct core *core);
+int carry_output(struct carry *carry, uint16_t type, struct reader in, const struct core *core);
 int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload); /* of the new ones */
 bool carry_is_ready(
     const struct carry *carry); /* costs and ledgers of both are known at the same ticks */

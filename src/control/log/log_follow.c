@@ -47,7 +47,7 @@ void log_follow_close(struct log_follow *follow)
     free(follow);
 }
 
-static void follow_said(const struct frame *frame, const struct log_follow_calls *calls)
+static void follow_output(const struct frame *frame, const struct log_follow_calls *calls)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     struct ledger ledger;
@@ -106,7 +106,7 @@ static void follow_frame(struct log_follow *follow, const struct frame *frame,
     if (frame->sender == follow->self) {
         if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
             follow->last = tick.flags & TICK_LAST;
-        follow_said(frame, calls);
+        follow_output(frame, calls);
         return;
     }
     follow->last = false;

@@ -9,7 +9,7 @@
 #include "control/log/spools.h"
 #include "core/clean.h"
 
-static bool said_grow(struct said *said)
+static bool output_queue_grow(struct output_queue *said)
 {
     if (said->first > 0) { /* use what has been dropped before */
         memmove(said->frame, said->frame + said->first, said->count * sizeof(*said->frame));
@@ -19,14 +19,14 @@ static bool said_grow(struct said *said)
     return ARRAY_FIT(said->frame, said->room, said->count + 1);
 }
 
-static void said_put(void *arg, uint16_t type, const struct buf *payload)
+static void output_queue_put(void *arg, uint16_t type, const struct buf *payload)
 {
-    struct said *said = arg;
-    struct said_frame frame = { .type = type };
+    struct output_queue *said = arg;
+    struct output_queue_frame frame = { .type = type };
 
     buf_put(&frame.payload, payload->data, payload->size);
     if (payload->failed || frame.payload.failed ||
-        (said->first + said->count == said->room && !said_grow(said))) {
+        (said->first + said->count == said->room && !output_queue_grow(said))) {
         buf_fini(&frame.payload);
         said->failed = true;
         return;
@@ -34,12 +34,12 @@ static void said_put(void *arg, uint16_t type, const struct buf *payload)
     said->frame[said->first + said->count++] = frame;
 }
 
-const struct said_frame *said_first(const struct said *said)
+const struct output_queue_frame *output_queue_first(const struct output_queue *said)
 {
     return said->count ? &said->frame[said->first] : NULL;
 }
 
-void said_drop(struct said *said)
+void output_queue_drop(struct output_queue *said)
 {
     buf_fini(&said->frame[said->first].payload);
     said->first++;
@@ -48,12 +48,12 @@ void said_drop(struct said *said)
         said->first = 0;
 }
 
-static void said_fini(struct said *said)
+static void output_queue_fini(struct output_queue *said)
 {
     while (said->count)
-        said_drop(said);
+        output_queue_drop(said);
     free(said->frame);
-    *said = (struct said){ 0 };
+    *said = (struct output_queue){ 0 };
 }
 
 void log_replay_init(struct log_replay *replay, const char *run)
@@ -65,7 +65,7 @@ void log_replay_init(struct log_replay *replay, const char *run)
 
 void log_replay_fini(struct log_replay *replay)
 {
-    said_fini(&replay->said);
+    output_queue_fini(&replay->said);
     carry_fini(&replay->carry);
     if (replay->core)
         core_destroy(replay->core);
@@ -88,7 +88,7 @@ static int log_replay_begin(struct log_replay *replay, struct err *err)
 static void log_replay_close_tick(struct log_replay *replay)
 {
     while (replay->said.count) {
-        said_drop(&replay->said);
+        output_queue_drop(&replay->said);
         replay->missing++;
     }
 }
@@ -120,9 +120,9 @@ static void log_replay_feed(void *arg, uint16_t type, const struct buf *payload)
     if (replay->part == LOG_REPLAY_WARM)
         replay->said.failed |= carry_warm(&replay->carry, type, payload) < 0;
     else if (replay->carry.active)
-        carry_tell(&replay->carry, type, payload, said_put, &replay->said);
+        carry_tell(&replay->carry, type, payload, output_queue_put, &replay->said);
     else
-        said_put(&replay->said, type, payload);
+        output_queue_put(&replay->said, type, payload);
 }
 
 int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
@@ -139,7 +139,7 @@ int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
     if (replay->part != LOG_REPLAY_OLD)
         core_tick(replay->core, tick, replay->last, log_replay_feed, replay);
     if (replay->carry.active)
-        carry_tick(&replay->carry, tick, said_put, &replay->said);
+        carry_tick(&replay->carry, tick, output_queue_put, &replay->said);
     return replay->said.failed ? -ENOMEM : 0;
 }
 
@@ -175,19 +175,19 @@ static int log_replay_compaction(struct log_replay *replay, struct reader in, st
 
 static int log_replay_output(struct log_replay *replay, const struct frame *frame)
 {
-    const struct said_frame *said = said_first(&replay->said);
+    const struct output_queue_frame *said = output_queue_first(&replay->said);
 
     if (replay->part != LOG_REPLAY_SPEAKS)
-        return carry_said(&replay->carry, frame->type,
-                          reader_of(frame->payload, frame->payload_bytes),
-                          replay->part == LOG_REPLAY_WARM ? replay->core : NULL);
+        return carry_output(&replay->carry, frame->type,
+                            reader_of(frame->payload, frame->payload_bytes),
+                            replay->part == LOG_REPLAY_WARM ? replay->core : NULL);
     if (said && said->type == frame->type && said->payload.size == frame->payload_bytes &&
         memcmp(said->payload.data, frame->payload, frame->payload_bytes) == 0)
         replay->equal++;
     else
         replay->different++;
     if (said)
-        said_drop(&replay->said);
+        output_queue_drop(&replay->said);
     return 0;
 }
 

@@ -28,17 +28,18 @@
 #include "wire/frame.h"
 
 /* What the core has said, first in first out. */
-struct said_frame {
+struct output_queue_frame {
     uint16_t type;
     struct buf payload;
 };
-struct said {
-    struct said_frame *frame;
+struct output_queue {
+    struct output_queue_frame *frame;
     size_t first, count, room;
     bool failed; /* no memory: something that was said is missing */
 };
-const struct said_frame *said_first(const struct said *said); /* NULL: none */
-void said_drop(struct said *said);
+const struct output_queue_frame *output_queue_first(
+    const struct output_queue *said); /* NULL: none */
+void output_queue_drop(struct output_queue *said);
 
 enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
     LOG_REPLAY_SPEAKS, /* all of any other log */
@@ -53,7 +54,7 @@ struct log_replay {
     struct core *core; /* NULL before the first frame */
     core_watch *watch; /* of the core's steps; NULL: nobody */
     void *watch_arg;
-    struct said said;
+    struct output_queue said;
     uint64_t self; /* the controller's sender id */
     struct fact_tick tick;
     uint64_t ticks, facts, equal;

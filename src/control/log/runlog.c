@@ -97,16 +97,16 @@ static int lock_writer(struct runlog *log, struct err *err)
     return result;
 }
 
-int runlog_write_said(struct runlog *log, struct err *err)
+int runlog_write_output(struct runlog *log, struct err *err)
 {
-    const struct said_frame *said;
+    const struct output_queue_frame *said;
 
-    while ((said = said_first(&log->replay.said))) {
+    while ((said = output_queue_first(&log->replay.said))) {
         int result = put_own(log, said->type, &said->payload, err);
 
         if (result < 0)
             return result;
-        said_drop(&log->replay.said);
+        output_queue_drop(&log->replay.said);
     }
     return 0;
 }
@@ -290,7 +290,7 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     frame.payload_bytes = payload.size;
     result = disk_check(log, &frame, 1, err);
     if (result == 0)
-        result = runlog_write_said(log, err);
+        result = runlog_write_output(log, err);
     if (result == 0)
         result = put_own(log, FRAME_SETTING, &payload, err);
     if (result < 0)
@@ -345,7 +345,7 @@ int runlog_load(struct runlog *log, int64_t budget_ns, struct err *err)
         return result;
     result = runlog_recover_end(log, err);
     if (result == 0)
-        result = runlog_write_said(log, err);
+        result = runlog_write_output(log, err);
     if (result == 0)
         result = say_hello(log, err);
     if (result == 0)
@@ -409,7 +409,7 @@ int runlog_take(struct runlog *log, const struct frame *frame, size_t count, str
     int result = disk_check(log, frame, count, err);
 
     if (result == 0)
-        result = runlog_write_said(log, err);
+        result = runlog_write_output(log, err);
     if (result == 0)
         result = spool_put_frames(log->writer, frame, count, err);
     if (result < 0)
@@ -453,7 +453,7 @@ int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
     struct fact_tick tick = { .mono_ns = runlog_mono_ns(log),
                               .real_ns = time_real_ns(),
                               .flags = flags };
-    int result = runlog_write_said(log, err);
+    int result = runlog_write_output(log, err);
 
     if (result < 0)
         return result;
@@ -467,7 +467,7 @@ int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
     result = log_replay_tick(&log->replay, &tick);
     if (result < 0)
         return err_set(err, result, "no memory for what the judges said");
-    return runlog_write_said(log, err);
+    return runlog_write_output(log, err);
 }
 
 bool runlog_tick_is_due(const struct runlog *log)
@@ -524,7 +524,7 @@ static int compact_tell(struct runlog *log, struct err *err)
     struct frame frame = { .type = FRAME_ANEW,
                            .version = FRAME_VERSION,
                            .sender = log->replay.self };
-    int result = runlog_write_said(log, err);
+    int result = runlog_write_output(log, err);
 
     fact_anew_put(&payload, &(struct fact_anew){ .kind = ANEW_TELL });
     if (result == 0)

@@ -50,7 +50,7 @@ void runlog_close(struct runlog *log);                                       /* 
  */
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err);
 /* What the core said and the log did not take (disk full).  Before anything else is written. */
-int runlog_write_said(struct runlog *log, struct err *err);
+int runlog_write_output(struct runlog *log, struct err *err);
 int runlog_tick(struct runlog *log, uint8_t flags, struct err *err);
 /* Facts have come since the last tick, or it was more than a second ago and the books are open. */
 bool runlog_tick_is_due(const struct runlog *log);

@@ -49,7 +49,7 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
     return 0;
 }
 
-int gather_said(struct gather *gather, uint16_t type, struct reader in)
+int gather_output(struct gather *gather, uint16_t type, struct reader in)
 {
     struct account *account = &gather->account;
     struct ledger ledger;
@@ -268,7 +268,7 @@ int gather_frame(struct gather *gather, const struct frame *frame)
     if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
         account->closed = tick.flags & TICK_LAST;
     if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
-        return gather_said(gather, frame->type, in);
+        return gather_output(gather, frame->type, in);
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
         memcpy(account->run, hello.run, sizeof(account->run));
     account->ticks += frame->type == FRAME_TICK;

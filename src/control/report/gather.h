@@ -30,7 +30,8 @@ void gather_init(struct gather *gather, const char *run, bool every_state);
 void gather_fini(struct gather *gather);
 /* Both: 0 or -ENOMEM.  What cannot be understood is counted. */
 int gather_frame(struct gather *gather, const struct frame *frame);
-int gather_said(struct gather *gather, uint16_t type, struct reader in); /* a verdict or a ledger */
+int gather_output(struct gather *gather, uint16_t type,
+                  struct reader in); /* a verdict or a ledger */
 /* The account, its verdicts in order; the caller frees them (story_fini). */
 int gather_take(struct gather *gather, struct account *ret);
 

@@ -45,17 +45,17 @@ static void reader_clean(struct spool_reader **reader)
     spool_reader_close(*reader);
 }
 
-static int story_take_said(struct story *story)
+static int story_take_output(struct story *story)
 {
-    const struct said_frame *said;
+    const struct output_queue_frame *said;
 
-    while ((said = said_first(&story->replay.said))) {
-        int result = gather_said(&story->gather, said->type,
-                                 reader_of(said->payload.data, said->payload.size));
+    while ((said = output_queue_first(&story->replay.said))) {
+        int result = gather_output(&story->gather, said->type,
+                                   reader_of(said->payload.data, said->payload.size));
 
         if (result < 0)
             return result;
-        said_drop(&story->replay.said);
+        output_queue_drop(&story->replay.said);
     }
     return 0;
 }
@@ -97,7 +97,7 @@ static int story_log_frame(struct story *story, const struct frame *frame, struc
     }
     if (result == 0)
         result = log_replay_frame(&story->replay, frame, err);
-    return result < 0 && result != -EPROTO ? result : story_take_said(story);
+    return result < 0 && result != -EPROTO ? result : story_take_output(story);
 }
 
 static int story_read_log(struct story *story, struct err *err)
@@ -129,7 +129,7 @@ static int story_tick(struct story *story, int64_t now_ns, uint8_t flags)
     story->ticked_ns = now_ns;
     story->facts_waiting = 0;
     result = log_replay_tick(&story->replay, &tick);
-    return result < 0 ? result : story_take_said(story);
+    return result < 0 ? result : story_take_output(story);
 }
 
 /* The facts so far are judged soon after the last of them, not when the next one comes. */

@@ -19,7 +19,7 @@
 
 /* ---- all that a core says ---- */
 
-struct said {
+struct output_queue {
     struct buf bytes; /* everything, in order */
     struct verdict verdict[16];
     uint32_t verdicts;
@@ -28,7 +28,7 @@ struct said {
 
 static void hear(void *arg, uint16_t type, const struct buf *payload)
 {
-    struct said *said = arg;
+    struct output_queue *said = arg;
     struct verdict verdict;
 
     buf_put_u16(&said->bytes, type);
@@ -58,7 +58,7 @@ static int feed(struct core *core, const struct lab_frame *frame)
     return core_feed(core, &fact, NULL);
 }
 
-static void tick(struct core *core, int64_t ms, bool last, struct said *said)
+static void tick(struct core *core, int64_t ms, bool last, struct output_queue *said)
 {
     const struct fact_tick now = { .mono_ns = ms * NS_PER_MS,
                                    .real_ns = ms * NS_PER_MS + 1700000000 * NS_PER_S };
@@ -67,13 +67,13 @@ static void tick(struct core *core, int64_t ms, bool last, struct said *said)
 }
 
 /* Feeds all with a tick after every `batch` frames. */
-static void play(const struct lab_frames *frames, size_t batch, struct said *said,
+static void play(const struct lab_frames *frames, size_t batch, struct output_queue *said,
                  struct core_counts *counts)
 {
     struct core *core;
     int64_t ms = 1000;
 
-    *said = (struct said){ 0 };
+    *said = (struct output_queue){ 0 };
     assert_int_equal(core_create("test", &core), 0);
     for (size_t i = 0; i < frames->count; i++) {
         feed(core, &frames->frame[i]);
@@ -125,7 +125,7 @@ static void record(struct lab_frames *frames, bool skew)
     lab_destroy(lab);
 }
 
-static const struct verdict *said_of(const struct said *said, unsigned kind)
+static const struct verdict *said_of(const struct output_queue *said, unsigned kind)
 {
     for (uint32_t i = 0; i < said->verdicts; i++) {
         if (said->verdict[i].kind == kind)
@@ -138,7 +138,7 @@ static void a_run_with_a_slow_and_a_killed_rank_is_explained(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct said said;
+    struct output_queue said;
     double sum = 0;
 
     (void)state;
@@ -179,7 +179,7 @@ static int set(struct core *core, const char *name, double value)
 static bool says_straggler(const char *name, double value)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core *core;
     bool found = false;
 
@@ -250,7 +250,7 @@ static void any_interleaving_of_senders_gives_the_same_verdicts(void **state)
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct rand rand = { 5 };
     struct core_counts counts;
-    struct said plain;
+    struct output_queue plain;
 
     (void)state;
     record(&frames, true);
@@ -258,7 +258,7 @@ static void any_interleaving_of_senders_gives_the_same_verdicts(void **state)
     assert_int_equal(plain.verdicts, 2);
     for (int try = 0; try < 8; try++) {
         struct lab_frames other = { 0 };
-        struct said said;
+        struct output_queue said;
 
         shuffle(&frames, &rand, &other);
         play(&other, 1 + rand_below(&rand, 40), &said, &counts);
@@ -284,7 +284,7 @@ static void the_same_frames_and_ticks_give_the_same_bytes(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct said first, second;
+    struct output_queue first, second;
 
     (void)state;
     record(&frames, true);
@@ -300,12 +300,12 @@ static void frames_that_come_twice_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct said said;
+    struct output_queue said;
     struct core *core;
 
     (void)state;
     record(&frames, false);
-    said = (struct said){ 0 };
+    said = (struct output_queue){ 0 };
     assert_int_equal(core_create("test", &core), 0);
     for (size_t i = 0; i < frames.count; i++) {
         feed(core, &frames.frame[i]);
@@ -325,7 +325,7 @@ static void steps_of_a_missing_rank_are_partial_and_block_nothing(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -362,7 +362,7 @@ static void a_rank_that_never_comes_holds_up_no_memory(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -404,7 +404,7 @@ static void ranks_are_judged_although_one_was_never_seen(void **state)
     struct lab_config config = on_nodes();
     struct lab *lab = lab_create(&config);
     struct core_counts counts;
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core *core;
     int64_t ms = 1000;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
@@ -479,7 +479,7 @@ static void all_begin(struct core *core, const struct lab *lab, uint32_t number)
 }
 
 static void train(struct core *core, struct lab *lab, uint32_t ring, int steps, int64_t *ms,
-                  struct said *said)
+                  struct output_queue *said)
 {
     for (int i = 0; i < steps; i++) {
         lab_step(lab);
@@ -506,7 +506,7 @@ static void workers_that_begin_anew_in_a_smaller_world_are_judged(void **state)
     struct lab_config config = on_nodes(), fewer = on_nodes();
     struct lab *lab = lab_create(&config), *less;
     struct core_counts counts;
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct ledger ledger;
     struct core *core;
     int64_t ms = 1000;
@@ -549,7 +549,7 @@ static void malformed_frames_are_counted_and_change_nothing(void **state)
 {
     CLEAN(lab_frames_fini) struct lab_frames frames = { 0 };
     struct core_counts counts;
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core *core;
     uint64_t bad = 0;
 
@@ -603,7 +603,7 @@ static void hostile_payloads_never_break_it(void **state)
     (void)state;
     record(&frames, true);
     for (int try = 0; try < 60; try++) {
-        struct said said = { 0 };
+        struct output_queue said = { 0 };
         struct core *core;
 
         assert_int_equal(core_create("test", &core), 0);
@@ -637,7 +637,7 @@ static void memory_does_not_grow_with_the_run(void **state)
 {
     struct lab_config config = lab_plain;
     CLEAN(lab_frames_fini) struct lab_frames begin = { 0 };
-    struct said said = { 0 };
+    struct output_queue said = { 0 };
     struct core_counts counts;
     struct core *core;
     struct lab *lab;
