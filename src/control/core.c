@@ -191,7 +191,7 @@ static uint32_t world_room(const struct core *core)
 }
 
 /* Who opens a ring or ends is a rank of the world, and may be the one that makes others believed in. */
-static int world_hear(struct core *core, const struct frame *frame)
+static int world_feed(struct core *core, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
     uint32_t rank = reader_get_u32(&in);
@@ -592,7 +592,7 @@ int core_feed(struct core *core, const struct frame *frame, struct err *err)
                        FRAME_VERSION);
     }
     if (frame->type == FRAME_RING || frame->type == FRAME_EXIT)
-        result = world_hear(core, frame);
+        result = world_feed(core, frame);
     if (result == 0)
         result = feed_frame(core, frame);
     core->counts.frames++;

@@ -125,7 +125,7 @@ static int load_ranks(struct index_follower *follower, struct err *err)
         struct rank_state *state;
 
         row_rank(statement, &row);
-        result = columns_hear(follower->columns, row.rank);
+        result = columns_feed(follower->columns, row.rank);
         if (result < 0)
             return ranks_failed(follower, result, err);
         state = follower_rank(follower, row.rank);

@@ -90,7 +90,7 @@ static int row_take_ring(struct index_follower *follower, struct reader in)
         }
         state->dirty = follower->urgent = true;
     }
-    return columns_hear(follower->columns, fact.rank)
+    return columns_feed(follower->columns, fact.rank)
                ?: columns_world(follower->columns, follower->row.ranks);
 }
 

@@ -300,7 +300,7 @@ static int merge_take_ring(struct merge *merge, struct reader in)
         return 0;
     result = columns_world(merge->columns, ring.world);
     if (result == 0)
-        result = columns_hear(merge->columns, ring.rank);
+        result = columns_feed(merge->columns, ring.rank);
     return columns_result(merge, result);
 }
 

@@ -164,7 +164,7 @@ int columns_world(struct columns *columns, uint32_t ranks)
     return columns_fit(columns);
 }
 
-int columns_hear(struct columns *columns, uint32_t rank)
+int columns_feed(struct columns *columns, uint32_t rank)
 {
     if (rank >= COLUMN_RANKS_MAX)
         return -E2BIG;
@@ -250,7 +250,7 @@ int columns_step(struct columns *columns, const struct fact_step *step, int64_t 
 {
     struct waiting *waiting;
     struct column *column;
-    int result = columns_hear(columns, step->rank);
+    int result = columns_feed(columns, step->rank);
 
     if (result < 0)
         return result;

@@ -42,7 +42,7 @@ void columns_resume(struct columns *columns, uint32_t attempt, uint64_t steps_do
  * the number likely (model_room()); steps of others are left out.  Both only grow.  -E2BIG, -ENOMEM.
  */
 int columns_world(struct columns *columns, uint32_t ranks);
-int columns_hear(struct columns *columns, uint32_t rank);
+int columns_feed(struct columns *columns, uint32_t rank);
 
 /* `at`: where its frame begins in the log.  `real_ns`: when it began, 0: unknown. */
 int columns_step(struct columns *columns, const struct fact_step *step, int64_t local_ns,

@@ -261,19 +261,19 @@ struct heard {
     unsigned verdicts, ledgers, runs;
 };
 
-static void hear_verdict(void *arg, const struct verdict *verdict)
+static void feed_verdict(void *arg, const struct verdict *verdict)
 {
     assert_int_equal(verdict->kind, VERDICT_STRAGGLER);
     ((struct heard *)arg)->verdicts++;
 }
 
-static void hear_ledger(void *arg, const struct ledger *ledger)
+static void feed_ledger(void *arg, const struct ledger *ledger)
 {
     (void)ledger;
     ((struct heard *)arg)->ledgers++;
 }
 
-static void hear_run(void *arg, const struct fact_run *run)
+static void feed_run(void *arg, const struct fact_run *run)
 {
     (void)run;
     ((struct heard *)arg)->runs++;
@@ -283,7 +283,7 @@ static void a_follower_hears_all_until_the_end(void **state)
 {
     struct fixture *fixture = *state;
     struct heard heard = { 0 };
-    const struct log_follow_calls calls = { hear_verdict, hear_ledger, hear_run, &heard };
+    const struct log_follow_calls calls = { feed_verdict, feed_ledger, feed_run, &heard };
     struct log_follow *follow;
     struct spool_writer *agent;
     pid_t control;
