@@ -27,7 +27,7 @@ struct tracked_verdict { /* one verdict over its life */
     double cost_seconds; /* ... summed over all its steps */
     uint32_t attempt;    /* of a crash or hang: the one that ended with it */
     int status;          /* of a crash: how its culprit ended */
-    bool anew;           /* of a crash: workers were begun again since, within the attempt */
+    bool restarted;      /* of a crash: workers were begun again since, within the attempt */
     uint32_t reopened;   /* how often it came back: the oftener, the longer it is waited for */
 };
 

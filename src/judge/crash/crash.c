@@ -460,7 +460,7 @@ static void recovered_anew(const struct judge_state *judge, struct tracked_verdi
     snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
              (unsigned long long)past->step);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
-    tracked->open = tracked->anew = false;
+    tracked->open = tracked->restarted = false;
     tracked->changed = true;
 }
 
@@ -473,7 +473,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
 
         if (!is_ending(tracked->verdict.kind) || !tracked->open)
             continue;
-        if (tracked->anew) {
+        if (tracked->restarted) {
             recovered_anew(judge, tracked, past);
             continue;
         }

@@ -151,6 +151,6 @@ void crash_anew(struct judge_state *judge)
             continue;
         snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
-        tracked->anew = tracked->changed = true;
+        tracked->restarted = tracked->changed = true;
     }
 }
