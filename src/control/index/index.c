@@ -230,8 +230,8 @@ static int index_renew(struct index *index, const char *why, struct err *err)
 
     index_disconnect(index);
     index_remove(index);
-    free(index->anew);
-    index->anew = strdup(why);
+    free(index->rebuilt);
+    index->rebuilt = strdup(why);
     index->broken = false;
     result = index_connect(index, err);
     return result < 0 ? result : index_create(index, err);
@@ -267,13 +267,13 @@ void index_close(struct index *index)
     if (!index)
         return;
     index_disconnect(index);
-    free(index->anew);
+    free(index->rebuilt);
     free(index);
 }
 
 const char *index_was_made_anew(const struct index *index)
 {
-    return index->anew;
+    return index->rebuilt;
 }
 
 bool index_is_broken(const struct index *index)

@@ -53,7 +53,7 @@ struct index_follower { /* one run whose log is read */
 struct index {
     sqlite3 *db;
     struct path path;
-    char *anew; /* why an earlier file was thrown away */
+    char *rebuilt; /* why an earlier file was thrown away */
     struct index_follower *follower;
     bool broken;      /* the file is damaged: the next follow makes it anew */
     uint64_t makings; /* of its tables */
