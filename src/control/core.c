@@ -155,7 +155,7 @@ static void attempt_begin(struct core *core, uint32_t attempt, int64_t mono_ns)
 /* A rank whose process has ended opens a ring again, and the attempt is the same: its worker was begun anew by somebody
  * within the job, as elastic launchers do with all of them.
  */
-static bool begins_anew(const struct core *core, const struct fact_ring *fact)
+static bool workers_restarted(const struct core *core, const struct fact_ring *fact)
 {
     const struct model *model = &core->judge.model;
     const struct model_rank *rank = fact->rank < model->world ? &model->rank[fact->rank] : NULL;
@@ -165,7 +165,7 @@ static bool begins_anew(const struct core *core, const struct fact_ring *fact)
            hang_is_gone(&core->judge, fact->rank);
 }
 
-static void begin_anew(struct core *core, const struct fact_ring *fact)
+static void workers_restart(struct core *core, const struct fact_ring *fact)
 {
     uint32_t world = MAX(fact->world, fact->rank + 1);
 
@@ -315,8 +315,8 @@ static int feed_ring(struct core *core, struct reader in)
         ledger_begin(core, MAX(fact.world, fact.rank + 1), fact.open_ns);
     if (fact.attempt > core->judge.model.attempt)
         attempt_begin(core, fact.attempt, fact.open_ns);
-    if (begins_anew(core, &fact))
-        begin_anew(core, &fact);
+    if (workers_restarted(core, &fact))
+        workers_restart(core, &fact);
     core->unseen = 0; /* this one, or all of a larger world, may come after all */
     result = world_grow(core);
     fact.world = core->judge.model.world; /* not what it says */

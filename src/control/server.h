@@ -13,8 +13,9 @@
 
 struct server_settings {
     const char *run_dir;
-    int64_t tick_ns;  /* how long it sleeps when nothing came */
-    uint64_t log_max; /* bytes; beyond them what is old in the log is merged (anew.h); 0: never */
+    int64_t tick_ns; /* how long it sleeps when nothing came */
+    uint64_t
+        log_max; /* bytes; beyond them what is old in the log is merged (compaction.h); 0: never */
     const struct thresholds *thresholds; /* that settings files give; NULL: the defaults */
 };
 

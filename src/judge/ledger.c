@@ -34,7 +34,7 @@ struct ledger_book {
     int64_t hang_ns; /* since when nothing moves in this attempt; 0: it does */
     int64_t hung_ns; /* since when the newest hang was, also where it is over */
     int64_t hang_before_ns;
-    int64_t anew_ns;           /* when all ranks began again within this attempt; 0: they did not */
+    int64_t restarted_ns;      /* when all ranks began again within this attempt; 0: they did not */
     uint32_t world;            /* then; of more ranks the rest is spare */
     struct step_account *step; /* ring by step number */
     struct scarce_typical typical;
@@ -128,7 +128,7 @@ void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns)
     book->hang_before_ns = book->hang_ns;
     book->hang_ns = 0;
     book->failed = false;
-    book->anew_ns = 0;
+    book->restarted_ns = 0;
     book->attempt = attempt;
     book->typical = (struct scarce_typical){ 0 };
     for (uint32_t rank = 0; rank < book->ranks; rank++)
@@ -179,7 +179,7 @@ bool ledger_was_hung(const struct ledger_book *book, const struct judge_state *j
 /* Those who are in no world of late were spare until `to`. */
 static void account_spare(struct ledger_book *book, int64_t to_ns)
 {
-    for (uint32_t rank = book->anew_ns ? book->world : book->ranks; rank < book->ranks; rank++)
+    for (uint32_t rank = book->restarted_ns ? book->world : book->ranks; rank < book->ranks; rank++)
         ledger_account(book, rank, to_ns, book->stepped[rank] ? LEDGER_UNATTRIBUTED : LEDGER_SPARE);
 }
 
@@ -195,21 +195,21 @@ static void account_failed(struct ledger_book *book, uint32_t rank, int64_t end_
 
 static bool began_again(const struct ledger_book *book)
 {
-    return book->attempt > 0 || book->anew_ns;
+    return book->attempt > 0 || book->restarted_ns;
 }
 
 /* Everything before a rank's first step of an attempt. */
 static void account_start(struct ledger_book *book, uint32_t rank, int64_t begin_ns)
 {
-    if (book->attempt == 0 || book->anew_ns) {
-        ledger_account(book, rank, begin_ns, book->anew_ns ? LEDGER_RESTART : LEDGER_START_UP);
+    if (book->attempt == 0 || book->restarted_ns) {
+        ledger_account(book, rank, begin_ns, book->restarted_ns ? LEDGER_RESTART : LEDGER_START_UP);
         return;
     }
     account_failed(book, rank, MIN(book->end_before_ns, begin_ns), book->hang_before_ns);
     ledger_account(book, rank, begin_ns, LEDGER_RESTART);
 }
 
-void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns)
+void ledger_workers_restarted(struct ledger_book *book, uint32_t world, int64_t mono_ns)
 {
     account_spare(book, mono_ns);
     for (uint32_t rank = 0; rank < book->ranks; rank++) {
@@ -217,7 +217,7 @@ void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns)
             account_start(book, rank, mono_ns);
         book->stepped[rank] = false;
     }
-    book->anew_ns = mono_ns;
+    book->restarted_ns = mono_ns;
     book->world = world;
     book->typical = (struct scarce_typical){ 0 };
 }
@@ -414,8 +414,8 @@ void ledger_end(struct ledger_book *book, int64_t mono_ns)
 
 int64_t ledger_began_ns(const struct ledger_book *book)
 {
-    if (book->anew_ns)
-        return book->anew_ns;
+    if (book->restarted_ns)
+        return book->restarted_ns;
     return book->attempt > 0 ? book->end_before_ns : book->begin_ns;
 }
 

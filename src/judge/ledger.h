@@ -20,7 +20,7 @@ void ledger_run(struct ledger_book *book, uint32_t ranks, int64_t mono_ns); /* a
 int ledger_grow(struct ledger_book *book, uint32_t ranks);
 void ledger_attempt(struct ledger_book *book, uint32_t attempt, int64_t mono_ns); /* one begins */
 /* Within an attempt all ranks begin again, on purpose, in a world of this size; the others are spare. */
-void ledger_anew(struct ledger_book *book, uint32_t world, int64_t mono_ns);
+void ledger_workers_restarted(struct ledger_book *book, uint32_t world, int64_t mono_ns);
 /* It ended; steps of it may still come.  Not well: the work since its last step is lost. */
 void ledger_attempt_end(struct ledger_book *book, uint32_t attempt, int64_t mono_ns, bool well);
 void ledger_step(struct ledger_book *book, const struct judge_state *judge,

@@ -87,9 +87,9 @@ void judge_state_workers_restarted(struct judge_state *judge, uint32_t world, in
         at->from_ring = at->ring + 1;
     }
     judge->notes = 0;
-    crash_anew(judge);
+    crash_workers_restarted(judge);
     forget_steps(judge);
-    ledger_anew(judge->book, world, mono_ns);
+    ledger_workers_restarted(judge->book, world, mono_ns);
 }
 
 void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mono_ns)

@@ -1,4 +1,4 @@
-/* anew.c - the marks in a log that was compacted while its run went on. */
+/* compaction.c - the marks in a log that was compacted while its run went on. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 #define ORIGIN_BYTES 32
 
-void fact_anew_put(struct buf *out, const struct fact_anew *fact)
+void fact_compaction_put(struct buf *out, const struct fact_compaction *fact)
 {
     buf_put_u8(out, fact->kind);
     buf_put_u32(out, fact->count);
@@ -19,19 +19,19 @@ void fact_anew_put(struct buf *out, const struct fact_anew *fact)
     }
 }
 
-void fact_anew_fini(struct fact_anew *fact)
+void fact_compaction_fini(struct fact_compaction *fact)
 {
     free(fact->origin);
     fact->origin = NULL;
     fact->count = 0;
 }
 
-int fact_anew_get(struct reader in, struct fact_anew *ret)
+int fact_compaction_get(struct reader in, struct fact_compaction *ret)
 {
-    struct fact_anew fact = { .kind = reader_get_u8(&in) };
+    struct fact_compaction fact = { .kind = reader_get_u8(&in) };
 
     fact.count = reader_get_u32(&in);
-    if (in.bad || fact.kind < ANEW_BEGIN || fact.kind > ANEW_TELL ||
+    if (in.bad || fact.kind < COMPACTION_BEGIN || fact.kind > COMPACTION_TELL ||
         fact.count > reader_left(&in) / ORIGIN_BYTES)
         return -EPROTO;
     fact.origin = calloc(MAX(1, fact.count), sizeof(*fact.origin));

@@ -282,24 +282,24 @@ struct fact_merged {
 /* A log that was compacted while its run went on: what is left of its old part, then the facts of its new part, which
  * the judges hear in silence, then their words.
  */
-enum anew_kind {
-    ANEW_BEGIN = 1,  /* the old part: facts without steps, and what was said */
-    ANEW_WHOLE = 2,  /* from here on all facts are there */
-    ANEW_SPEAKS = 3, /* from here on the judges that know only these facts speak */
-    ANEW_TELL =
+enum compaction_kind {
+    COMPACTION_BEGIN = 1,  /* the old part: facts without steps, and what was said */
+    COMPACTION_WHOLE = 2,  /* from here on all facts are there */
+    COMPACTION_SPEAKS = 3, /* from here on the judges that know only these facts speak */
+    COMPACTION_TELL =
         4, /* at the next tick the judges tell all open verdicts, with what they cost by then */
 };
-struct anew_origin { /* of frames in the old part */
+struct compaction_origin { /* of frames in the old part */
     uint64_t sender, boot;
     uint64_t next;    /* all numbers below this one have come */
     uint64_t dropped; /* frames that were left out */
 };
-struct fact_anew {
-    uint8_t kind; /* enum anew_kind */
+struct fact_compaction {
+    uint8_t kind; /* enum compaction_kind */
     uint32_t count;
-    struct anew_origin *origin; /* get allocates; free with fact_anew_fini() */
+    struct compaction_origin *origin; /* get allocates; free with fact_compaction_fini() */
 };
-#define ANEW_ORIGINS_MAX 16384 /* in a frame: there may be more than one */
+#define COMPACTION_ORIGINS_MAX 16384 /* in a frame: there may be more than one */
 
 /* From here in the log on the judges use this value of a threshold. */
 struct fact_setting {
@@ -430,9 +430,9 @@ int fact_tick_get(struct reader in, struct fact_tick *ret);
 void fact_merged_put(struct buf *out, const struct fact_merged *fact);
 int fact_merged_get(struct reader in, struct fact_merged *ret);
 void fact_merged_fini(struct fact_merged *fact);
-void fact_anew_put(struct buf *out, const struct fact_anew *fact);
-int fact_anew_get(struct reader in, struct fact_anew *ret);
-void fact_anew_fini(struct fact_anew *fact);
+void fact_compaction_put(struct buf *out, const struct fact_compaction *fact);
+int fact_compaction_get(struct reader in, struct fact_compaction *ret);
+void fact_compaction_fini(struct fact_compaction *fact);
 void fact_setting_put(struct buf *out, const struct fact_setting *fact);
 int fact_setting_get(struct reader in, struct fact_setting *ret);
 void fact_traffic_put(struct buf *out, const struct fact_traffic *fact);

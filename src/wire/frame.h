@@ -37,7 +37,8 @@ enum frame_type {
     /* 15 was never used: what a verdict rests on travels in the verdict itself. */
     FRAME_SETTING = 16, /* the controller: a threshold was changed */
     FRAME_MERGED = 17,  /* steps of ranks, merged: by an agent, or by the controller in its log */
-    FRAME_ANEW = 18, /* in a log that was compacted while its run went on: where the judges begin */
+    FRAME_COMPACTION =
+        18, /* in a log that was compacted while its run went on: where the judges begin */
     FRAME_TRAFFIC = 19, /* an agent: what it has sent, and what waits in its spool */
     FRAME_METHOD = 20,  /* how a rank's communication library moves a collective from now on */
     FRAME_TYPE_COUNT

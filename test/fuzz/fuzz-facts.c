@@ -58,7 +58,8 @@ READ_WRITE_READ(struct fact_stack, fact_stack_get, fact_stack_put, nothing_fini)
 READ_WRITE_READ(struct fact_run, fact_run_get, fact_run_put, nothing_fini)
 READ_WRITE_READ(struct fact_tick, fact_tick_get, fact_tick_put, nothing_fini)
 READ_WRITE_READ(struct fact_merged, fact_merged_get, fact_merged_put, fact_merged_fini)
-READ_WRITE_READ(struct fact_anew, fact_anew_get, fact_anew_put, fact_anew_fini)
+READ_WRITE_READ(struct fact_compaction, fact_compaction_get, fact_compaction_put,
+                fact_compaction_fini)
 READ_WRITE_READ(struct fact_setting, fact_setting_get, fact_setting_put, nothing_fini)
 READ_WRITE_READ(struct fact_traffic, fact_traffic_get, fact_traffic_put, nothing_fini)
 READ_WRITE_READ(struct fact_method, fact_method_get, fact_method_put, nothing_fini)
@@ -119,7 +120,7 @@ static void (*const tries[])(struct reader in) = {
     [FRAME_STACK] = try_fact_stack_get,
     [FRAME_MERGED] = try_fact_merged_get,
     [FRAME_SETTING] = try_fact_setting_get,
-    [FRAME_ANEW] = try_fact_anew_get,
+    [FRAME_COMPACTION] = try_fact_compaction_get,
     [FRAME_TRAFFIC] = try_fact_traffic_get,
     [FRAME_METHOD] = try_fact_method_get,
 };

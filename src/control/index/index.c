@@ -271,7 +271,7 @@ void index_close(struct index *index)
     free(index);
 }
 
-const char *index_was_made_anew(const struct index *index)
+const char *index_was_rebuilt(const struct index *index)
 {
     return index->rebuilt;
 }

@@ -23,12 +23,12 @@
 
 struct index;
 
-/* Creates what is missing, mode 0600.  `index_was_made_anew` says whether an earlier file was thrown
+/* Creates what is missing, mode 0600.  `index_was_rebuilt` says whether an earlier file was thrown
  * away, and why (NULL: it was not).
  */
 int index_open(const char *path, struct index **ret, struct err *err);
 void index_close(struct index *index); /* NULL is fine */
-const char *index_was_made_anew(const struct index *index);
+const char *index_was_rebuilt(const struct index *index);
 /* Damage is found when something is asked or written.  The next index_follow() makes the file again, or index_repair() does;
  * then index_makings() changes, and the rows of every run are gone until it is followed to its end.
  */

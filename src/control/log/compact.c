@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/tree.h"
-#include "control/log/anew.h"
+#include "control/log/compaction.h"
 #include "control/log/merge.h"
 #include "control/log/retention.h"
 #include "control/log/rundir.h"
@@ -46,7 +46,7 @@ static int space_check(struct compact *compact)
     while ((result = spool_next(compact->reader, &frame, compact->err)) == 1)
         bytes += merge_stays(&frame);
     spool_reader_seek(compact->reader, 0);
-    return result < 0 ? result : anew_space(compact->dir.path.text, bytes, compact->err);
+    return result < 0 ? result : compaction_space(compact->dir.path.text, bytes, compact->err);
 }
 
 static int write_beside(struct compact *compact)

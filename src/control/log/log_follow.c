@@ -84,11 +84,11 @@ static bool follow_changes(struct log_follow *follow)
 
 static bool is_passed(const struct frame *frame)
 {
-    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
 
-    return frame->type == FRAME_ANEW &&
-           fact_anew_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
-           fact.kind == ANEW_SPEAKS;
+    return frame->type == FRAME_COMPACTION &&
+           fact_compaction_get(reader_of(frame->payload, frame->payload_bytes), &fact) == 0 &&
+           fact.kind == COMPACTION_SPEAKS;
 }
 
 static void follow_frame(struct log_follow *follow, const struct frame *frame,

@@ -145,21 +145,21 @@ int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick)
 
 static int log_replay_compaction(struct log_replay *replay, struct reader in, struct err *err)
 {
-    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
-    int result = fact_anew_get(in, &fact);
+    CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
+    int result = fact_compaction_get(in, &fact);
 
     if (result < 0)
         return err_set(err, result, "a mark of compaction is malformed");
     log_replay_close_tick(replay);
     switch (fact.kind) {
-    case ANEW_BEGIN:
+    case COMPACTION_BEGIN:
         replay->part = LOG_REPLAY_OLD;
         break;
-    case ANEW_WHOLE:
+    case COMPACTION_WHOLE:
         replay->part = LOG_REPLAY_WARM;
         replay->carry.whole_real_ns = replay->tick.real_ns;
         break;
-    case ANEW_SPEAKS:
+    case COMPACTION_SPEAKS:
         replay->part = LOG_REPLAY_SPEAKS;
         carry_speak(&replay->carry);
         break;
@@ -234,7 +234,7 @@ int log_replay_frame(struct log_replay *replay, const struct frame *frame, struc
         if (log_replay_output(replay, frame) < 0)
             return err_set(err, -ENOMEM, "run %s: no memory to judge it", replay->run);
         return 0;
-    case FRAME_ANEW:
+    case FRAME_COMPACTION:
         return log_replay_compaction(replay, in, err);
     default:
         return 0;

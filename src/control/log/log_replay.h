@@ -41,7 +41,7 @@ const struct output_queue_frame *output_queue_first(
     const struct output_queue *said); /* NULL: none */
 void output_queue_drop(struct output_queue *said);
 
-enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_ANEW) */
+enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_COMPACTION) */
     LOG_REPLAY_SPEAKS, /* all of any other log */
     LOG_REPLAY_OLD,    /* steps are gone: the core learns facts, and no ticks */
     LOG_REPLAY_WARM,   /* the core gets everything, and nobody hears it */

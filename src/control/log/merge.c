@@ -236,7 +236,7 @@ static int take_own(struct merge *merge, const struct frame *frame, struct reade
     switch (frame->type) {
     case FRAME_TICK:
         return take_tick(merge, frame, in);
-    case FRAME_ANEW:
+    case FRAME_COMPACTION:
         return 0;
     case FRAME_MERGED:
         if (merge->replay)
@@ -284,7 +284,8 @@ uint64_t merge_stays(const struct frame *frame)
 {
     bool own = frame->sender == control_sender();
 
-    if (own ? frame->type == FRAME_TICK || frame->type == FRAME_LEDGER || frame->type == FRAME_ANEW
+    if (own ? frame->type == FRAME_TICK || frame->type == FRAME_LEDGER ||
+                  frame->type == FRAME_COMPACTION
             : !is_kept(frame))
         return 0;
     return FRAME_HEADER_BYTES + frame->payload_bytes;

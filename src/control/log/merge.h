@@ -2,7 +2,7 @@
  *
  * The steps of single ranks are merged, 64 at a time, into one frame of what each rank worked and exceeded; beats go
  * but the last of each rank, and ticks at which nothing was said.  All else stays.  For a log whose run is over
- * (compact.c), and for the old part of one that goes on (anew.c); there old ledgers go, too, and what was
+ * (compact.c), and for the old part of one that goes on (compaction.c); there old ledgers go, too, and what was
  * merged before is merged further.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_MERGE_H

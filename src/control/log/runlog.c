@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "control/log/anew.h"
+#include "control/log/compaction.h"
 #include "control/log/log_replay.h"
 #include "control/log/merge.h"
 #include "control/log/spools.h"
@@ -35,18 +35,18 @@ struct runlog {
     bool dirty;                  /* written since the last sync */
     bool facts_waiting;          /* fed since the last tick */
     bool told_malformed;
-    struct anew *anew;     /* the next log in the making; NULL: none */
-    uint64_t spoke_at;     /* bytes of the log that this core has not written */
-    uint64_t merged;       /* frames of merged steps in it */
-    uint64_t compact_from; /* bytes: a shorter one is not worth it */
-    int64_t compact_at_ns; /* not sooner */
+    struct compaction *compaction; /* the next log in the making; NULL: none */
+    uint64_t spoke_at;             /* bytes of the log that this core has not written */
+    uint64_t merged;               /* frames of merged steps in it */
+    uint64_t compact_from;         /* bytes: a shorter one is not worth it */
+    int64_t compact_at_ns;         /* not sooner */
 };
 
 void runlog_close(struct runlog *log)
 {
     if (!log)
         return;
-    anew_destroy(log->anew);
+    compaction_destroy(log->compaction);
     log_replay_fini(&log->replay);
     spool_reader_close(log->reader);
     spool_writer_close(log->writer);
@@ -150,17 +150,17 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
 }
 
 /* Of a log that was compacted: what came and is not in it any more. */
-static int recover_anew(struct runlog *log, const struct frame *frame,
-                        const struct spool_reader *reader)
+static int recover_compaction(struct runlog *log, const struct frame *frame,
+                              const struct spool_reader *reader)
 {
-    CLEAN(fact_anew_fini) struct fact_anew fact = { 0 };
+    CLEAN(fact_compaction_fini) struct fact_compaction fact = { 0 };
     int result = 0;
 
     log->merged += frame->type == FRAME_MERGED;
-    if (frame->type != FRAME_ANEW ||
-        fact_anew_get(reader_of(frame->payload, frame->payload_bytes), &fact) < 0)
+    if (frame->type != FRAME_COMPACTION ||
+        fact_compaction_get(reader_of(frame->payload, frame->payload_bytes), &fact) < 0)
         return 0;
-    if (fact.kind == ANEW_SPEAKS)
+    if (fact.kind == COMPACTION_SPEAKS)
         log->spoke_at = spool_reader_offset(reader);
     for (uint32_t i = 0; i < fact.count && result == 0; i++)
         result = seen_set(log->settings.seen, fact.origin[i].sender, fact.origin[i].boot,
@@ -196,7 +196,7 @@ static int recover_frame(struct runlog *log, const struct frame *frame, struct e
     if (frame->sender != replay->self)
         result = seen_mark(log->settings.seen, frame);
     else
-        result = recover_anew(log, frame, log->reader);
+        result = recover_compaction(log, frame, log->reader);
     result = result < 0 ? err_nomem(err) : log_replay_frame(replay, frame, err);
     if (result == -EPROTO) {
         log_error("%s: %s; going on", log->path, err->text);
@@ -396,7 +396,8 @@ static int runlog_feed(struct runlog *log, const struct frame *frame, struct err
 
 uint64_t runlog_disk(const struct runlog *log)
 {
-    return spool_writer_bytes(log->writer) + (log->anew ? anew_bytes(log->anew) : 0);
+    return spool_writer_bytes(log->writer) +
+           (log->compaction ? compaction_bytes(log->compaction) : 0);
 }
 
 uint64_t runlog_facts(const struct runlog *log)
@@ -501,7 +502,8 @@ int runlog_sync(struct runlog *log, struct err *err)
     return result;
 }
 
-static void compact_done(struct runlog *log, struct anew_result *done, struct runlog_shift *ret)
+static void compact_done(struct runlog *log, struct compaction_result *done,
+                         struct runlog_shift *ret)
 {
     *ret = (struct runlog_shift){ .old_from = done->old_from,
                                   .new_from = done->new_from,
@@ -521,14 +523,14 @@ static void compact_done(struct runlog *log, struct anew_result *done, struct ru
 static int compact_tell(struct runlog *log, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };
-    struct frame frame = { .type = FRAME_ANEW,
+    struct frame frame = { .type = FRAME_COMPACTION,
                            .version = FRAME_VERSION,
                            .sender = log->replay.self };
     int result = runlog_write_output(log, err);
 
-    fact_anew_put(&payload, &(struct fact_anew){ .kind = ANEW_TELL });
+    fact_compaction_put(&payload, &(struct fact_compaction){ .kind = COMPACTION_TELL });
     if (result == 0)
-        result = put_own(log, FRAME_ANEW, &payload, err);
+        result = put_own(log, FRAME_COMPACTION, &payload, err);
     if (result < 0)
         return result;
     frame.payload = payload.data;
@@ -545,7 +547,7 @@ static int compact_fits(struct runlog *log, uint64_t whole_from, uint64_t bytes_
     int result;
 
     if (need <= bytes / 4 * 3) {
-        result = anew_space(log->settings.dir->path.text, need, err);
+        result = compaction_space(log->settings.dir->path.text, need, err);
         if (result < 0)
             log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
         return result;
@@ -570,20 +572,20 @@ static int compact_begin(struct runlog *log, uint64_t bytes_max, struct err *err
         result = compact_tell(log, err);
     if (result < 0)
         return result;
-    return anew_begin(&(struct anew_settings){ .dir = log->settings.dir,
-                                               .run = log->run,
-                                               .whole_from = whole_from,
-                                               .merged = log->merged },
-                      &log->anew, err);
+    return compaction_begin(&(struct compaction_settings){ .dir = log->settings.dir,
+                                                           .run = log->run,
+                                                           .whole_from = whole_from,
+                                                           .merged = log->merged },
+                            &log->compaction, err);
 }
 
 /* What it was begun for is not so: what comes meanwhile cannot be merged either. */
 static int compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_ns, struct err *err)
 {
     uint64_t bytes = spool_writer_bytes(log->writer);
-    int result = anew_turn(log->anew, budget_ns, err);
+    int result = compaction_turn(log->compaction, budget_ns, err);
 
-    if (result < 0 || anew_bytes(log->anew) <= bytes / 4 * 3 + COMPACT_SLACK)
+    if (result < 0 || compaction_bytes(log->compaction) <= bytes / 4 * 3 + COMPACT_SLACK)
         return result;
     log->compact_from = bytes + bytes_max / 2;
     return err_set(err, -EFBIG, "too little of its %llu bytes can be merged",
@@ -593,23 +595,23 @@ static int compact_turn(struct runlog *log, uint64_t bytes_max, int64_t budget_n
 int runlog_compact(struct runlog *log, uint64_t bytes_max, int64_t budget_ns,
                    struct runlog_shift *ret, struct err *err)
 {
-    struct anew_result done;
-    int result = log->anew ? 0 : compact_begin(log, bytes_max, err);
+    struct compaction_result done;
+    int result = log->compaction ? 0 : compact_begin(log, bytes_max, err);
 
-    if (result == 0 && log->anew)
+    if (result == 0 && log->compaction)
         result = compact_turn(log, bytes_max, budget_ns, err);
     if (result == 1 && log->replay.said.count) /* the log does not take it now */
         return 0;
     if (result == 1)
-        result = anew_finish(log->anew, &done, err) ?: 1;
+        result = compaction_finish(log->compaction, &done, err) ?: 1;
     if (result == 0)
         return 0;
     if (result == 1)
         compact_done(log, &done, ret);
     else
         log->compact_at_ns = time_mono_ns() + COMPACT_AGAIN_NS;
-    anew_destroy(log->anew);
-    log->anew = NULL;
+    compaction_destroy(log->compaction);
+    log->compaction = NULL;
     return result;
 }
 

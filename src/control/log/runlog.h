@@ -62,7 +62,7 @@ uint64_t runlog_disk(const struct runlog *log);   /* that it takes, with a next 
 uint64_t runlog_facts(const struct runlog *log);  /* that it has ever had */
 bool runlog_was_cut(const struct runlog *log);    /* the core knows more than the log */
 
-/* Once a turn: writes the log anew, shorter, when it is larger than `bytes_max` (anew.h), for `budget_ns` each time.
+/* Once a turn: writes the log anew, shorter, when it is larger than `bytes_max` (compaction.h), for `budget_ns` each time.
  * 1: it has just been done, `ret` says what is where now; 0: nothing to do, or not yet; -errno: it is tried again
  * later; -ESTALE: close the log and open it again.
  */

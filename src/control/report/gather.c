@@ -219,7 +219,7 @@ static void gather_merged(struct gather *gather, struct reader in)
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
     struct account *account = &gather->account;
 
-    account->compacted = !gather->anew;
+    account->compacted = !gather->compaction;
     if (fact_merged_get(in, &merged) < 0) {
         account->malformed++;
         return;
@@ -229,23 +229,23 @@ static void gather_merged(struct gather *gather, struct reader in)
 }
 
 /* What a log lacks that was compacted while its run went on. */
-static int gather_anew(struct gather *gather, struct reader in)
+static int gather_compaction(struct gather *gather, struct reader in)
 {
-    CLEAN(fact_anew_fini) struct fact_anew anew = { 0 };
+    CLEAN(fact_compaction_fini) struct fact_compaction compaction = { 0 };
 
-    gather->anew = true;
-    if (fact_anew_get(in, &anew) < 0) {
+    gather->compaction = true;
+    if (fact_compaction_get(in, &compaction) < 0) {
         gather->account.malformed++;
         return 0;
     }
-    for (uint32_t i = 0; i < anew.count; i++) {
-        uint64_t *count = map_put(&gather->sender, anew.origin[i].sender, 0);
-        uint64_t *end = map_put(&gather->sender_end, anew.origin[i].sender, 0);
+    for (uint32_t i = 0; i < compaction.count; i++) {
+        uint64_t *count = map_put(&gather->sender, compaction.origin[i].sender, 0);
+        uint64_t *end = map_put(&gather->sender_end, compaction.origin[i].sender, 0);
 
         if (!count || !end)
             return -ENOMEM;
-        *count += anew.origin[i].dropped;
-        *end = MAX(*end, anew.origin[i].next);
+        *count += compaction.origin[i].dropped;
+        *end = MAX(*end, compaction.origin[i].next);
     }
     return 0;
 }
@@ -274,7 +274,7 @@ int gather_frame(struct gather *gather, const struct frame *frame)
     account->ticks += frame->type == FRAME_TICK;
     if (frame->type == FRAME_MERGED)
         gather_merged(gather, in);
-    return frame->type == FRAME_ANEW ? gather_anew(gather, in) : 0;
+    return frame->type == FRAME_COMPACTION ? gather_compaction(gather, in) : 0;
 }
 
 static void gather_close_sender(struct gather *gather, uint64_t sender, uint64_t end)

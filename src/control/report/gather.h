@@ -21,7 +21,7 @@ struct gather {
     struct map sender_end; /* → its highest number + 1 */
     uint64_t self;
     bool every_state;
-    bool anew;          /* its log was compacted while it went on */
+    bool compaction;    /* its log was compacted while it went on */
     bool attempt_ended; /* the newest attempt has */
     struct account_restart ended;
 };

@@ -159,8 +159,8 @@ static void index_try(struct site *site, int64_t now_ns)
         log_error("no index now, facts are taken all the same: %s", err.text);
         return;
     }
-    if (index_was_made_anew(site->index))
-        log_info("the index is made anew: %s", index_was_made_anew(site->index));
+    if (index_was_rebuilt(site->index))
+        log_info("the index is made anew: %s", index_was_rebuilt(site->index));
 }
 
 /* Real work goes on meanwhile, but somebody should know, and see why new ones have to wait. */

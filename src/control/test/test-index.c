@@ -229,7 +229,7 @@ static void it_says_what_the_log_says(void **state)
     assert_non_null(strstr(text, "\nstep 59 1 49 8 "));
     assert_non_null(strstr(text, "rank 3 1 "));
     assert_int_equal(index_open(place->index, &index, NULL), 0);
-    assert_null(index_was_made_anew(index));
+    assert_null(index_was_rebuilt(index));
     assert_int_equal(index_verdicts(index, &of_5, count_verdict, NULL, NULL), 1);
     of_5.rank = 7;
     assert_int_equal(index_verdicts(index, &of_5, count_verdict, NULL, NULL), 0);
@@ -334,7 +334,7 @@ static void a_damaged_page_is_made_anew(void **state)
     for (int i = 0; i < 10 && more != 0; i++) /* the first may say that it is damaged */
         more = index_follow(index, place->run, 100000, NULL);
     assert_int_equal(more, 0);
-    assert_non_null(index_was_made_anew(index));
+    assert_non_null(index_was_rebuilt(index));
     again = dump(index);
     assert_string_equal(job_step, again);
     index_close(index);
@@ -353,7 +353,7 @@ static void another_version_is_made_anew(void **state)
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     assert_int_equal(index_open(place->index, &index, NULL), 0);
-    assert_non_null(strstr(index_was_made_anew(index), "version 99"));
+    assert_non_null(strstr(index_was_rebuilt(index), "version 99"));
     follow_all(index, place->run);
     again = dump(index);
     assert_string_equal(job_step, again);

@@ -451,13 +451,13 @@ void crash_restarted(struct judge_state *judge, uint32_t attempt)
 /* Those who began again within an attempt train.  The ledger has no account of such a restart by itself, so the verdict
  * has no cost.
  */
-static void recovered_anew(const struct judge_state *judge, struct tracked_verdict *tracked,
-                           const struct past_step *past)
+static void recovered_by_restart(const struct judge_state *judge, struct tracked_verdict *tracked,
+                                 const struct past_step *past)
 {
     struct verdict *verdict = &tracked->verdict;
 
     verdict->until_real_ns = past->begin_ns + judge->mono_to_real_ns;
-    snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW ", training since step %llu",
+    snprintf(verdict->plan, sizeof(verdict->plan), CRASH_RESTARTED ", training since step %llu",
              (unsigned long long)past->step);
     snprintf(verdict->plan_state, sizeof(verdict->plan_state), "done");
     tracked->open = tracked->restarted = false;
@@ -474,7 +474,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
         if (!is_ending(tracked->verdict.kind) || !tracked->open)
             continue;
         if (tracked->restarted) {
-            recovered_anew(judge, tracked, past);
+            recovered_by_restart(judge, tracked, past);
             continue;
         }
         /* Late steps of the attempt that crashed are no recovery. */

@@ -14,7 +14,7 @@ void crash_note(struct judge_state *judge, const struct fact_note *fact); /* a r
 /* The attempt is over, and not well: ranks that are gone, nobody knows how, may be why. */
 void crash_failed(struct judge_state *judge);
 /* Workers were begun again within the attempt: how those before them left is over. */
-void crash_anew(struct judge_state *judge);
+void crash_workers_restarted(struct judge_state *judge);
 /* Judges the exits so far.  `over`: the attempt has ended; else it waits a little for more. */
 void crash_judge(struct judge_state *judge, int64_t now_ns, bool over);
 /* The node's agent may tell of an OOM kill only after the launcher's word about the exit was judged, on a busy

@@ -131,7 +131,7 @@ void crash_left_clear(struct judge_state *judge)
     judge->uncaughts = judge->lefts = 0;
 }
 
-void crash_anew(struct judge_state *judge)
+void crash_workers_restarted(struct judge_state *judge)
 {
     uint32_t kept = 0;
 
@@ -149,7 +149,7 @@ void crash_anew(struct judge_state *judge)
         if (verdict->kind != VERDICT_CRASH || !tracked->open || kept ||
             tracked->attempt != judge->model.attempt)
             continue;
-        snprintf(verdict->plan, sizeof(verdict->plan), CRASH_ANEW);
+        snprintf(verdict->plan, sizeof(verdict->plan), CRASH_RESTARTED);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
         tracked->restarted = tracked->changed = true;
     }

@@ -252,9 +252,12 @@ static struct verdict make_verdict(void)
     return verdict;
 }
 
-static struct anew_origin anew_origin[] = { { 0x1122334455667788, 0x99, 1000000, 999000 },
-                                            { 0x8877665544332211, 0x77, 3, 0 } };
-static const struct fact_anew anew = { .kind = ANEW_WHOLE, .count = 2, .origin = anew_origin };
+static struct compaction_origin compaction_origin[] = {
+    { 0x1122334455667788, 0x99, 1000000, 999000 }, { 0x8877665544332211, 0x77, 3, 0 }
+};
+static const struct fact_compaction compaction = { .kind = COMPACTION_WHOLE,
+                                                   .count = 2,
+                                                   .origin = compaction_origin };
 
 static const struct fact_traffic traffic = { .mono_ns = MONO + 9,
                                              .since_ns = MONO,
@@ -313,8 +316,8 @@ static void put_payload(struct buf *out, uint16_t type)
         return ledger_put(out, &ledger);
     case FRAME_MERGED:
         return fact_merged_put(out, &merged);
-    case FRAME_ANEW:
-        return fact_anew_put(out, &anew);
+    case FRAME_COMPACTION:
+        return fact_compaction_put(out, &compaction);
     case FRAME_SETTING:
         return fact_setting_put(out, &setting);
     case FRAME_STACK:
@@ -364,7 +367,7 @@ static const uint16_t golden_types[][16] = {
     { FRAME_SETTING },
     { FRAME_BEAT, FRAME_EXIT, FRAME_STACK },
     { FRAME_MERGED },
-    { FRAME_ANEW },
+    { FRAME_COMPACTION },
     [TYPED_FILE] = { FRAME_SHAPE, FRAME_BEAT },
     { FRAME_TRAFFIC },
     { FRAME_METHOD },
@@ -439,12 +442,13 @@ static bool same_step(struct reader in, const struct fact_shape *shape)
            memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
 }
 
-static bool same_anew(struct reader in)
+static bool same_compaction(struct reader in)
 {
-    CLEAN(fact_anew_fini) struct fact_anew got = { 0 };
+    CLEAN(fact_compaction_fini) struct fact_compaction got = { 0 };
 
-    return fact_anew_get(in, &got) == 0 && got.kind == anew.kind && got.count == anew.count &&
-           memcmp(got.origin, anew.origin, sizeof(anew_origin)) == 0;
+    return fact_compaction_get(in, &got) == 0 && got.kind == compaction.kind &&
+           got.count == compaction.count &&
+           memcmp(got.origin, compaction.origin, sizeof(compaction_origin)) == 0;
 }
 
 static bool same_merged(struct reader in)
@@ -489,8 +493,8 @@ static bool same_payload(uint16_t type, struct reader in, int file)
         SAME(verdict, struct verdict);
     case FRAME_MERGED:
         return same_merged(in);
-    case FRAME_ANEW:
-        return same_anew(in);
+    case FRAME_COMPACTION:
+        return same_compaction(in);
     case FRAME_SETTING:
         SAME(fact_setting, struct fact_setting);
     case FRAME_STACK:

@@ -1,19 +1,19 @@
-/* anew.h - the log of a run that goes on, written anew beside itself, shorter.
+/* compaction.h - the log of a run that goes on, written anew beside itself, shorter.
  *
- *     anew_begin(&settings, &anew, &err);
- *     while ((result = anew_turn(anew, 20 * NS_PER_MS, &err)) == 0)
+ *     compaction_begin(&settings, &anew, &err);
+ *     while ((result = compaction_turn(anew, 20 * NS_PER_MS, &err)) == 0)
  *         go on with other work, also with writing the log;
  *     if (result == 1)
- *         anew_finish(anew, &ret, &err);
- *     anew_destroy(anew);
+ *         compaction_finish(anew, &ret, &err);
+ *     compaction_destroy(anew);
  *
  * Old steps are merged (merge.h); the newest part is copied byte by byte, and a new core hears it.  When that has caught
  * up, the new log takes the old one's place, and the new core the old one's: so whoever reads the log again
  * gets the very core that speaks.  What was said stays, and is carried on (carry.h).  A kill leaves
  * the old log or the new one, each whole.
  */
-#ifndef LOCKSTEP_CONTROL_LOG_ANEW_H
-#define LOCKSTEP_CONTROL_LOG_ANEW_H
+#ifndef LOCKSTEP_CONTROL_LOG_COMPACTION_H
+#define LOCKSTEP_CONTROL_LOG_COMPACTION_H
 
 #include <stdint.h>
 
@@ -22,16 +22,16 @@
 #include "core/err.h"
 #include "wire/spool.h"
 
-struct anew;
+struct compaction;
 
-struct anew_settings {
+struct compaction_settings {
     const struct rundir *dir;
     const char *run;     /* as the first core was told */
     uint64_t whole_from; /* bytes of the old log: from about there on it is copied */
     uint64_t merged;     /* merged frames in the old log: beyond some the oldest are joined */
 };
 
-struct anew_result { /* all of it is the caller's now */
+struct compaction_result { /* all of it is the caller's now */
     struct spool_writer *writer;
     struct log_replay replay;
     uint64_t old_from, new_from; /* where the copied part begins in both */
@@ -39,13 +39,15 @@ struct anew_result { /* all of it is the caller's now */
     uint64_t stays; /* of the bytes: that no later compaction can drop */
 };
 
-int anew_begin(const struct anew_settings *settings, struct anew **ret, struct err *err);
+int compaction_begin(const struct compaction_settings *settings, struct compaction **ret,
+                     struct err *err);
 /* Whether so many bytes can be written beside a log, with some to spare for others.  -ENOSPC. */
-int anew_space(const char *directory, uint64_t bytes, struct err *err);
-uint64_t anew_bytes(const struct anew *anew); /* of the new log so far */
+int compaction_space(const char *directory, uint64_t bytes, struct err *err);
+uint64_t compaction_bytes(const struct compaction *compaction); /* of the new log so far */
 /* 1: it has caught up and can be finished now; 0: not yet; -errno. */
-int anew_turn(struct anew *anew, int64_t budget_ns, struct err *err);
-int anew_finish(struct anew *anew, struct anew_result *ret, struct err *err);
-void anew_destroy(struct anew *anew); /* NULL is fine */
+int compaction_turn(struct compaction *compaction, int64_t budget_ns, struct err *err);
+int compaction_finish(struct compaction *compaction, struct compaction_result *ret,
+                      struct err *err);
+void compaction_destroy(struct compaction *compaction); /* NULL is fine */
 
 #endif
