@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/lockstep.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "core/clean.h"
 #include "lab/bench/noise_job.h"
 
@@ -65,7 +65,7 @@ static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
         return result;
     if (noise_taper_create(&taper) < 0)
         return err_set(err, -ENOMEM, "no memory for a tape");
-    result = story_watch(directory.text, bench_noise_take_step, taper, err);
+    result = run_report_watch(directory.text, bench_noise_take_step, taper, err);
     if (result >= 0 && noise_taper_end(taper, ret) < 0)
         result = err_set(err, -ENODATA, "%s: a tape needs 8 ranks and 74 whole steps", run);
     noise_taper_destroy(taper);

@@ -16,7 +16,7 @@
 #include "cmd/demo_torch.h"
 #include "cmd/lockstep.h"
 #include "control/log/log_follow.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/faults/fault.h"
@@ -406,7 +406,7 @@ static int demo_report(const struct demo_run *demo, const struct demo_settings *
 {
     struct account account = { 0 };
     struct err err = { "" };
-    int result = story_read(demo->run_dir, false, &account, &err);
+    int result = run_report_read(demo->run_dir, false, &account, &err);
 
     if (result < 0) {
         log_error("%s", err.text);
@@ -416,7 +416,7 @@ static int demo_report(const struct demo_run *demo, const struct demo_settings *
         report_json(demo, &account);
     else
         report_text(demo, &account, style);
-    story_fini(&account);
+    run_report_fini(&account);
     if (stopped)
         return 128 + (int)stopped;
     return WIFEXITED(demo->status) ? WEXITSTATUS(demo->status) : 128 + WTERMSIG(demo->status);

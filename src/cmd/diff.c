@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "cmd/settings.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "core/clean.h"
 #include "judge/compare/profile.h"
 #include "show/style.h"
@@ -38,7 +38,7 @@ static int profile_read(const char *run, struct profile *profile, struct err *er
     int result = paths_find(run, &directory, err);
 
     if (result == 0)
-        result = story_watch(directory.text, watch_step, profile, err);
+        result = run_report_watch(directory.text, watch_step, profile, err);
     if (result < 0)
         return result;
     result = profile_end(profile);

@@ -14,7 +14,7 @@
 #include "cmd/why_remains.h"
 #include "control/log/log_follow.h"
 #include "control/log/rundir.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"
@@ -50,8 +50,8 @@ static void print_json(struct json_object *root, int flags)
 static int why_tell(const char *directory, const struct why_settings *settings, struct err *err)
 {
     struct show_style style = show_style_of(stdout);
-    CLEAN(story_fini) struct account account = { 0 };
-    int result = story_read(directory, settings->all, &account, err);
+    CLEAN(run_report_fini) struct account account = { 0 };
+    int result = run_report_read(directory, settings->all, &account, err);
 
     if (result == 0)
         result = why_add_remains(directory, &settings->limits, &account, err);
@@ -64,7 +64,7 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
     return account_exit(&account);
 }
 
-static void print_replay(const struct story_replay *replay, bool equal)
+static void print_replay(const struct run_report_replay *replay, bool equal)
 {
     printf("%" PRIu64 " verdicts and ledgers from %" PRIu64 " facts and %" PRIu64 " ticks: ",
            replay->equal + replay->different, replay->facts, replay->ticks);
@@ -77,8 +77,8 @@ static void print_replay(const struct story_replay *replay, bool equal)
 
 static int why_replay(const char *directory, const struct why_settings *settings, struct err *err)
 {
-    struct story_replay replay;
-    int result = story_replay(directory, &replay, err);
+    struct run_report_replay replay;
+    int result = run_report_replay(directory, &replay, err);
     bool equal;
 
     if (result < 0)
@@ -134,8 +134,8 @@ static void follow_verdict(void *arg, const struct verdict *verdict)
 /* What was not told as it came (the controller died before it could) is told now. */
 static int follow_end(const char *directory, struct why_follower *follower, struct err *err)
 {
-    CLEAN(story_fini) struct account account = { 0 };
-    int result = story_read(directory, false, &account, err);
+    CLEAN(run_report_fini) struct account account = { 0 };
+    int result = run_report_read(directory, false, &account, err);
 
     if (result < 0)
         return result;

@@ -32,7 +32,7 @@ void gather_fini(struct gather *gather);
 int gather_frame(struct gather *gather, const struct frame *frame);
 int gather_output(struct gather *gather, uint16_t type,
                   struct reader in); /* a verdict or a ledger */
-/* The account, its verdicts in order; the caller frees them (story_fini). */
+/* The account, its verdicts in order; the caller frees them (run_report_fini). */
 int gather_take(struct gather *gather, struct account *ret);
 
 #endif

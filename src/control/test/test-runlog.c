@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/tree.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "core/clean.h"
 
 #define COST "straggler.cost-share"
@@ -66,7 +66,7 @@ static double cost_after(struct place *place, double filed, const char *name, do
 
 static void what_a_person_changed_stays_until_the_file_changes(void **state)
 {
-    struct story_replay replay;
+    struct run_report_replay replay;
 
     assert_true(cost_after(*state, 0.01, NULL, 0) == 0.01);
     assert_true(cost_after(*state, 0.02, NULL, 0) == 0.02);
@@ -74,7 +74,7 @@ static void what_a_person_changed_stays_until_the_file_changes(void **state)
     assert_true(cost_after(*state, 0.02, NULL, 0) == 0.5); /* the file says nothing new */
     assert_true(cost_after(*state, 0.03, NULL, 0) == 0.03);
     assert_true(cost_after(*state, 0.01, NULL, 0) == 0.01); /* no file any more: the default */
-    assert_int_equal(story_replay(((struct place *)*state)->path, &replay, NULL), 0);
+    assert_int_equal(run_report_replay(((struct place *)*state)->path, &replay, NULL), 0);
     assert_int_equal(replay.different + replay.missing, 0);
 }
 

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include "control/log/log_follow.h"
-#include "control/report/story.h"
+#include "control/report/run_report.h"
 #include "wire/verdict.h"
 
 #define STEPS 85 /* eight verdicts by the tests' core */
@@ -120,13 +120,13 @@ static void a_closed_log_is_told_as_it_is(void **state)
 
     write_run(fixture);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
     expect_account(&account);
     assert_int_equal(account.source, ACCOUNT_LOG);
     assert_false(account.alive);
     for (size_t i = 1; i < account.verdicts; i++) /* open ones first */
         assert_true(!account.verdict[i - 1].until_real_ns || account.verdict[i].until_real_ns);
-    story_fini(&account);
+    run_report_fini(&account);
 }
 
 static void without_a_log_the_spools_are_judged(void **state)
@@ -135,7 +135,7 @@ static void without_a_log_the_spools_are_judged(void **state)
     struct account account;
 
     write_run(fixture);
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
     expect_account(&account);
     /* The tests' core finds something in every tenth step: as soon as that came, not a second later with the next. */
     for (size_t i = 0; i < account.verdicts; i++) {
@@ -144,7 +144,7 @@ static void without_a_log_the_spools_are_judged(void **state)
         assert_in_range(account.verdict[i].decided_real_ns - came_ns, 0, 200 * NS_PER_MS);
     }
     assert_int_equal(account.source, ACCOUNT_SPOOLS);
-    story_fini(&account);
+    run_report_fini(&account);
 }
 
 /* Whatever a dead controller had written, the account is the same. */
@@ -159,10 +159,10 @@ static void a_log_that_ends_early_is_completed(void **state)
     assert_int_equal(stat(fixture->dir.log.text, &st), 0);
     for (off_t size = st.st_size - 1; size >= 0; size -= 97) {
         assert_int_equal(truncate(fixture->dir.log.text, size), 0);
-        assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+        assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
         expect_account(&account);
         assert_true(account.source != ACCOUNT_LOG);
-        story_fini(&account);
+        run_report_fini(&account);
     }
 }
 
@@ -175,14 +175,14 @@ static void every_state_of_a_verdict_can_be_told(void **state)
     put_steps(agent, 0, 170); /* seventeen verdicts of eight faults */
     spool_writer_close(agent);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
     assert_int_equal(account.verdicts, 8);
-    story_fini(&account);
-    assert_int_equal(story_read(fixture->dir.path.text, true, &account, NULL), 0);
+    run_report_fini(&account);
+    assert_int_equal(run_report_read(fixture->dir.path.text, true, &account, NULL), 0);
     assert_int_equal(account.verdicts, 17);
     for (size_t i = 1; i < 17; i++)
         assert_true(account.verdict[i - 1].since_step < account.verdict[i].since_step);
-    story_fini(&account);
+    run_report_fini(&account);
 }
 
 static void an_empty_directory_cannot_be_told(void **state)
@@ -191,10 +191,10 @@ static void an_empty_directory_cannot_be_told(void **state)
     struct account account;
     struct err err = { "" };
 
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, &err), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, &err), 0);
     assert_int_equal(account_exit(&account), 3);
-    story_fini(&account);
-    assert_int_equal(story_read("/nowhere/at/all", false, &account, &err), -ENOENT);
+    run_report_fini(&account);
+    assert_int_equal(run_report_read("/nowhere/at/all", false, &account, &err), -ENOENT);
     assert_non_null(strstr(err.text, "/nowhere/at/all"));
 }
 
@@ -211,9 +211,9 @@ static void a_hole_in_the_numbers_is_a_lost_frame(void **state)
     assert_int_equal(pwrite(fd, "xxxx", 4, 2000), 4);
     close(fd);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
     assert_int_equal(account.lost_frames, 1);
-    story_fini(&account);
+    run_report_fini(&account);
 }
 
 static void steps_that_are_counted_anew_are_said(void **state)
@@ -227,25 +227,25 @@ static void steps_that_are_counted_anew_are_said(void **state)
     put_steps(agent, 0, 7);
     spool_writer_close(agent);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(story_read(fixture->dir.path.text, false, &account, NULL), 0);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
     assert_int_equal(account.steps, STEPS + 7);
     assert_int_equal(account.old_steps, 7);
-    story_fini(&account);
+    run_report_fini(&account);
 }
 
 static void a_replay_is_byte_equal_or_says_so(void **state)
 {
     struct fixture *fixture = *state;
     struct verdict verdict = { .kind = VERDICT_HANG, .confidence = 1 };
-    struct story_replay replay;
+    struct run_report_replay replay;
     struct spool_writer *log;
     struct buf payload = { 0 };
     struct err err = { "" };
 
-    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), -ENOENT);
+    assert_int_equal(run_report_replay(fixture->dir.path.text, &replay, &err), -ENOENT);
     write_run(fixture);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), 0);
+    assert_int_equal(run_report_replay(fixture->dir.path.text, &replay, &err), 0);
     assert_true(replay.equal >= 10);
     assert_int_equal(replay.different + replay.missing, 0);
     verdict_because(&verdict, "nobody", "was never said");
@@ -253,7 +253,7 @@ static void a_replay_is_byte_equal_or_says_so(void **state)
     assert_int_equal(spool_writer_open(fixture->dir.log.text, CONTROL_SENDER, &log, &err), 0);
     put_fact(log, FRAME_VERDICT, &payload);
     spool_writer_close(log);
-    assert_int_equal(story_replay(fixture->dir.path.text, &replay, &err), 0);
+    assert_int_equal(run_report_replay(fixture->dir.path.text, &replay, &err), 0);
     assert_int_equal(replay.different, 1);
 }
 

@@ -1,11 +1,11 @@
-/* story.h - reads what a run left behind, or is leaving now, and gathers an account of it.
+/* run_report.h - reads what a run left behind, or is leaving now, and gathers an account of it.
  *
  * The log of a controller that is at work, or that closed its books, is told as it is.  Otherwise
  * the core reads the log again, then what the spools have beyond it, with the time that the facts
  * themselves give: a run whose controller never ran or died is explained by the same judges.
  */
-#ifndef LOCKSTEP_CONTROL_REPORT_STORY_H
-#define LOCKSTEP_CONTROL_REPORT_STORY_H
+#ifndef LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H
+#define LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,18 +17,18 @@
 /* `every_state`: each verdict as it was opened, changed and closed, in that order; otherwise the
  * last state of each, open ones first.
  */
-int story_read(const char *run_dir, bool every_state, struct account *ret, struct err *err);
-void story_fini(struct account *account);
+int run_report_read(const char *run_dir, bool every_state, struct account *ret, struct err *err);
+void run_report_fini(struct account *account);
 
 /* Every whole step of the run, through the core: its log, then what the spools have beyond it. */
-int story_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err);
+int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err);
 
 /* The log through the core again, compared byte by byte with what it says. */
-struct story_replay {
+struct run_report_replay {
     uint64_t facts, ticks, equal, different;
     uint64_t missing; /* the core says it, the log does not */
 };
 /* -ENOENT: no log; -ENODATA: an empty one. */
-int story_replay(const char *run_dir, struct story_replay *ret, struct err *err);
+int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct err *err);
 
 #endif

@@ -1,0 +1,298 @@
+/* run_report.c - one pass over a run, from its log, from its spools, or from both. */
+#include "control/report/run_report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/log/log_replay.h"
+#include "control/log/rundir.h"
+#include "control/log/spools.h"
+#include "control/report/gather.h"
+#include "core/clean.h"
+#include "core/time.h"
+#include "wire/spool.h"
+
+/* Ticks in the facts' own time, as often as a controller's: one that came later would miss a hang that was ended
+ * as soon as its limit was reached. */
+#define TICK_NS (100 * NS_PER_MS)
+#define TICK_FACTS 100000u      /* or after so many facts without a time */
+#define SILENT_TICK_NS NS_PER_S /* while no facts come */
+#define SILENT_TICKS 600 /* of one silence; a verdict not reached by then is not reached later */
+
+struct run_report {
+    struct rundir dir;
+    struct gather gather;
+    struct log_replay replay;
+    struct spools *spools;
+    uint64_t log_frames;
+    int64_t now_ns, ticked_ns; /* real time, as the facts tell it */
+    uint64_t facts_waiting;
+    bool last;           /* the newest tick of the log was the last */
+    bool ledger_follows; /* it is followed by a ledger, as the books are when closed */
+    bool judge;          /* the core is run */
+};
+
+static void run_report_clean(struct run_report *report)
+{
+    spools_destroy(report->spools);
+    log_replay_fini(&report->replay);
+    gather_fini(&report->gather);
+}
+
+static void reader_clean(struct spool_reader **reader)
+{
+    spool_reader_close(*reader);
+}
+
+static int run_report_take_output(struct run_report *report)
+{
+    const struct output_queue_frame *said;
+
+    while ((said = output_queue_first(&report->replay.said))) {
+        int result = gather_output(&report->gather, said->type,
+                                   reader_of(said->payload.data, said->payload.size));
+
+        if (result < 0)
+            return result;
+        output_queue_drop(&report->replay.said);
+    }
+    return 0;
+}
+
+static void run_report_watch_end(struct run_report *report, const struct frame *frame)
+{
+    struct fact_tick tick;
+
+    if (frame->sender != report->replay.self) {
+        report->last = false;
+    } else if (frame->type == FRAME_TICK &&
+               fact_tick_get(reader_of(frame->payload, frame->payload_bytes), &tick) == 0) {
+        report->last = tick.flags & TICK_LAST;
+        report->ledger_follows = false;
+        report->now_ns = report->ticked_ns = tick.real_ns;
+    } else if (frame->type == FRAME_LEDGER) {
+        report->ledger_follows = true;
+    }
+}
+
+/* A frame of the log.  When the core is run, what it says now counts, not what it said then. */
+static int run_report_log_frame(struct run_report *report, const struct frame *frame,
+                                struct err *err)
+{
+    bool said = frame->sender == report->replay.self &&
+                (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER);
+    int result = 0;
+
+    report->log_frames++;
+    run_report_watch_end(report, frame);
+    if (!said || !report->judge)
+        result = gather_frame(&report->gather, frame);
+    if (result < 0 || !report->judge || said)
+        return result;
+    if (frame->sender != report->replay.self) {
+        result = spools_mark(report->spools, frame);
+        report->facts_waiting++;
+    } else if (frame->type == FRAME_TICK) {
+        report->facts_waiting = 0;
+    }
+    if (result == 0)
+        result = log_replay_frame(&report->replay, frame, err);
+    return result < 0 && result != -EPROTO ? result : run_report_take_output(report);
+}
+
+static int run_report_read_log(struct run_report *report, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    int result = spool_reader_open(report->dir.log.text, &reader, err);
+    struct frame frame;
+
+    if (result < 0)
+        return result == -ENOENT ? 0 : result;
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1)
+        result = run_report_log_frame(report, &frame, err);
+    if (result < 0)
+        return err_wrap(err, result, "%s", report->dir.log.text);
+    report->gather.account.damaged_bytes += spool_reader_damaged(reader);
+    return 0;
+}
+
+static int run_report_tick(struct run_report *report, int64_t now_ns, uint8_t flags)
+{
+    struct fact_tick tick = { .real_ns = now_ns, .flags = flags };
+    const struct fact_tick *before = &report->replay.tick;
+    int64_t offset_ns = spools_clock_offset(report->spools);
+    int result;
+
+    if (report->replay.ticks) /* the controller's clock, if there was one */
+        offset_ns = before->real_ns - before->mono_ns;
+    tick.mono_ns = now_ns - offset_ns;
+    report->ticked_ns = now_ns;
+    report->facts_waiting = 0;
+    result = log_replay_tick(&report->replay, &tick);
+    return result < 0 ? result : run_report_take_output(report);
+}
+
+/* The facts so far are judged soon after the last of them, not when the next one comes. */
+static int run_report_catch_up(struct run_report *report, int64_t next_ns)
+{
+    int result = 0;
+
+    if (report->facts_waiting && next_ns - report->ticked_ns >= TICK_NS)
+        result = run_report_tick(report, MAX(report->ticked_ns + TICK_NS, report->now_ns), 0);
+    for (int i = 0;
+         i < SILENT_TICKS && result == 0 && next_ns - report->ticked_ns >= SILENT_TICK_NS; i++)
+        result = run_report_tick(report, report->ticked_ns + SILENT_TICK_NS, 0);
+    if (result == 0 && next_ns > report->now_ns)
+        report->now_ns = next_ns;
+    if (result == 0 &&
+        (next_ns - report->ticked_ns >= SILENT_TICK_NS || report->facts_waiting >= TICK_FACTS))
+        result = run_report_tick(report, report->now_ns, 0);
+    return result;
+}
+
+static int run_report_spool_frame(struct run_report *report, const struct frame *frame,
+                                  int64_t real_ns, struct err *err)
+{
+    int result;
+
+    if (report->ticked_ns == 0)
+        report->ticked_ns = report->now_ns = MAX(report->now_ns, real_ns);
+    result = run_report_catch_up(report, real_ns);
+    if (result == 0)
+        result = gather_frame(&report->gather, frame);
+    if (result == 0)
+        result = log_replay_fact(&report->replay, frame, err);
+    report->facts_waiting++;
+    return result < 0 ? result : spools_take(report->spools);
+}
+
+/* What the log does not have.  Returns how many frames that was. */
+static int64_t run_report_read_spools(struct run_report *report, struct err *err)
+{
+    struct spools_counts counts;
+    struct frame frame;
+    int64_t count = 0, real_ns;
+    int result = spools_scan(report->spools, err);
+
+    while (result == 0 && spools_peek(report->spools, &frame, &real_ns) == 1) {
+        result = run_report_spool_frame(report, &frame, real_ns, err);
+        count++;
+    }
+    spools_counts(report->spools, &counts);
+    report->gather.account.damaged_bytes += counts.damaged_bytes;
+    return result < 0 ? result : count;
+}
+
+/* The second way: the core reads all, and closes the books unless somebody is still at work. */
+static int run_report_judge(struct run_report *report, bool alive, struct err *err)
+{
+    int64_t count;
+    int result;
+
+    report->judge = true;
+    result = spools_create(report->dir.spool.text, &report->spools);
+    if (result == 0)
+        result = run_report_read_log(report, err);
+    if (result < 0)
+        return result;
+    count = run_report_read_spools(report, err);
+    if (count < 0)
+        return (int)count;
+    report->gather.account.source = report->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
+    if (report->replay.last && count == 0)
+        return 0;
+    return run_report_tick(report, report->now_ns, alive ? 0 : TICK_LAST);
+}
+
+static int run_report_open(struct run_report *report, const char *run_dir, bool every_state,
+                           struct err *err)
+{
+    int result = rundir_open(&report->dir, run_dir, err);
+
+    if (result < 0)
+        return result;
+    log_replay_init(&report->replay, report->dir.run);
+    gather_init(&report->gather, report->dir.run, every_state);
+    return 0;
+}
+
+int run_report_read(const char *run_dir, bool every_state, struct account *ret, struct err *err)
+{
+    CLEAN(run_report_clean) struct run_report report = { 0 };
+    int result = run_report_open(&report, run_dir, every_state, err);
+    bool controlled, alive;
+
+    if (result < 0)
+        return result;
+    controlled = rundir_is_controlled(&report.dir);
+    alive = controlled || rundir_is_alive(&report.dir);
+    result = run_report_read_log(&report, err);
+    if (result == 0 && !controlled && !(report.last && report.ledger_follows)) {
+        run_report_clean(&report);
+        report = (struct run_report){ 0 };
+        result = run_report_open(&report, run_dir, every_state, err);
+        if (result == 0)
+            result = run_report_judge(&report, alive, err);
+    }
+    if (result == -ENOMEM)
+        return err_set(err, result, "run %s: no memory to tell it", report.dir.run);
+    if (result < 0)
+        return result;
+    report.gather.account.alive = alive;
+    return gather_take(&report.gather, ret);
+}
+
+int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err)
+{
+    CLEAN(run_report_clean) struct run_report report = { 0 };
+    int result = run_report_open(&report, run_dir, false, err);
+
+    if (result < 0)
+        return result;
+    report.replay.watch = watch;
+    report.replay.watch_arg = arg;
+    result = run_report_judge(&report, false, err);
+    return result == -ENOMEM ? err_set(err, result, "run %s: no memory to read it", report.dir.run)
+                             : result;
+}
+
+void run_report_fini(struct account *account)
+{
+    free(account->verdict);
+    account->verdict = NULL;
+    account->verdicts = 0;
+}
+
+int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct err *err)
+{
+    CLEAN(reader_clean) struct spool_reader *reader = NULL;
+    CLEAN(log_replay_fini) struct log_replay replay = { 0 };
+    struct rundir dir;
+    struct frame frame;
+    int result = rundir_open(&dir, run_dir, err);
+
+    if (result == 0)
+        result = spool_reader_open(dir.log.text, &reader, err);
+    if (result < 0)
+        return result;
+    log_replay_init(&replay, dir.run);
+    while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
+        if (frame.type == FRAME_MERGED && frame.sender == replay.self &&
+            replay.part == LOG_REPLAY_SPEAKS)
+            return err_set(err, -ENODATA, "%s was compacted: its steps cannot be judged again",
+                           dir.log.text);
+        result = log_replay_frame(&replay, &frame, err);
+    }
+    if (result < 0)
+        return err_wrap(err, result, "%s", dir.log.text);
+    if (!replay.ticks)
+        return err_set(err, -ENODATA, "%s: no tick in it, nothing to replay", dir.log.text);
+    /* What was said at the very last tick may not have been written, or not yet. */
+    *ret = (struct run_report_replay){ .facts = replay.facts,
+                                       .ticks = replay.ticks,
+                                       .equal = replay.equal,
+                                       .different = replay.different,
+                                       .missing = replay.missing };
+    return 0;
+}
