@@ -11,7 +11,7 @@
 
 #include "control/log/log_replay.h"
 #include "control/log/spools.h"
-#include "control/report/gather.h"
+#include "control/report/report_builder.h"
 #include "core/buf.h"
 #include "core/hash.h"
 #include "show/account.h"
@@ -27,14 +27,15 @@ struct words {
     uint64_t hash, count;
 };
 
-static void hear(struct log_replay *replay, struct gather *gather, struct words *words)
+static void hear(struct log_replay *replay, struct report_builder *builder, struct words *words)
 {
     const struct output_queue_frame *said;
 
     while ((said = output_queue_first(&replay->said))) {
         words->hash = hash64(words->hash + said->type, said->payload.data, said->payload.size);
         words->count++;
-        gather_output(gather, said->type, reader_of(said->payload.data, said->payload.size));
+        report_builder_output(builder, said->type,
+                              reader_of(said->payload.data, said->payload.size));
         output_queue_drop(&replay->said);
     }
 }
@@ -77,25 +78,25 @@ static struct words tell(const uint8_t *data, size_t size, struct account *ret)
     struct reader in = reader_of(data, size);
     struct words words = { 0 };
     struct log_replay replay;
-    struct gather gather;
+    struct report_builder builder;
     struct frame frame;
 
     log_replay_init(&replay, "r1");
-    gather_init(&gather, "r1", false);
+    report_builder_init(&builder, "r1", false);
     for (uint64_t i = 0; i < FRAMES_MAX && next_frame(&in, i, &frame); i++) {
         if (!is_small(&frame))
             continue;
         log_replay_frame(&replay, &frame, NULL);
-        gather_frame(&gather, &frame);
-        hear(&replay, &gather, &words);
+        report_builder_frame(&builder, &frame);
+        hear(&replay, &builder, &words);
     }
     log_replay_tick(&replay, &(struct fact_tick){ .mono_ns = replay.tick.mono_ns,
                                                   .real_ns = replay.tick.real_ns,
                                                   .flags = TICK_LAST });
-    hear(&replay, &gather, &words);
-    gather_take(&gather, ret);
+    hear(&replay, &builder, &words);
+    report_builder_take(&builder, ret);
     log_replay_fini(&replay);
-    gather_fini(&gather);
+    report_builder_fini(&builder);
     return words;
 }
 

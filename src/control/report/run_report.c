@@ -8,7 +8,7 @@
 #include "control/log/log_replay.h"
 #include "control/log/rundir.h"
 #include "control/log/spools.h"
-#include "control/report/gather.h"
+#include "control/report/report_builder.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"
@@ -22,7 +22,7 @@
 
 struct run_report {
     struct rundir dir;
-    struct gather gather;
+    struct report_builder builder;
     struct log_replay replay;
     struct spools *spools;
     uint64_t log_frames;
@@ -37,7 +37,7 @@ static void run_report_clean(struct run_report *report)
 {
     spools_destroy(report->spools);
     log_replay_fini(&report->replay);
-    gather_fini(&report->gather);
+    report_builder_fini(&report->builder);
 }
 
 static void reader_clean(struct spool_reader **reader)
@@ -50,8 +50,8 @@ static int run_report_take_output(struct run_report *report)
     const struct output_queue_frame *said;
 
     while ((said = output_queue_first(&report->replay.said))) {
-        int result = gather_output(&report->gather, said->type,
-                                   reader_of(said->payload.data, said->payload.size));
+        int result = report_builder_output(&report->builder, said->type,
+                                           reader_of(said->payload.data, said->payload.size));
 
         if (result < 0)
             return result;
@@ -87,7 +87,7 @@ static int run_report_log_frame(struct run_report *report, const struct frame *f
     report->log_frames++;
     run_report_watch_end(report, frame);
     if (!said || !report->judge)
-        result = gather_frame(&report->gather, frame);
+        result = report_builder_frame(&report->builder, frame);
     if (result < 0 || !report->judge || said)
         return result;
     if (frame->sender != report->replay.self) {
@@ -113,7 +113,7 @@ static int run_report_read_log(struct run_report *report, struct err *err)
         result = run_report_log_frame(report, &frame, err);
     if (result < 0)
         return err_wrap(err, result, "%s", report->dir.log.text);
-    report->gather.account.damaged_bytes += spool_reader_damaged(reader);
+    report->builder.account.damaged_bytes += spool_reader_damaged(reader);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int run_report_spool_frame(struct run_report *report, const struct frame 
         report->ticked_ns = report->now_ns = MAX(report->now_ns, real_ns);
     result = run_report_catch_up(report, real_ns);
     if (result == 0)
-        result = gather_frame(&report->gather, frame);
+        result = report_builder_frame(&report->builder, frame);
     if (result == 0)
         result = log_replay_fact(&report->replay, frame, err);
     report->facts_waiting++;
@@ -180,7 +180,7 @@ static int64_t run_report_read_spools(struct run_report *report, struct err *err
         count++;
     }
     spools_counts(report->spools, &counts);
-    report->gather.account.damaged_bytes += counts.damaged_bytes;
+    report->builder.account.damaged_bytes += counts.damaged_bytes;
     return result < 0 ? result : count;
 }
 
@@ -199,7 +199,7 @@ static int run_report_judge(struct run_report *report, bool alive, struct err *e
     count = run_report_read_spools(report, err);
     if (count < 0)
         return (int)count;
-    report->gather.account.source = report->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
+    report->builder.account.source = report->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
     if (report->replay.last && count == 0)
         return 0;
     return run_report_tick(report, report->now_ns, alive ? 0 : TICK_LAST);
@@ -213,7 +213,7 @@ static int run_report_open(struct run_report *report, const char *run_dir, bool 
     if (result < 0)
         return result;
     log_replay_init(&report->replay, report->dir.run);
-    gather_init(&report->gather, report->dir.run, every_state);
+    report_builder_init(&report->builder, report->dir.run, every_state);
     return 0;
 }
 
@@ -239,8 +239,8 @@ int run_report_read(const char *run_dir, bool every_state, struct account *ret, 
         return err_set(err, result, "run %s: no memory to tell it", report.dir.run);
     if (result < 0)
         return result;
-    report.gather.account.alive = alive;
-    return gather_take(&report.gather, ret);
+    report.builder.account.alive = alive;
+    return report_builder_take(&report.builder, ret);
 }
 
 int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err)

@@ -156,7 +156,7 @@ static void put_runs(const struct site *site, struct buf *out, const char *name,
     metrics_head(out, name, type, help);
     for (size_t i = 0; i < site->runs; i++) {
         const struct site_run *run = site->run[i];
-        double is = run->log ? value(&run->gather.account) : -1;
+        double is = run->log ? value(&run->builder.account) : -1;
 
         if (is >= 0)
             metrics_format(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
@@ -227,7 +227,7 @@ static void put_ledgers(const struct site *site, struct buf *out)
 {
     metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
     for (size_t i = 0; i < site->runs; i++) {
-        const struct account *account = &site->run[i]->gather.account;
+        const struct account *account = &site->run[i]->builder.account;
 
         if (!site->run[i]->log || !account->has_ledger)
             continue;
@@ -243,7 +243,7 @@ static void put_verdicts(const struct site *site, struct buf *out)
     metrics_head(out, "run_verdicts_open", "gauge",
                  "Verdicts of a run that are not over, by kind.");
     for (size_t i = 0; i < site->runs; i++) {
-        const struct account *account = &site->run[i]->gather.account;
+        const struct account *account = &site->run[i]->builder.account;
         unsigned open[VERDICT_KIND_COUNT] = { 0 };
 
         for (size_t v = 0; site->run[i]->log && v < account->verdicts; v++)

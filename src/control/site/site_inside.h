@@ -16,7 +16,7 @@
 #include "control/log/rundir.h"
 #include "control/log/runlog.h"
 #include "control/log/seen.h"
-#include "control/report/gather.h"
+#include "control/report/report_builder.h"
 #include "control/site/index_catchup.h"
 #include "control/site/roll.h"
 #include "control/site/site.h"
@@ -47,7 +47,7 @@ struct site_run {
     struct seen seen;
     struct roll roll;                     /* who has begun, and who is gone: too */
     struct traffic traffic;               /* its agents: of the log as it is, too */
-    struct gather gather;                 /* counts, open verdicts, ledger: of the log as it is */
+    struct report_builder builder;        /* counts, open verdicts, ledger: of the log as it is */
     bool clock_known;                     /* by the launcher's hello */
     int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */
     bool ended;                           /* the launcher said so */

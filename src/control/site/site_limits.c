@@ -44,7 +44,7 @@ void run_refuse(struct site_run *run, const char *why)
     err_set(&run->refused, 0, "%s", why);
     run_shut(run, why);
     seen_fini(&run->seen);
-    gather_fini(&run->gather);
+    report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     roll_fini(&run->roll);
     if (refused_path(run, &path) == 0)

@@ -137,7 +137,7 @@ static void observe(void *arg, const struct frame *frame, bool live)
 {
     struct site_run *run = arg;
 
-    gather_frame(&run->gather, frame);
+    report_builder_frame(&run->builder, frame);
     roll_frame(&run->roll, frame);       /* out of memory: it is not over too soon */
     traffic_frame(&run->traffic, frame); /* out of memory: an agent less on /metrics */
     run->index_stale = true;
@@ -234,10 +234,10 @@ static int load_begin(struct site_run *run, struct err *err)
     struct site *site = run->site;
 
     seen_fini(&run->seen);
-    gather_fini(&run->gather);
+    report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     roll_fini(&run->roll);
-    gather_init(&run->gather, run->dir.run, false);
+    report_builder_init(&run->builder, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
     return runlog_begin(&(struct runlog_settings){ .dir = &run->dir,
@@ -375,7 +375,7 @@ void run_destroy(struct site_run *run)
 {
     run_shut(run, "the controller ends");
     seen_fini(&run->seen);
-    gather_fini(&run->gather);
+    report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
     roll_fini(&run->roll);
     free(run);

@@ -1,5 +1,5 @@
-/* gather.c - counts what comes by, and keeps what `why` will say. */
-#include "control/report/gather.h"
+/* report_builder.c - counts what comes by, and keeps what `why` will say. */
+#include "control/report/report_builder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,30 +10,30 @@
 #include "core/clean.h"
 #include "core/hash.h"
 
-void gather_init(struct gather *gather, const char *run, bool every_state)
+void report_builder_init(struct report_builder *builder, const char *run, bool every_state)
 {
-    *gather = (struct gather){ .self = control_sender(), .every_state = every_state };
-    snprintf(gather->account.run, sizeof(gather->account.run), "%s", run);
+    *builder = (struct report_builder){ .self = control_sender(), .every_state = every_state };
+    snprintf(builder->account.run, sizeof(builder->account.run), "%s", run);
 }
 
-void gather_fini(struct gather *gather)
+void report_builder_fini(struct report_builder *builder)
 {
-    free(gather->account.verdict);
-    map_fini(&gather->id);
-    map_fini(&gather->rank);
-    map_fini(&gather->step);
-    map_fini(&gather->sender);
-    map_fini(&gather->sender_end);
-    *gather = (struct gather){ 0 };
+    free(builder->account.verdict);
+    map_fini(&builder->id);
+    map_fini(&builder->rank);
+    map_fini(&builder->step);
+    map_fini(&builder->sender);
+    map_fini(&builder->sender_end);
+    *builder = (struct report_builder){ 0 };
 }
 
-static int gather_verdict(struct gather *gather, const struct verdict *verdict)
+static int report_builder_verdict(struct report_builder *builder, const struct verdict *verdict)
 {
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
     uint64_t *at = NULL;
 
-    if (!gather->every_state) {
-        at = map_put(&gather->id, hash64(0, verdict->id, strlen(verdict->id)), UINT64_MAX);
+    if (!builder->every_state) {
+        at = map_put(&builder->id, hash64(0, verdict->id, strlen(verdict->id)), UINT64_MAX);
         if (!at)
             return -ENOMEM;
         if (*at != UINT64_MAX) {
@@ -41,7 +41,7 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
             return 0;
         }
     }
-    if (!ARRAY_FIT(account->verdict, gather->room, account->verdicts + 1))
+    if (!ARRAY_FIT(account->verdict, builder->room, account->verdicts + 1))
         return -ENOMEM;
     if (at)
         *at = account->verdicts;
@@ -49,14 +49,14 @@ static int gather_verdict(struct gather *gather, const struct verdict *verdict)
     return 0;
 }
 
-int gather_output(struct gather *gather, uint16_t type, struct reader in)
+int report_builder_output(struct report_builder *builder, uint16_t type, struct reader in)
 {
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
     struct ledger ledger;
     struct verdict verdict;
 
     if (type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
-        return gather_verdict(gather, &verdict);
+        return report_builder_verdict(builder, &verdict);
     if (type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
         account->ledger = ledger;
         account->has_ledger = true;
@@ -66,28 +66,28 @@ int gather_output(struct gather *gather, uint16_t type, struct reader in)
     return 0;
 }
 
-static void gather_run(struct gather *gather, const struct fact_run *run)
+static void report_builder_run(struct report_builder *builder, const struct fact_run *run)
 {
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
 
     account->ranks = MAX(account->ranks, run->ranks);
     account->launched = true;
     switch (run->event) {
     case RUN_ATTEMPT_BEGIN:
         account->attempts++;
-        if (gather->attempt_ended) { /* so this one is a restart */
+        if (builder->attempt_ended) { /* so this one is a restart */
             if (account->restarts < ACCOUNT_RESTARTS)
-                account->restart[account->restarts] = gather->ended;
+                account->restart[account->restarts] = builder->ended;
             account->restarts++;
         }
-        gather->attempt_ended = false;
+        builder->attempt_ended = false;
         break;
     case RUN_ATTEMPT_END:
-        gather->attempt_ended = true;
-        gather->ended = (struct account_restart){ .attempt = run->attempt,
-                                                  .culprit = run->culprit,
-                                                  .status = run->status };
-        memcpy(gather->ended.text, run->text, sizeof(gather->ended.text));
+        builder->attempt_ended = true;
+        builder->ended = (struct account_restart){ .attempt = run->attempt,
+                                                   .culprit = run->culprit,
+                                                   .status = run->status };
+        memcpy(builder->ended.text, run->text, sizeof(builder->ended.text));
         break;
     case RUN_END:
         account->ended = true;
@@ -99,21 +99,21 @@ static void gather_run(struct gather *gather, const struct fact_run *run)
     }
 }
 
-static int gather_ring(struct gather *gather, const struct fact_ring *ring)
+static int report_builder_ring(struct report_builder *builder, const struct fact_ring *ring)
 {
-    gather->account.ranks = MAX(gather->account.ranks, MAX(ring->world, ring->rank + 1));
-    if (!map_put(&gather->rank, ring->rank, 1))
+    builder->account.ranks = MAX(builder->account.ranks, MAX(ring->world, ring->rank + 1));
+    if (!map_put(&builder->rank, ring->rank, 1))
         return -ENOMEM;
-    gather->account.ranks_seen = (uint32_t)gather->rank.used;
+    builder->account.ranks_seen = (uint32_t)builder->rank.used;
     return 0;
 }
 
 /* Steps of a rank come in order.  One whose number is over already, as of a program that counts anew in
  * every epoch, cannot be put beside those of the other ranks: the core leaves it out.
  */
-static int gather_step(struct gather *gather, struct reader in)
+static int report_builder_step(struct report_builder *builder, struct reader in)
 {
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
     struct fact_step step;
     uint64_t *next;
 
@@ -125,7 +125,7 @@ static int gather_step(struct gather *gather, struct reader in)
     account->bare_steps += (step.flags & STEP_BARE) != 0;
     account->torn_steps += (step.flags & STEP_TORN) != 0;
     account->unfinished_steps += (step.flags & STEP_UNFINISHED) != 0;
-    next = map_put(&gather->step, (uint64_t)step.attempt << 32 | step.rank, 0);
+    next = map_put(&builder->step, (uint64_t)step.attempt << 32 | step.rank, 0);
     if (!next)
         return -ENOMEM;
     account->old_steps += step.step < *next;
@@ -133,7 +133,7 @@ static int gather_step(struct gather *gather, struct reader in)
     return 0;
 }
 
-static void gather_gap(struct account *account, const struct fact_gap *gap)
+static void report_builder_gap(struct account *account, const struct fact_gap *gap)
 {
     account->gap_records += gap->records;
     if (gap->step_from != UINT64_MAX)
@@ -141,29 +141,29 @@ static void gather_gap(struct account *account, const struct fact_gap *gap)
 }
 
 /* Steps that an agent merged while nobody took them, and the numbers of frames that went with it. */
-static int gather_spared(struct gather *gather, uint64_t sender, struct reader in)
+static int report_builder_spared(struct report_builder *builder, uint64_t sender, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
-    uint64_t *count = map_put(&gather->sender, sender, 0);
+    uint64_t *count = map_put(&builder->sender, sender, 0);
 
     if (!count)
         return -ENOMEM;
     if (fact_merged_get(in, &merged) < 0) {
-        gather->account.malformed++;
+        builder->account.malformed++;
         return 0;
     }
     *count += merged.dropped;
     for (uint32_t i = 0; i < merged.ranks; i++) {
-        gather->account.steps += merged.rank[i].told;
-        gather->account.merged_steps += merged.rank[i].told;
+        builder->account.steps += merged.rank[i].told;
+        builder->account.merged_steps += merged.rank[i].told;
     }
     return 0;
 }
 
-static int gather_fact(struct gather *gather, const struct frame *frame)
+static int report_builder_fact(struct report_builder *builder, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
     struct fact_ring ring;
     struct fact_run run;
     struct fact_gap gap;
@@ -173,22 +173,22 @@ static int gather_fact(struct gather *gather, const struct frame *frame)
     case FRAME_RING:
         good = fact_ring_get(in, &ring) == 0;
         if (good)
-            return gather_ring(gather, &ring);
+            return report_builder_ring(builder, &ring);
         break;
     case FRAME_RUN:
         good = fact_run_get(in, &run) == 0;
         if (good)
-            gather_run(gather, &run);
+            report_builder_run(builder, &run);
         break;
     case FRAME_GAP:
         good = fact_gap_get(in, &gap) == 0;
         if (good)
-            gather_gap(account, &gap);
+            report_builder_gap(account, &gap);
         break;
     case FRAME_STEP:
-        return gather_step(gather, in);
+        return report_builder_step(builder, in);
     case FRAME_MERGED:
-        return gather_spared(gather, frame->sender, in);
+        return report_builder_spared(builder, frame->sender, in);
     default:
         account->beats += frame->type == FRAME_BEAT;
         account->notes += frame->type == FRAME_NOTE;
@@ -200,10 +200,10 @@ static int gather_fact(struct gather *gather, const struct frame *frame)
 }
 
 /* Numbers of a sender go on without holes, across its deaths too; a hole is a lost frame. */
-static int gather_number(struct gather *gather, const struct frame *frame)
+static int report_builder_number(struct report_builder *builder, const struct frame *frame)
 {
-    uint64_t *count = map_put(&gather->sender, frame->sender, 0);
-    uint64_t *end = map_put(&gather->sender_end, frame->sender, 0);
+    uint64_t *count = map_put(&builder->sender, frame->sender, 0);
+    uint64_t *end = map_put(&builder->sender_end, frame->sender, 0);
 
     if (!count || !end)
         return -ENOMEM;
@@ -214,12 +214,12 @@ static int gather_number(struct gather *gather, const struct frame *frame)
 }
 
 /* Steps of a log that was compacted: they are still counted, and what is missing was not lost. */
-static void gather_merged(struct gather *gather, struct reader in)
+static void report_builder_merged(struct report_builder *builder, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
 
-    account->compacted = !gather->compaction;
+    account->compacted = !builder->compaction;
     if (fact_merged_get(in, &merged) < 0) {
         account->malformed++;
         return;
@@ -229,18 +229,18 @@ static void gather_merged(struct gather *gather, struct reader in)
 }
 
 /* What a log lacks that was compacted while its run went on. */
-static int gather_compaction(struct gather *gather, struct reader in)
+static int report_builder_compaction(struct report_builder *builder, struct reader in)
 {
     CLEAN(fact_compaction_fini) struct fact_compaction compaction = { 0 };
 
-    gather->compaction = true;
+    builder->compaction = true;
     if (fact_compaction_get(in, &compaction) < 0) {
-        gather->account.malformed++;
+        builder->account.malformed++;
         return 0;
     }
     for (uint32_t i = 0; i < compaction.count; i++) {
-        uint64_t *count = map_put(&gather->sender, compaction.origin[i].sender, 0);
-        uint64_t *end = map_put(&gather->sender_end, compaction.origin[i].sender, 0);
+        uint64_t *count = map_put(&builder->sender, compaction.origin[i].sender, 0);
+        uint64_t *end = map_put(&builder->sender_end, compaction.origin[i].sender, 0);
 
         if (!count || !end)
             return -ENOMEM;
@@ -250,55 +250,56 @@ static int gather_compaction(struct gather *gather, struct reader in)
     return 0;
 }
 
-int gather_frame(struct gather *gather, const struct frame *frame)
+int report_builder_frame(struct report_builder *builder, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
     struct fact_hello hello;
     struct fact_tick tick;
-    int result = gather_number(gather, frame);
+    int result = report_builder_number(builder, frame);
 
     account->frames++;
     if (result < 0)
         return result;
-    if (frame->sender != gather->self) {
+    if (frame->sender != builder->self) {
         account->closed = false;
-        return gather_fact(gather, frame);
+        return report_builder_fact(builder, frame);
     }
     if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
         account->closed = tick.flags & TICK_LAST;
     if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
-        return gather_output(gather, frame->type, in);
+        return report_builder_output(builder, frame->type, in);
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
         memcpy(account->run, hello.run, sizeof(account->run));
     account->ticks += frame->type == FRAME_TICK;
     if (frame->type == FRAME_MERGED)
-        gather_merged(gather, in);
-    return frame->type == FRAME_COMPACTION ? gather_compaction(gather, in) : 0;
+        report_builder_merged(builder, in);
+    return frame->type == FRAME_COMPACTION ? report_builder_compaction(builder, in) : 0;
 }
 
-static void gather_close_sender(struct gather *gather, uint64_t sender, uint64_t end)
+static void report_builder_close_sender(struct report_builder *builder, uint64_t sender,
+                                        uint64_t end)
 {
-    uint64_t count = *map_get(&gather->sender, sender);
+    uint64_t count = *map_get(&builder->sender, sender);
 
     /* More than there are numbers: a machine crashed and gave some of them again. */
-    gather->account.lost_frames += end > count ? end - count : 0;
+    builder->account.lost_frames += end > count ? end - count : 0;
 }
 
-static void gather_close(struct gather *gather)
+static void report_builder_close(struct report_builder *builder)
 {
-    struct account *account = &gather->account;
+    struct account *account = &builder->account;
 
-    for (size_t i = 0; i < gather->sender_end.size; i++) {
-        const struct map_slot *slot = &gather->sender_end.slot[i];
+    for (size_t i = 0; i < builder->sender_end.size; i++) {
+        const struct map_slot *slot = &builder->sender_end.slot[i];
 
-        if (slot->used && slot->key != gather->self && !account->compacted)
-            gather_close_sender(gather, slot->key, slot->value);
+        if (slot->used && slot->key != builder->self && !account->compacted)
+            report_builder_close_sender(builder, slot->key, slot->value);
     }
     if (account->ranks > account->ranks_seen)
         account->unseen = account->ranks - account->ranks_seen;
     for (uint32_t rank = 0, listed = 0; listed < MIN(account->unseen, ACCOUNT_UNSEEN); rank++) {
-        if (!map_get(&gather->rank, rank))
+        if (!map_get(&builder->rank, rank))
             account->unseen_rank[listed++] = rank;
     }
 }
@@ -316,13 +317,13 @@ static int verdict_order(const void *a, const void *b)
     return strcmp(left->id, right->id);
 }
 
-int gather_take(struct gather *gather, struct account *ret)
+int report_builder_take(struct report_builder *builder, struct account *ret)
 {
-    gather_close(gather);
-    if (gather->account.verdicts && !gather->every_state)
-        qsort(gather->account.verdict, gather->account.verdicts, sizeof(struct verdict),
+    report_builder_close(builder);
+    if (builder->account.verdicts && !builder->every_state)
+        qsort(builder->account.verdict, builder->account.verdicts, sizeof(struct verdict),
               verdict_order);
-    *ret = gather->account;
-    gather->account.verdict = NULL;
+    *ret = builder->account;
+    builder->account.verdict = NULL;
     return 0;
 }

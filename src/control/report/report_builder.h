@@ -1,6 +1,6 @@
-/* gather.h - frame by frame to an account: counts, the last state of each verdict, who was seen. */
-#ifndef LOCKSTEP_CONTROL_REPORT_GATHER_H
-#define LOCKSTEP_CONTROL_REPORT_GATHER_H
+/* report_builder.h - frame by frame to an account: counts, the last state of each verdict, who was seen. */
+#ifndef LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H
+#define LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "show/account.h"
 #include "wire/frame.h"
 
-struct gather {
+struct report_builder {
     struct account account;
     size_t room;           /* for verdicts */
     struct map id;         /* hash of a verdict's id → its place */
@@ -26,13 +26,13 @@ struct gather {
     struct account_restart ended;
 };
 
-void gather_init(struct gather *gather, const char *run, bool every_state);
-void gather_fini(struct gather *gather);
+void report_builder_init(struct report_builder *builder, const char *run, bool every_state);
+void report_builder_fini(struct report_builder *builder);
 /* Both: 0 or -ENOMEM.  What cannot be understood is counted. */
-int gather_frame(struct gather *gather, const struct frame *frame);
-int gather_output(struct gather *gather, uint16_t type,
-                  struct reader in); /* a verdict or a ledger */
+int report_builder_frame(struct report_builder *builder, const struct frame *frame);
+int report_builder_output(struct report_builder *builder, uint16_t type,
+                          struct reader in); /* a verdict or a ledger */
 /* The account, its verdicts in order; the caller frees them (run_report_fini). */
-int gather_take(struct gather *gather, struct account *ret);
+int report_builder_take(struct report_builder *builder, struct account *ret);
 
 #endif
