@@ -21,8 +21,8 @@
 #include "core/time.h"
 #include "lab/faults/fault.h"
 #include "lab/trainer/trainer.h"
-#include "show/account.h"
 #include "show/ledger.h"
+#include "show/run_summary.h"
 #include "show/verdict.h"
 #include "wire/spool.h"
 
@@ -354,18 +354,18 @@ static double bytes_per_rank_step(const struct demo_run *demo)
     return steps > 0 ? bytes / steps : 0;
 }
 
-static void report_json(const struct demo_run *demo, const struct account *account)
+static void report_json(const struct demo_run *demo, const struct run_summary *summary)
 {
     struct json_object *object = json_object_new_object(), *verdicts = json_object_new_array();
 
-    for (size_t i = 0; i < account->verdicts; i++)
-        json_object_array_add(verdicts, verdict_json(&account->verdict[i]));
+    for (size_t i = 0; i < summary->verdicts; i++)
+        json_object_array_add(verdicts, verdict_json(&summary->verdict[i]));
     json_object_object_add(object, "run", json_object_new_string(demo->config.run));
     json_object_object_add(object, "directory", json_object_new_string(demo->run_dir));
     json_object_object_add(object, "injected", injected_json(demo));
     json_object_object_add(object, "verdicts", verdicts);
     json_object_object_add(object, "ledger",
-                           account->has_ledger ? ledger_json(&account->ledger) : NULL);
+                           summary->has_ledger ? ledger_json(&summary->ledger) : NULL);
     json_object_object_add(object, "bytes_per_rank_step", show_number(bytes_per_rank_step(demo)));
     json_object_object_add(object, "exit",
                            json_object_new_int(WIFEXITED(demo->status)
@@ -375,12 +375,12 @@ static void report_json(const struct demo_run *demo, const struct account *accou
     json_object_put(object);
 }
 
-static void report_text(const struct demo_run *demo, const struct account *account,
+static void report_text(const struct demo_run *demo, const struct run_summary *summary,
                         const struct show_style *style)
 {
     struct json_object *injected = injected_json(demo);
 
-    account_end_text(account, style, stdout);
+    run_summary_end_text(summary, style, stdout);
     printf("\nwhat was done to it\n");
     for (size_t i = 0; i < json_object_array_length(injected); i++) {
         struct json_object *deed = json_object_array_get_idx(injected, i), *value, *how;
@@ -404,19 +404,19 @@ static void report_text(const struct demo_run *demo, const struct account *accou
 static int demo_report(const struct demo_run *demo, const struct demo_settings *settings,
                        const struct show_style *style)
 {
-    struct account account = { 0 };
+    struct run_summary summary = { 0 };
     struct err err = { "" };
-    int result = run_report_read(demo->run_dir, false, &account, &err);
+    int result = run_report_read(demo->run_dir, false, &summary, &err);
 
     if (result < 0) {
         log_error("%s", err.text);
         return 3;
     }
     if (settings->json)
-        report_json(demo, &account);
+        report_json(demo, &summary);
     else
-        report_text(demo, &account, style);
-    run_report_fini(&account);
+        report_text(demo, &summary, style);
+    run_report_fini(&summary);
     if (stopped)
         return 128 + (int)stopped;
     return WIFEXITED(demo->status) ? WEXITSTATUS(demo->status) : 128 + WTERMSIG(demo->status);

@@ -19,7 +19,7 @@
 #include "core/hash.h"
 #include "core/map.h"
 #include "core/time.h"
-#include "show/account.h"
+#include "show/run_summary.h"
 #include "show/verdict.h"
 
 #define FOLLOW_NAP_NS (100 * NS_PER_MS)
@@ -50,18 +50,18 @@ static void print_json(struct json_object *root, int flags)
 static int why_tell(const char *directory, const struct why_settings *settings, struct err *err)
 {
     struct show_style style = show_style_of(stdout);
-    CLEAN(run_report_fini) struct account account = { 0 };
-    int result = run_report_read(directory, settings->all, &account, err);
+    CLEAN(run_report_fini) struct run_summary summary = { 0 };
+    int result = run_report_read(directory, settings->all, &summary, err);
 
     if (result == 0)
-        result = why_add_remains(directory, &settings->limits, &account, err);
+        result = why_add_remains(directory, &settings->limits, &summary, err);
     if (result < 0)
         return result;
     if (settings->json)
-        print_json(account_json(&account), JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY);
+        print_json(run_summary_json(&summary), JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY);
     else
-        account_text(&account, &style, stdout);
-    return account_exit(&account);
+        run_summary_text(&summary, &style, stdout);
+    return run_summary_exit(&summary);
 }
 
 static void print_replay(const struct run_report_replay *replay, bool equal)
@@ -134,20 +134,20 @@ static void follow_verdict(void *arg, const struct verdict *verdict)
 /* What was not told as it came (the controller died before it could) is told now. */
 static int follow_end(const char *directory, struct why_follower *follower, struct err *err)
 {
-    CLEAN(run_report_fini) struct account account = { 0 };
-    int result = run_report_read(directory, false, &account, err);
+    CLEAN(run_report_fini) struct run_summary summary = { 0 };
+    int result = run_report_read(directory, false, &summary, err);
 
     if (result < 0)
         return result;
-    for (size_t i = 0; i < account.verdicts; i++) {
-        const struct verdict *verdict = &account.verdict[i];
+    for (size_t i = 0; i < summary.verdicts; i++) {
+        const struct verdict *verdict = &summary.verdict[i];
 
         if (!map_get(&follower->told, hash64(0, verdict->id, strlen(verdict->id))))
             follow_verdict(follower, verdict);
     }
     if (!follower->settings->json)
-        account_end_text(&account, &follower->style, stdout);
-    return account_exit(&account);
+        run_summary_end_text(&summary, &follower->style, stdout);
+    return run_summary_exit(&summary);
 }
 
 static void follow_clean(struct log_follow **follow)

@@ -216,30 +216,31 @@ static bool has_others(const char *directory)
     return found;
 }
 
-static int account_add(struct account *account, const struct findings *findings, struct err *err)
+static int run_summary_add(struct run_summary *summary, const struct findings *findings,
+                           struct err *err)
 {
     size_t count = findings->count;
     struct verdict *grown =
-        reallocarray(account->verdict, account->verdicts + count + 1, sizeof(*grown));
+        reallocarray(summary->verdict, summary->verdicts + count + 1, sizeof(*grown));
 
     if (!grown)
-        return err_set(err, -ENOMEM, "run %s: no memory to tell it", account->run);
+        return err_set(err, -ENOMEM, "run %s: no memory to tell it", summary->run);
     if (count)
-        memcpy(grown + account->verdicts, findings->verdict, count * sizeof(*grown));
-    account->verdict = grown;
-    account->verdicts += count;
+        memcpy(grown + summary->verdicts, findings->verdict, count * sizeof(*grown));
+    summary->verdict = grown;
+    summary->verdicts += count;
     return 0;
 }
 
 /* Lines of kernel logs that lie in the run's directory join what was said about its ranks. */
 static int add_kernel_logs(const char *directory, const struct thresholds *limits,
-                           struct account *account, struct err *err)
+                           struct run_summary *summary, struct err *err)
 {
     CLEAN(processes_fini) struct processes processes = { 0 };
     CLEAN(findings_fini) struct findings findings = { .limits = limits };
     CLEAN(logs_fini) struct logs logs = { 0 };
     struct kernellogs_wish wish = { .skip = why_remains_is_ours };
-    struct postmortem_watched watched = { .run = account->run };
+    struct postmortem_watched watched = { .run = summary->run };
     int result;
 
     if (!has_others(directory))
@@ -254,22 +255,22 @@ static int add_kernel_logs(const char *directory, const struct thresholds *limit
         return result;
     watched.process = processes.process;
     watched.processes = processes.count;
-    watched.verdict = account->verdict;
-    watched.verdicts = account->verdicts;
+    watched.verdict = summary->verdict;
+    watched.verdicts = summary->verdicts;
     if (postmortem_kernel(&watched, &logs, &findings) < 0)
         return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
-    return account_add(account, &findings, err);
+    return run_summary_add(summary, &findings, err);
 }
 
-int why_add_remains(const char *directory, const struct thresholds *limits, struct account *account,
-                    struct err *err)
+int why_add_remains(const char *directory, const struct thresholds *limits,
+                    struct run_summary *summary, struct err *err)
 {
     CLEAN(inquiry_fini)
     struct artifact_inquiry inquiry = { .findings.limits = limits, .kernel_apart = true };
-    int result = account->alive ? 0 : add_kernel_logs(directory, limits, account, err);
+    int result = summary->alive ? 0 : add_kernel_logs(directory, limits, summary, err);
 
     if (result < 0 || !has_dumps(directory))
         return result;
     result = why_remains_inquire(directory, &inquiry, err);
-    return result < 0 ? result : account_add(account, &inquiry.findings, err);
+    return result < 0 ? result : run_summary_add(summary, &inquiry.findings, err);
 }

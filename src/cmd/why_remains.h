@@ -6,14 +6,14 @@
 
 #include "core/err.h"
 #include "judge/thresholds.h"
-#include "show/account.h"
+#include "show/run_summary.h"
 
 /* `limits` for the judges.  Tells it and returns the exit status; -ENOENT when there is nothing in it. */
 int why_remains(const char *directory, bool json, const struct thresholds *limits, struct err *err);
 /* What others laid into a run's directory: kernel logs join the account's verdicts, once the run is over; those of
  * dumps are added to them.
  */
-int why_add_remains(const char *directory, const struct thresholds *limits, struct account *account,
-                    struct err *err);
+int why_add_remains(const char *directory, const struct thresholds *limits,
+                    struct run_summary *summary, struct err *err);
 
 #endif

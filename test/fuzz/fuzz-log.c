@@ -14,7 +14,7 @@
 #include "control/report/report_builder.h"
 #include "core/buf.h"
 #include "core/hash.h"
-#include "show/account.h"
+#include "show/run_summary.h"
 
 #define FRAMES_MAX 400
 #define PEERS 3
@@ -73,7 +73,7 @@ static bool is_small(const struct frame *frame)
     return true;
 }
 
-static struct words tell(const uint8_t *data, size_t size, struct account *ret)
+static struct words tell(const uint8_t *data, size_t size, struct run_summary *ret)
 {
     struct reader in = reader_of(data, size);
     struct words words = { 0 };
@@ -100,15 +100,15 @@ static struct words tell(const uint8_t *data, size_t size, struct account *ret)
     return words;
 }
 
-static void print(const struct account *account)
+static void print(const struct run_summary *summary)
 {
     static const struct show_style style = { .bars = true };
-    struct json_object *root = account_json(account);
+    struct json_object *root = run_summary_json(summary);
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    account_text(account, &style, out);
+    run_summary_text(summary, &style, out);
     fclose(out);
     for (size_t i = 0; i < size; i++) {
         if ((unsigned char)text[i] < ' ' && text[i] != '\n')
@@ -122,14 +122,14 @@ static void print(const struct account *account)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct account account, again;
-    struct words first = tell(data, size, &account), second = tell(data, size, &again);
+    struct run_summary summary, again;
+    struct words first = tell(data, size, &summary), second = tell(data, size, &again);
 
     if (first.hash != second.hash || first.count != second.count ||
-        account.verdicts != again.verdicts)
+        summary.verdicts != again.verdicts)
         abort();
-    print(&account);
-    free(account.verdict);
+    print(&summary);
+    free(summary.verdict);
     free(again.verdict);
     return 0;
 }

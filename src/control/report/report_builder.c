@@ -13,12 +13,12 @@
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state)
 {
     *builder = (struct report_builder){ .self = control_sender(), .every_state = every_state };
-    snprintf(builder->account.run, sizeof(builder->account.run), "%s", run);
+    snprintf(builder->summary.run, sizeof(builder->summary.run), "%s", run);
 }
 
 void report_builder_fini(struct report_builder *builder)
 {
-    free(builder->account.verdict);
+    free(builder->summary.verdict);
     map_fini(&builder->id);
     map_fini(&builder->rank);
     map_fini(&builder->step);
@@ -29,7 +29,7 @@ void report_builder_fini(struct report_builder *builder)
 
 static int report_builder_verdict(struct report_builder *builder, const struct verdict *verdict)
 {
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
     uint64_t *at = NULL;
 
     if (!builder->every_state) {
@@ -37,62 +37,62 @@ static int report_builder_verdict(struct report_builder *builder, const struct v
         if (!at)
             return -ENOMEM;
         if (*at != UINT64_MAX) {
-            account->verdict[*at] = *verdict;
+            summary->verdict[*at] = *verdict;
             return 0;
         }
     }
-    if (!ARRAY_FIT(account->verdict, builder->room, account->verdicts + 1))
+    if (!ARRAY_FIT(summary->verdict, builder->room, summary->verdicts + 1))
         return -ENOMEM;
     if (at)
-        *at = account->verdicts;
-    account->verdict[account->verdicts++] = *verdict;
+        *at = summary->verdicts;
+    summary->verdict[summary->verdicts++] = *verdict;
     return 0;
 }
 
 int report_builder_output(struct report_builder *builder, uint16_t type, struct reader in)
 {
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
     struct ledger ledger;
     struct verdict verdict;
 
     if (type == FRAME_VERDICT && verdict_get(in, &verdict) == 0)
         return report_builder_verdict(builder, &verdict);
     if (type == FRAME_LEDGER && ledger_get(in, &ledger) == 0) {
-        account->ledger = ledger;
-        account->has_ledger = true;
+        summary->ledger = ledger;
+        summary->has_ledger = true;
         return 0;
     }
-    account->malformed++;
+    summary->malformed++;
     return 0;
 }
 
 static void report_builder_run(struct report_builder *builder, const struct fact_run *run)
 {
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
 
-    account->ranks = MAX(account->ranks, run->ranks);
-    account->launched = true;
+    summary->ranks = MAX(summary->ranks, run->ranks);
+    summary->launched = true;
     switch (run->event) {
     case RUN_ATTEMPT_BEGIN:
-        account->attempts++;
+        summary->attempts++;
         if (builder->attempt_ended) { /* so this one is a restart */
-            if (account->restarts < ACCOUNT_RESTARTS)
-                account->restart[account->restarts] = builder->ended;
-            account->restarts++;
+            if (summary->restarts < RUN_SUMMARY_RESTARTS)
+                summary->restart[summary->restarts] = builder->ended;
+            summary->restarts++;
         }
         builder->attempt_ended = false;
         break;
     case RUN_ATTEMPT_END:
         builder->attempt_ended = true;
-        builder->ended = (struct account_restart){ .attempt = run->attempt,
-                                                   .culprit = run->culprit,
-                                                   .status = run->status };
+        builder->ended = (struct run_summary_restart){ .attempt = run->attempt,
+                                                       .culprit = run->culprit,
+                                                       .status = run->status };
         memcpy(builder->ended.text, run->text, sizeof(builder->ended.text));
         break;
     case RUN_END:
-        account->ended = true;
-        account->status = run->status;
-        account->stopped = fact_run_stopped(run);
+        summary->ended = true;
+        summary->status = run->status;
+        summary->stopped = fact_run_stopped(run);
         break;
     default:
         break;
@@ -101,10 +101,10 @@ static void report_builder_run(struct report_builder *builder, const struct fact
 
 static int report_builder_ring(struct report_builder *builder, const struct fact_ring *ring)
 {
-    builder->account.ranks = MAX(builder->account.ranks, MAX(ring->world, ring->rank + 1));
+    builder->summary.ranks = MAX(builder->summary.ranks, MAX(ring->world, ring->rank + 1));
     if (!map_put(&builder->rank, ring->rank, 1))
         return -ENOMEM;
-    builder->account.ranks_seen = (uint32_t)builder->rank.used;
+    builder->summary.ranks_seen = (uint32_t)builder->rank.used;
     return 0;
 }
 
@@ -113,31 +113,31 @@ static int report_builder_ring(struct report_builder *builder, const struct fact
  */
 static int report_builder_step(struct report_builder *builder, struct reader in)
 {
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
     struct fact_step step;
     uint64_t *next;
 
     if (fact_step_head_get(in, &step) < 0) {
-        account->malformed++;
+        summary->malformed++;
         return 0;
     }
-    account->steps++;
-    account->bare_steps += (step.flags & STEP_BARE) != 0;
-    account->torn_steps += (step.flags & STEP_TORN) != 0;
-    account->unfinished_steps += (step.flags & STEP_UNFINISHED) != 0;
+    summary->steps++;
+    summary->bare_steps += (step.flags & STEP_BARE) != 0;
+    summary->torn_steps += (step.flags & STEP_TORN) != 0;
+    summary->unfinished_steps += (step.flags & STEP_UNFINISHED) != 0;
     next = map_put(&builder->step, (uint64_t)step.attempt << 32 | step.rank, 0);
     if (!next)
         return -ENOMEM;
-    account->old_steps += step.step < *next;
+    summary->old_steps += step.step < *next;
     *next = MAX(*next, step.step + 1);
     return 0;
 }
 
-static void report_builder_gap(struct account *account, const struct fact_gap *gap)
+static void report_builder_gap(struct run_summary *summary, const struct fact_gap *gap)
 {
-    account->gap_records += gap->records;
+    summary->gap_records += gap->records;
     if (gap->step_from != UINT64_MAX)
-        account->gap_steps += gap->step_to - gap->step_from + 1;
+        summary->gap_steps += gap->step_to - gap->step_from + 1;
 }
 
 /* Steps that an agent merged while nobody took them, and the numbers of frames that went with it. */
@@ -149,13 +149,13 @@ static int report_builder_spared(struct report_builder *builder, uint64_t sender
     if (!count)
         return -ENOMEM;
     if (fact_merged_get(in, &merged) < 0) {
-        builder->account.malformed++;
+        builder->summary.malformed++;
         return 0;
     }
     *count += merged.dropped;
     for (uint32_t i = 0; i < merged.ranks; i++) {
-        builder->account.steps += merged.rank[i].told;
-        builder->account.merged_steps += merged.rank[i].told;
+        builder->summary.steps += merged.rank[i].told;
+        builder->summary.merged_steps += merged.rank[i].told;
     }
     return 0;
 }
@@ -163,7 +163,7 @@ static int report_builder_spared(struct report_builder *builder, uint64_t sender
 static int report_builder_fact(struct report_builder *builder, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
     struct fact_ring ring;
     struct fact_run run;
     struct fact_gap gap;
@@ -183,19 +183,19 @@ static int report_builder_fact(struct report_builder *builder, const struct fram
     case FRAME_GAP:
         good = fact_gap_get(in, &gap) == 0;
         if (good)
-            report_builder_gap(account, &gap);
+            report_builder_gap(summary, &gap);
         break;
     case FRAME_STEP:
         return report_builder_step(builder, in);
     case FRAME_MERGED:
         return report_builder_spared(builder, frame->sender, in);
     default:
-        account->beats += frame->type == FRAME_BEAT;
-        account->notes += frame->type == FRAME_NOTE;
-        account->exits += frame->type == FRAME_EXIT;
+        summary->beats += frame->type == FRAME_BEAT;
+        summary->notes += frame->type == FRAME_NOTE;
+        summary->exits += frame->type == FRAME_EXIT;
         break;
     }
-    account->malformed += !good;
+    summary->malformed += !good;
     return 0;
 }
 
@@ -217,15 +217,15 @@ static int report_builder_number(struct report_builder *builder, const struct fr
 static void report_builder_merged(struct report_builder *builder, struct reader in)
 {
     CLEAN(fact_merged_fini) struct fact_merged merged = { 0 };
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
 
-    account->compacted = !builder->compaction;
+    summary->compacted = !builder->compaction;
     if (fact_merged_get(in, &merged) < 0) {
-        account->malformed++;
+        summary->malformed++;
         return;
     }
     for (uint32_t i = 0; i < merged.ranks; i++)
-        account->steps += merged.rank[i].told;
+        summary->steps += merged.rank[i].told;
 }
 
 /* What a log lacks that was compacted while its run went on. */
@@ -235,7 +235,7 @@ static int report_builder_compaction(struct report_builder *builder, struct read
 
     builder->compaction = true;
     if (fact_compaction_get(in, &compaction) < 0) {
-        builder->account.malformed++;
+        builder->summary.malformed++;
         return 0;
     }
     for (uint32_t i = 0; i < compaction.count; i++) {
@@ -253,25 +253,25 @@ static int report_builder_compaction(struct report_builder *builder, struct read
 int report_builder_frame(struct report_builder *builder, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
     struct fact_hello hello;
     struct fact_tick tick;
     int result = report_builder_number(builder, frame);
 
-    account->frames++;
+    summary->frames++;
     if (result < 0)
         return result;
     if (frame->sender != builder->self) {
-        account->closed = false;
+        summary->closed = false;
         return report_builder_fact(builder, frame);
     }
     if (frame->type == FRAME_TICK && fact_tick_get(in, &tick) == 0)
-        account->closed = tick.flags & TICK_LAST;
+        summary->closed = tick.flags & TICK_LAST;
     if (frame->type == FRAME_VERDICT || frame->type == FRAME_LEDGER)
         return report_builder_output(builder, frame->type, in);
     if (frame->type == FRAME_HELLO && fact_hello_get(in, &hello) == 0 && hello.run[0])
-        memcpy(account->run, hello.run, sizeof(account->run));
-    account->ticks += frame->type == FRAME_TICK;
+        memcpy(summary->run, hello.run, sizeof(summary->run));
+    summary->ticks += frame->type == FRAME_TICK;
     if (frame->type == FRAME_MERGED)
         report_builder_merged(builder, in);
     return frame->type == FRAME_COMPACTION ? report_builder_compaction(builder, in) : 0;
@@ -283,24 +283,24 @@ static void report_builder_close_sender(struct report_builder *builder, uint64_t
     uint64_t count = *map_get(&builder->sender, sender);
 
     /* More than there are numbers: a machine crashed and gave some of them again. */
-    builder->account.lost_frames += end > count ? end - count : 0;
+    builder->summary.lost_frames += end > count ? end - count : 0;
 }
 
 static void report_builder_close(struct report_builder *builder)
 {
-    struct account *account = &builder->account;
+    struct run_summary *summary = &builder->summary;
 
     for (size_t i = 0; i < builder->sender_end.size; i++) {
         const struct map_slot *slot = &builder->sender_end.slot[i];
 
-        if (slot->used && slot->key != builder->self && !account->compacted)
+        if (slot->used && slot->key != builder->self && !summary->compacted)
             report_builder_close_sender(builder, slot->key, slot->value);
     }
-    if (account->ranks > account->ranks_seen)
-        account->unseen = account->ranks - account->ranks_seen;
-    for (uint32_t rank = 0, listed = 0; listed < MIN(account->unseen, ACCOUNT_UNSEEN); rank++) {
+    if (summary->ranks > summary->ranks_seen)
+        summary->unseen = summary->ranks - summary->ranks_seen;
+    for (uint32_t rank = 0, listed = 0; listed < MIN(summary->unseen, RUN_SUMMARY_UNSEEN); rank++) {
         if (!map_get(&builder->rank, rank))
-            account->unseen_rank[listed++] = rank;
+            summary->unseen_rank[listed++] = rank;
     }
 }
 
@@ -317,13 +317,13 @@ static int verdict_order(const void *a, const void *b)
     return strcmp(left->id, right->id);
 }
 
-int report_builder_take(struct report_builder *builder, struct account *ret)
+int report_builder_take(struct report_builder *builder, struct run_summary *ret)
 {
     report_builder_close(builder);
-    if (builder->account.verdicts && !builder->every_state)
-        qsort(builder->account.verdict, builder->account.verdicts, sizeof(struct verdict),
+    if (builder->summary.verdicts && !builder->every_state)
+        qsort(builder->summary.verdict, builder->summary.verdicts, sizeof(struct verdict),
               verdict_order);
-    *ret = builder->account;
-    builder->account.verdict = NULL;
+    *ret = builder->summary;
+    builder->summary.verdict = NULL;
     return 0;
 }

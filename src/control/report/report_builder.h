@@ -8,11 +8,11 @@
 
 #include "core/buf.h"
 #include "core/map.h"
-#include "show/account.h"
+#include "show/run_summary.h"
 #include "wire/frame.h"
 
 struct report_builder {
-    struct account account;
+    struct run_summary summary;
     size_t room;           /* for verdicts */
     struct map id;         /* hash of a verdict's id → its place */
     struct map rank;       /* those whose ring was seen */
@@ -23,7 +23,7 @@ struct report_builder {
     bool every_state;
     bool compaction;    /* its log was compacted while it went on */
     bool attempt_ended; /* the newest attempt has */
-    struct account_restart ended;
+    struct run_summary_restart ended;
 };
 
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state);
@@ -33,6 +33,6 @@ int report_builder_frame(struct report_builder *builder, const struct frame *fra
 int report_builder_output(struct report_builder *builder, uint16_t type,
                           struct reader in); /* a verdict or a ledger */
 /* The account, its verdicts in order; the caller frees them (run_report_fini). */
-int report_builder_take(struct report_builder *builder, struct account *ret);
+int report_builder_take(struct report_builder *builder, struct run_summary *ret);
 
 #endif

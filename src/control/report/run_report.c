@@ -113,7 +113,7 @@ static int run_report_read_log(struct run_report *report, struct err *err)
         result = run_report_log_frame(report, &frame, err);
     if (result < 0)
         return err_wrap(err, result, "%s", report->dir.log.text);
-    report->builder.account.damaged_bytes += spool_reader_damaged(reader);
+    report->builder.summary.damaged_bytes += spool_reader_damaged(reader);
     return 0;
 }
 
@@ -180,7 +180,7 @@ static int64_t run_report_read_spools(struct run_report *report, struct err *err
         count++;
     }
     spools_counts(report->spools, &counts);
-    report->builder.account.damaged_bytes += counts.damaged_bytes;
+    report->builder.summary.damaged_bytes += counts.damaged_bytes;
     return result < 0 ? result : count;
 }
 
@@ -199,7 +199,8 @@ static int run_report_judge(struct run_report *report, bool alive, struct err *e
     count = run_report_read_spools(report, err);
     if (count < 0)
         return (int)count;
-    report->builder.account.source = report->log_frames ? ACCOUNT_LOG_SPOOLS : ACCOUNT_SPOOLS;
+    report->builder.summary.source =
+        report->log_frames ? RUN_SUMMARY_LOG_SPOOLS : RUN_SUMMARY_SPOOLS;
     if (report->replay.last && count == 0)
         return 0;
     return run_report_tick(report, report->now_ns, alive ? 0 : TICK_LAST);
@@ -217,7 +218,7 @@ static int run_report_open(struct run_report *report, const char *run_dir, bool 
     return 0;
 }
 
-int run_report_read(const char *run_dir, bool every_state, struct account *ret, struct err *err)
+int run_report_read(const char *run_dir, bool every_state, struct run_summary *ret, struct err *err)
 {
     CLEAN(run_report_clean) struct run_report report = { 0 };
     int result = run_report_open(&report, run_dir, every_state, err);
@@ -239,7 +240,7 @@ int run_report_read(const char *run_dir, bool every_state, struct account *ret, 
         return err_set(err, result, "run %s: no memory to tell it", report.dir.run);
     if (result < 0)
         return result;
-    report.builder.account.alive = alive;
+    report.builder.summary.alive = alive;
     return report_builder_take(&report.builder, ret);
 }
 
@@ -257,11 +258,11 @@ int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct e
                              : result;
 }
 
-void run_report_fini(struct account *account)
+void run_report_fini(struct run_summary *summary)
 {
-    free(account->verdict);
-    account->verdict = NULL;
-    account->verdicts = 0;
+    free(summary->verdict);
+    summary->verdict = NULL;
+    summary->verdicts = 0;
 }
 
 int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct err *err)

@@ -12,13 +12,14 @@
 
 #include "control/core.h"
 #include "core/err.h"
-#include "show/account.h"
+#include "show/run_summary.h"
 
 /* `every_state`: each verdict as it was opened, changed and closed, in that order; otherwise the
  * last state of each, open ones first.
  */
-int run_report_read(const char *run_dir, bool every_state, struct account *ret, struct err *err);
-void run_report_fini(struct account *account);
+int run_report_read(const char *run_dir, bool every_state, struct run_summary *ret,
+                    struct err *err);
+void run_report_fini(struct run_summary *summary);
 
 /* Every whole step of the run, through the core: its log, then what the spools have beyond it. */
 int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct err *err);

@@ -7,8 +7,8 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "show/account.h"
 #include "show/ledger.h"
+#include "show/run_summary.h"
 #include "show/style.h"
 #include "show/verdict.h"
 #include "wire/names.h"
@@ -66,7 +66,7 @@ struct json_object *run_json(const struct index_run *row)
     rows_add_text(root, "command", row->command);
     rows_add_number(root, "ranks", row->ranks);
     rows_add_number(root, "attempts", row->attempts);
-    rows_add_text(root, "state", row->ended ? "ended" : row->closed ? ACCOUNT_LEFT : "running");
+    rows_add_text(root, "state", row->ended ? "ended" : row->closed ? RUN_SUMMARY_LEFT : "running");
     add_flag(root, "ended", row->ended);
     add_flag(root, "closed", row->closed);
     json_object_object_add(root, "status", row->ended ? json_object_new_int(row->status) : NULL);

@@ -151,51 +151,51 @@ static void label_text(const char *text, char ret[static 2 * FACT_NAME])
 
 /* A family of one series a run; `value` gives NAN for a run that has none. */
 static void put_runs(const struct site *site, struct buf *out, const char *name, const char *type,
-                     const char *help, double (*value)(const struct account *account))
+                     const char *help, double (*value)(const struct run_summary *summary))
 {
     metrics_head(out, name, type, help);
     for (size_t i = 0; i < site->runs; i++) {
         const struct site_run *run = site->run[i];
-        double is = run->log ? value(&run->builder.account) : -1;
+        double is = run->log ? value(&run->builder.summary) : -1;
 
         if (is >= 0)
             metrics_format(out, "lockstep_%s{run=\"%s\"} %.17g\n", name, run->dir.run, is);
     }
 }
 
-static double frames_of(const struct account *account)
+static double frames_of(const struct run_summary *summary)
 {
-    return (double)account->frames;
+    return (double)summary->frames;
 }
 
-static double metrics_steps_of(const struct account *account)
+static double metrics_steps_of(const struct run_summary *summary)
 {
-    return (double)account->steps;
+    return (double)summary->steps;
 }
 
-static double ranks_of(const struct account *account)
+static double ranks_of(const struct run_summary *summary)
 {
-    return account->ranks;
+    return summary->ranks;
 }
 
-static double ranks_seen_of(const struct account *account)
+static double ranks_seen_of(const struct run_summary *summary)
 {
-    return account->ranks_seen;
+    return summary->ranks_seen;
 }
 
-static double gap_steps_of(const struct account *account)
+static double gap_steps_of(const struct run_summary *summary)
 {
-    return (double)account->gap_steps;
+    return (double)summary->gap_steps;
 }
 
-static double malformed_of(const struct account *account)
+static double malformed_of(const struct run_summary *summary)
 {
-    return (double)account->malformed;
+    return (double)summary->malformed;
 }
 
-static double goodput_of(const struct account *account)
+static double goodput_of(const struct run_summary *summary)
 {
-    return account->has_ledger ? ledger_goodput(&account->ledger) : -1;
+    return summary->has_ledger ? ledger_goodput(&summary->ledger) : -1;
 }
 
 /* What each run takes of what it may have. */
@@ -227,14 +227,14 @@ static void put_ledgers(const struct site *site, struct buf *out)
 {
     metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
     for (size_t i = 0; i < site->runs; i++) {
-        const struct account *account = &site->run[i]->builder.account;
+        const struct run_summary *summary = &site->run[i]->builder.summary;
 
-        if (!site->run[i]->log || !account->has_ledger)
+        if (!site->run[i]->log || !summary->has_ledger)
             continue;
         for (unsigned b = 0; b < LEDGER_BUCKETS; b++)
             metrics_format(out, "lockstep_run_gpu_seconds{run=\"%s\",bucket=\"%s\"} %.17g\n",
                            site->run[i]->dir.run, ledger_bucket_name(b),
-                           account->ledger.gpu_seconds[b]);
+                           summary->ledger.gpu_seconds[b]);
     }
 }
 
@@ -243,12 +243,12 @@ static void put_verdicts(const struct site *site, struct buf *out)
     metrics_head(out, "run_verdicts_open", "gauge",
                  "Verdicts of a run that are not over, by kind.");
     for (size_t i = 0; i < site->runs; i++) {
-        const struct account *account = &site->run[i]->builder.account;
+        const struct run_summary *summary = &site->run[i]->builder.summary;
         unsigned open[VERDICT_KIND_COUNT] = { 0 };
 
-        for (size_t v = 0; site->run[i]->log && v < account->verdicts; v++)
-            open[account->verdict[v].kind % VERDICT_KIND_COUNT] +=
-                account->verdict[v].until_real_ns == 0;
+        for (size_t v = 0; site->run[i]->log && v < summary->verdicts; v++)
+            open[summary->verdict[v].kind % VERDICT_KIND_COUNT] +=
+                summary->verdict[v].until_real_ns == 0;
         for (unsigned kind = 1; kind < VERDICT_KIND_COUNT; kind++) {
             if (open[kind])
                 metrics_format(out, "lockstep_run_verdicts_open{run=\"%s\",kind=\"%s\"} %u\n",

@@ -610,10 +610,10 @@ static void site_runs_tell_left(struct site_run *run)
     json_object_object_add(root, "event", json_object_new_string("end"));
     json_object_object_add(root, "ranks", json_object_new_uint64(run->roll.begun));
     json_object_object_add(root, "status", NULL);
-    json_object_object_add(root, "text", json_object_new_string(ACCOUNT_LEFT));
+    json_object_object_add(root, "text", json_object_new_string(RUN_SUMMARY_LEFT));
     events_put(&run->site->events, run->dir.run, "run", root);
     log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->roll.begun,
-             ACCOUNT_LEFT);
+             RUN_SUMMARY_LEFT);
 }
 
 void run_turn(struct site_run *run, int64_t now_ns)

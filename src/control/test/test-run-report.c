@@ -88,70 +88,70 @@ static void write_run(const struct fixture *fixture)
     spool_writer_close(agent);
 }
 
-static void expect_account(const struct account *account)
+static void expect_summary(const struct run_summary *summary)
 {
-    assert_string_equal(account->run, TEST_RUN);
-    assert_int_equal(account->steps, STEPS);
-    assert_int_equal(account->torn_steps, 1);
-    assert_int_equal(account->verdicts, 8);
-    assert_true(account->has_ledger);
-    assert_int_equal(account->ledger.steps, STEPS);
-    assert_int_equal(account->ranks, 8);
-    assert_int_equal(account->ranks_seen, 6);
-    assert_int_equal(account->unseen, 2);
-    assert_int_equal(account->unseen_rank[0], 2);
-    assert_int_equal(account->unseen_rank[1], 6);
-    assert_int_equal(account->gap_records, 40);
-    assert_int_equal(account->gap_steps, 3);
-    assert_int_equal(account->attempts, 2);
-    assert_int_equal(account->restarts, 1);
-    assert_int_equal(account->restart[0].culprit, 3);
-    assert_string_equal(account->restart[0].text, "killed by signal 9");
-    assert_true(account->ended);
-    assert_int_equal(account->status, 137);
-    assert_int_equal(account->lost_frames + account->malformed + account->damaged_bytes, 0);
-    assert_int_equal(account_exit(account), 1);
+    assert_string_equal(summary->run, TEST_RUN);
+    assert_int_equal(summary->steps, STEPS);
+    assert_int_equal(summary->torn_steps, 1);
+    assert_int_equal(summary->verdicts, 8);
+    assert_true(summary->has_ledger);
+    assert_int_equal(summary->ledger.steps, STEPS);
+    assert_int_equal(summary->ranks, 8);
+    assert_int_equal(summary->ranks_seen, 6);
+    assert_int_equal(summary->unseen, 2);
+    assert_int_equal(summary->unseen_rank[0], 2);
+    assert_int_equal(summary->unseen_rank[1], 6);
+    assert_int_equal(summary->gap_records, 40);
+    assert_int_equal(summary->gap_steps, 3);
+    assert_int_equal(summary->attempts, 2);
+    assert_int_equal(summary->restarts, 1);
+    assert_int_equal(summary->restart[0].culprit, 3);
+    assert_string_equal(summary->restart[0].text, "killed by signal 9");
+    assert_true(summary->ended);
+    assert_int_equal(summary->status, 137);
+    assert_int_equal(summary->lost_frames + summary->malformed + summary->damaged_bytes, 0);
+    assert_int_equal(run_summary_exit(summary), 1);
 }
 
 static void a_closed_log_is_told_as_it_is(void **state)
 {
     struct fixture *fixture = *state;
-    struct account account;
+    struct run_summary summary;
 
     write_run(fixture);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-    expect_account(&account);
-    assert_int_equal(account.source, ACCOUNT_LOG);
-    assert_false(account.alive);
-    for (size_t i = 1; i < account.verdicts; i++) /* open ones first */
-        assert_true(!account.verdict[i - 1].until_real_ns || account.verdict[i].until_real_ns);
-    run_report_fini(&account);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+    expect_summary(&summary);
+    assert_int_equal(summary.source, RUN_SUMMARY_LOG);
+    assert_false(summary.alive);
+    for (size_t i = 1; i < summary.verdicts; i++) /* open ones first */
+        assert_true(!summary.verdict[i - 1].until_real_ns || summary.verdict[i].until_real_ns);
+    run_report_fini(&summary);
 }
 
 static void without_a_log_the_spools_are_judged(void **state)
 {
     struct fixture *fixture = *state;
-    struct account account;
+    struct run_summary summary;
 
     write_run(fixture);
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-    expect_account(&account);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+    expect_summary(&summary);
     /* The tests' core finds something in every tenth step: as soon as that came, not a second later with the next. */
-    for (size_t i = 0; i < account.verdicts; i++) {
-        int64_t came_ns = 1000 + (int64_t)(account.verdict[i].since_step + 9 + 1) * NS_PER_S;
+    for (size_t i = 0; i < summary.verdicts; i++) {
+        int64_t came_ns = 1000 + (int64_t)(summary.verdict[i].since_step + 9 + 1) * NS_PER_S;
 
-        assert_in_range(account.verdict[i].decided_real_ns - came_ns, 0, 200 * NS_PER_MS);
+        assert_in_range(summary.verdict[i].decided_real_ns - came_ns, 0, 200 * NS_PER_MS);
     }
-    assert_int_equal(account.source, ACCOUNT_SPOOLS);
-    run_report_fini(&account);
+    assert_int_equal(summary.source, RUN_SUMMARY_SPOOLS);
+    run_report_fini(&summary);
 }
 
 /* Whatever a dead controller had written, the account is the same. */
 static void a_log_that_ends_early_is_completed(void **state)
 {
     struct fixture *fixture = *state;
-    struct account account;
+    struct run_summary summary;
     struct stat st;
 
     write_run(fixture);
@@ -159,10 +159,10 @@ static void a_log_that_ends_early_is_completed(void **state)
     assert_int_equal(stat(fixture->dir.log.text, &st), 0);
     for (off_t size = st.st_size - 1; size >= 0; size -= 97) {
         assert_int_equal(truncate(fixture->dir.log.text, size), 0);
-        assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-        expect_account(&account);
-        assert_true(account.source != ACCOUNT_LOG);
-        run_report_fini(&account);
+        assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+        expect_summary(&summary);
+        assert_true(summary.source != RUN_SUMMARY_LOG);
+        run_report_fini(&summary);
     }
 }
 
@@ -170,38 +170,38 @@ static void every_state_of_a_verdict_can_be_told(void **state)
 {
     struct fixture *fixture = *state;
     struct spool_writer *agent = fixture_spool(fixture, "agent-n1");
-    struct account account;
+    struct run_summary summary;
 
     put_steps(agent, 0, 170); /* seventeen verdicts of eight faults */
     spool_writer_close(agent);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-    assert_int_equal(account.verdicts, 8);
-    run_report_fini(&account);
-    assert_int_equal(run_report_read(fixture->dir.path.text, true, &account, NULL), 0);
-    assert_int_equal(account.verdicts, 17);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+    assert_int_equal(summary.verdicts, 8);
+    run_report_fini(&summary);
+    assert_int_equal(run_report_read(fixture->dir.path.text, true, &summary, NULL), 0);
+    assert_int_equal(summary.verdicts, 17);
     for (size_t i = 1; i < 17; i++)
-        assert_true(account.verdict[i - 1].since_step < account.verdict[i].since_step);
-    run_report_fini(&account);
+        assert_true(summary.verdict[i - 1].since_step < summary.verdict[i].since_step);
+    run_report_fini(&summary);
 }
 
 static void an_empty_directory_cannot_be_told(void **state)
 {
     struct fixture *fixture = *state;
-    struct account account;
+    struct run_summary summary;
     struct err err = { "" };
 
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, &err), 0);
-    assert_int_equal(account_exit(&account), 3);
-    run_report_fini(&account);
-    assert_int_equal(run_report_read("/nowhere/at/all", false, &account, &err), -ENOENT);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, &err), 0);
+    assert_int_equal(run_summary_exit(&summary), 3);
+    run_report_fini(&summary);
+    assert_int_equal(run_report_read("/nowhere/at/all", false, &summary, &err), -ENOENT);
     assert_non_null(strstr(err.text, "/nowhere/at/all"));
 }
 
 static void a_hole_in_the_numbers_is_a_lost_frame(void **state)
 {
     struct fixture *fixture = *state;
-    struct account account;
+    struct run_summary summary;
     struct path path;
     int fd;
 
@@ -211,26 +211,26 @@ static void a_hole_in_the_numbers_is_a_lost_frame(void **state)
     assert_int_equal(pwrite(fd, "xxxx", 4, 2000), 4);
     close(fd);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-    assert_int_equal(account.lost_frames, 1);
-    run_report_fini(&account);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+    assert_int_equal(summary.lost_frames, 1);
+    run_report_fini(&summary);
 }
 
 static void steps_that_are_counted_anew_are_said(void **state)
 {
     struct fixture *fixture = *state;
     struct spool_writer *agent;
-    struct account account;
+    struct run_summary summary;
 
     write_run(fixture);
     agent = fixture_spool(fixture, "agent-n1");
     put_steps(agent, 0, 7);
     spool_writer_close(agent);
     assert_int_equal(fixture_wait(fixture_control(fixture, 1)), 0);
-    assert_int_equal(run_report_read(fixture->dir.path.text, false, &account, NULL), 0);
-    assert_int_equal(account.steps, STEPS + 7);
-    assert_int_equal(account.old_steps, 7);
-    run_report_fini(&account);
+    assert_int_equal(run_report_read(fixture->dir.path.text, false, &summary, NULL), 0);
+    assert_int_equal(summary.steps, STEPS + 7);
+    assert_int_equal(summary.old_steps, 7);
+    run_report_fini(&summary);
 }
 
 static void a_replay_is_byte_equal_or_says_so(void **state)

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "show/account.h"
 #include "show/ledger.h"
+#include "show/run_summary.h"
 #include "show/verdict.h"
 
 #define T0 INT64_C(1772361727123000000) /* 2026-03-01T10:42:07.123Z */
@@ -253,7 +253,7 @@ static void a_ledger_adds_up_in_json_and_text(void **state)
 
 static void an_account_says_what_could_not_be_seen(void **state)
 {
-    struct account account = {
+    struct run_summary summary = {
         .run = "r1",
         .ranks = 8,
         .ranks_seen = 6,
@@ -269,10 +269,10 @@ static void an_account_says_what_could_not_be_seen(void **state)
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    struct json_object *root = account_json(&account);
+    struct json_object *root = run_summary_json(&summary);
 
     (void)state;
-    account_text(&account, &plain, out);
+    run_summary_text(&summary, &plain, out);
     fclose(out);
     assert_string_equal(text, "run r1: 8 ranks, 70 steps of ranks seen, ended with status 0\n"
                               "nothing is wrong\n"
@@ -293,68 +293,70 @@ static void an_account_says_what_could_not_be_seen(void **state)
 
 static void the_exit_status_follows_from_the_account(void **state)
 {
-    struct account account = { .steps = 1 };
+    struct run_summary summary = { .steps = 1 };
 
     (void)state;
-    assert_int_equal(account_exit(&account), 0);
-    account.steps = 0;
-    assert_int_equal(account_exit(&account), 3);
-    account.verdicts = 1;
-    account.verdict = &(struct verdict){ .kind = VERDICT_CRASH };
-    assert_int_equal(account_exit(&account), 1);
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.steps = 0;
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.verdicts = 1;
+    summary.verdict = &(struct verdict){ .kind = VERDICT_CRASH };
+    assert_int_equal(run_summary_exit(&summary), 1);
 }
 
 static void an_end_that_no_verdict_explains_is_never_told_as_well(void **state)
 {
     struct verdict verdict = { .kind = VERDICT_STRAGGLER };
-    struct account account = { .run = "r1", .ranks = 2, .steps = 8, .ended = true, .status = 1 };
-    struct json_object *root = account_json(&account);
+    struct run_summary summary = {
+        .run = "r1", .ranks = 2, .steps = 8, .ended = true, .status = 1
+    };
+    struct json_object *root = run_summary_json(&summary);
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     (void)state;
-    account_text(&account, &plain, out);
+    run_summary_text(&summary, &plain, out);
     fclose(out);
     assert_null(strstr(text, "nothing is wrong"));
     assert_non_null(strstr(text, "\ncannot tell why it ended with status 1: "));
     free(text);
     expect_json(at(root, "unexplained"), "true");
     json_object_put(root);
-    assert_int_equal(account_exit(&account), 3);
-    account.stopped = true; /* as somebody wished */
-    assert_int_equal(account_exit(&account), 0);
-    account.stopped = false;
-    account.verdict = &verdict;
-    account.verdicts = 1;
-    assert_true(account_unexplained(&account)); /* slow ranks do not end a run */
-    assert_int_equal(account_exit(&account), 1);
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.stopped = true; /* as somebody wished */
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.stopped = false;
+    summary.verdict = &verdict;
+    summary.verdicts = 1;
+    assert_true(run_summary_unexplained(&summary)); /* slow ranks do not end a run */
+    assert_int_equal(run_summary_exit(&summary), 1);
     verdict.kind = VERDICT_CRASH;
-    assert_false(account_unexplained(&account));
+    assert_false(run_summary_unexplained(&summary));
     verdict.until_real_ns = 1; /* it went on after that one */
-    assert_true(account_unexplained(&account));
+    assert_true(run_summary_unexplained(&summary));
 }
 
 static void a_run_whose_launcher_was_killed_is_not_called_healthy(void **state)
 {
-    struct account account = { .run = "r1", .ranks = 2, .steps = 8, .launched = true };
+    struct run_summary summary = { .run = "r1", .ranks = 2, .steps = 8, .launched = true };
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     (void)state;
-    account_text(&account, &plain, out);
+    run_summary_text(&summary, &plain, out);
     fclose(out);
     assert_null(strstr(text, "nothing is wrong"));
     assert_non_null(strstr(text, "\ncannot tell why it ended: its launcher was killed"));
     free(text);
-    assert_int_equal(account_exit(&account), 3);
-    account.closed = true; /* the controller has seen that all of its ranks are gone */
-    assert_int_equal(account_exit(&account), 3);
-    account.launched = false; /* nobody was to record a status */
-    assert_int_equal(account_exit(&account), 0);
-    account.launched = account.alive = true;
-    assert_int_equal(account_exit(&account), 0);
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.closed = true; /* the controller has seen that all of its ranks are gone */
+    assert_int_equal(run_summary_exit(&summary), 3);
+    summary.launched = false; /* nobody was to record a status */
+    assert_int_equal(run_summary_exit(&summary), 0);
+    summary.launched = summary.alive = true;
+    assert_int_equal(run_summary_exit(&summary), 0);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
-/* account.h - all that is known of one run, as `lockstep why` tells it. */
-#ifndef LOCKSTEP_SHOW_ACCOUNT_H
-#define LOCKSTEP_SHOW_ACCOUNT_H
+/* run_summary.h - all that is known of one run, as `lockstep why` tells it. */
+#ifndef LOCKSTEP_SHOW_RUN_SUMMARY_H
+#define LOCKSTEP_SHOW_RUN_SUMMARY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,27 +12,27 @@
 #include "wire/facts.h"
 #include "wire/verdict.h"
 
-#define ACCOUNT_UNSEEN 16
-#define ACCOUNT_RESTARTS 32
+#define RUN_SUMMARY_UNSEEN 16
+#define RUN_SUMMARY_RESTARTS 32
 
-enum account_source {
-    ACCOUNT_LOG,        /* what the controller said */
-    ACCOUNT_SPOOLS,     /* no controller ever wrote: judged now from the spools */
-    ACCOUNT_LOG_SPOOLS, /* its log ends early: judged now from the log and the rest of the spools */
+enum run_summary_source {
+    RUN_SUMMARY_LOG,        /* what the controller said */
+    RUN_SUMMARY_SPOOLS,     /* no controller ever wrote: judged now from the spools */
+    RUN_SUMMARY_LOG_SPOOLS, /* its log ends early: judged now from the log and the rest of the spools */
 };
 
-struct account_restart {
+struct run_summary_restart {
     uint32_t attempt; /* that ended */
     int32_t culprit, status;
     char text[160];
 };
 
 /* Of a run that had no launcher to tell how it ended. */
-#define ACCOUNT_LEFT "ended, exit status not known"
+#define RUN_SUMMARY_LEFT "ended, exit status not known"
 
-struct account {
+struct run_summary {
     char run[64];
-    enum account_source source;
+    enum run_summary_source source;
     bool compacted; /* its steps were merged: they are counted, and cannot be judged again */
     bool alive;     /* somebody still writes */
     bool launched;  /* by a launcher, which records the end */
@@ -52,22 +52,23 @@ struct account {
     uint64_t bare_steps;   /* of which only numbers came, and only these were judged */
     uint64_t old_steps;    /* with a number that was over already */
     uint32_t ranks, ranks_seen, unseen; /* unseen: of those expected */
-    uint32_t unseen_rank[ACCOUNT_UNSEEN];
+    uint32_t unseen_rank[RUN_SUMMARY_UNSEEN];
     uint32_t attempts, restarts; /* restarts: all; the array holds the first ones */
-    struct account_restart restart[ACCOUNT_RESTARTS];
+    struct run_summary_restart restart[RUN_SUMMARY_RESTARTS];
 };
 
 /* It ended badly, nobody asked for that, and no verdict says why: that is not well, whatever else is. */
-bool account_unexplained(const struct account *account);
+bool run_summary_unexplained(const struct run_summary *summary);
 /* {run, source, alive, state, status, unexplained, verdicts, ledger, restarts, counts} */
-struct json_object *account_json(const struct account *account);
-void account_text(const struct account *account, const struct show_style *style, FILE *out);
+struct json_object *run_summary_json(const struct run_summary *summary);
+void run_summary_text(const struct run_summary *summary, const struct show_style *style, FILE *out);
 /* Its last part, for whoever has told the verdicts as they came: an end that they do not explain, restarts, ledger, what
  * was not seen.
  */
-void account_end_text(const struct account *account, const struct show_style *style, FILE *out);
+void run_summary_end_text(const struct run_summary *summary, const struct show_style *style,
+                          FILE *out);
 
 /* 0 nothing wrong, 1 a verdict, 3 cannot tell: no step was seen, or an end that nothing explains. */
-int account_exit(const struct account *account);
+int run_summary_exit(const struct run_summary *summary);
 
 #endif
