@@ -295,7 +295,8 @@ static void launch_watchers(struct launch *launch)
     if (aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
                      &launch->aides) < 0)
         err_set(&place->rings_trouble, 0, "no memory for agents; the ranks are not watched");
-    else if (launch->plan->restart_hangs && heed_create(place->directory.text, &launch->heed) < 0)
+    else if (launch->plan->restart_hangs &&
+             verdict_follow_create(place->directory.text, &launch->follow) < 0)
         err_set(&place->rings_trouble, 0, "no memory to follow verdicts; a hang restarts nothing");
 }
 
@@ -338,7 +339,7 @@ static void launch_close(struct launch *launch)
     output_destroy(launch->output);
     tell_close(launch->tell);
     aides_destroy(launch->aides);
-    heed_destroy(launch->heed);
+    verdict_follow_destroy(launch->follow);
     fd_clean(&launch->signals);
     fd_clean(&launch->place.lock);
     free(launch->poll);

@@ -16,8 +16,8 @@
 #include "core/clean.h"
 #include "core/time.h"
 
-#define LAUNCH_HEED_NS (NS_PER_S / 2) /* between two looks at what the controller says */
-#define LAUNCH_HANG_EXIT 124          /* as timeout(1) has it */
+#define LAUNCH_FOLLOW_NS (NS_PER_S / 2) /* between two looks at what the controller says */
+#define LAUNCH_HANG_EXIT 124            /* as timeout(1) has it */
 #define LAUNCH_BACKOFF_MAX_NS (60 * NS_PER_S)
 
 static int rank_start(struct launch *launch, uint32_t rank, const struct layout_start *start,
@@ -127,12 +127,12 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
 }
 
 /* A job that hangs costs as much as one that runs: end it where it can begin again. */
-static void attempt_heed(struct launch *launch)
+static void attempt_follow(struct launch *launch)
 {
     struct verdict verdict;
 
     if (launch->place.file.restarts >= launch->plan->max_restarts ||
-        !heed_hang(launch->heed, launch->attempt_real_ns, &verdict))
+        !verdict_follow_hang(launch->follow, launch->attempt_real_ns, &verdict))
         return;
     launch->failed = true;
     launch->culprit = verdict.rank_count ? verdict.rank[0] : 0;
@@ -152,8 +152,8 @@ bool attempt_reconsider(struct launch *launch)
     char text[160];
 
     if (!launch->failed || launch->hang[0] || !launch->plan->ranks ||
-        !heed_crash(launch->place.directory.text, launch->log_bytes, launch->attempt_real_ns,
-                    &verdict))
+        !verdict_follow_crash(launch->place.directory.text, launch->log_bytes,
+                              launch->attempt_real_ns, &verdict))
         return false;
     for (uint32_t i = 0; i < MIN(verdict.rank_count, VERDICT_RANKS); i++) {
         if (verdict.rank[i] == launch->culprit)
@@ -180,11 +180,11 @@ void attempt_run(struct launch *launch)
 
     attempt_begin(launch);
     while (!attempt_over(launch)) {
-        launch_turn(launch, launch->heed ? time_mono_ns() + LAUNCH_HEED_NS : INT64_MAX);
-        if (launch->heed && !attempt_over(launch))
-            attempt_heed(launch);
+        launch_turn(launch, launch->follow ? time_mono_ns() + LAUNCH_FOLLOW_NS : INT64_MAX);
+        if (launch->follow && !attempt_over(launch))
+            attempt_follow(launch);
     }
-    launch->log_bytes = heed_bytes(launch->place.directory.text);
+    launch->log_bytes = verdict_follow_bytes(launch->place.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));

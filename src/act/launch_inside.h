@@ -5,13 +5,13 @@
 #include <poll.h>
 
 #include "act/aides.h"
-#include "act/heed.h"
 #include "act/keeper.h"
 #include "act/launch.h"
 #include "act/layout.h"
 #include "act/output.h"
 #include "act/place.h"
 #include "act/tell.h"
+#include "act/verdict_follow.h"
 
 struct launch {
     const struct launch_plan *plan;
@@ -23,12 +23,12 @@ struct launch {
     struct aides *aides; /* NULL: --no-watch */
     struct pollfd *poll;
     struct keeper_command *command;
-    uint32_t count, running; /* of ranks, or of the one command */
-    struct heed *heed;       /* NULL: verdicts are for people only */
-    int64_t attempt_real_ns; /* when this attempt began */
-    char hang[160];          /* why this attempt was ended; "": no hang */
-    bool failed;             /* in this attempt */
-    uint32_t culprit;        /* of the latest failed attempt */
+    uint32_t count, running;       /* of ranks, or of the one command */
+    struct verdict_follow *follow; /* NULL: verdicts are for people only */
+    int64_t attempt_real_ns;       /* when this attempt began */
+    char hang[160];                /* why this attempt was ended; "": no hang */
+    bool failed;                   /* in this attempt */
+    uint32_t culprit;              /* of the latest failed attempt */
     int culprit_status;
     int *end; /* by rank: how it ended by itself in this attempt; -1: it did not, or not yet */
     uint64_t log_bytes; /* of the controller's log, when this attempt failed */

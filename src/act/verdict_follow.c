@@ -1,5 +1,5 @@
-/* heed.c - follows the controller's log for verdicts that ask for a restart, or say whom a run ends for. */
-#include "act/heed.h"
+/* verdict_follow.c - follows the controller's log for verdicts that ask for a restart, or say whom a run ends for. */
+#include "act/verdict_follow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,40 +10,40 @@
 #include "wire/frame.h"
 #include "wire/spool.h"
 
-#define HEED_LOG "log.lsf"
-#define HEED_LEAST 0.8 /* confidence: below this a verdict is for people */
+#define VERDICT_FOLLOW_LOG "log.lsf"
+#define VERDICT_FOLLOW_LEAST 0.8 /* confidence: below this a verdict is for people */
 
-struct heed {
+struct verdict_follow {
     struct path log;
     struct spool_reader *reader; /* NULL while there is no log */
 };
 
-int heed_create(const char *run_dir, struct heed **ret)
+int verdict_follow_create(const char *run_dir, struct verdict_follow **ret)
 {
-    struct heed *heed = calloc(1, sizeof(*heed));
+    struct verdict_follow *follow = calloc(1, sizeof(*follow));
 
-    if (!heed)
+    if (!follow)
         return -ENOMEM;
-    if (path_join(&heed->log, run_dir, HEED_LOG, NULL) < 0) {
-        free(heed);
+    if (path_join(&follow->log, run_dir, VERDICT_FOLLOW_LOG, NULL) < 0) {
+        free(follow);
         return -ENAMETOOLONG;
     }
-    *ret = heed;
+    *ret = follow;
     return 0;
 }
 
-void heed_destroy(struct heed *heed)
+void verdict_follow_destroy(struct verdict_follow *follow)
 {
-    if (!heed)
+    if (!follow)
         return;
-    spool_reader_close(heed->reader);
-    free(heed);
+    spool_reader_close(follow->reader);
+    free(follow);
 }
 
 static bool asks_for_restart(const struct verdict *verdict, int64_t since_real_ns)
 {
     return (verdict->kind == VERDICT_HANG || verdict->kind == VERDICT_DESYNC) &&
-           verdict->until_real_ns == 0 && verdict->confidence >= HEED_LEAST &&
+           verdict->until_real_ns == 0 && verdict->confidence >= VERDICT_FOLLOW_LEAST &&
            verdict->decided_real_ns > since_real_ns;
 }
 
@@ -60,14 +60,14 @@ static int next_verdict(struct spool_reader *reader, struct verdict *ret)
     return 0;
 }
 
-int heed_hang(struct heed *heed, int64_t since_real_ns, struct verdict *ret)
+int verdict_follow_hang(struct verdict_follow *follow, int64_t since_real_ns, struct verdict *ret)
 {
     struct verdict verdict;
     int found = 0;
 
-    if (!heed->reader && spool_reader_open(heed->log.text, &heed->reader, NULL) < 0)
+    if (!follow->reader && spool_reader_open(follow->log.text, &follow->reader, NULL) < 0)
         return 0;
-    while (next_verdict(heed->reader, &verdict)) {
+    while (next_verdict(follow->reader, &verdict)) {
         if (!asks_for_restart(&verdict, since_real_ns))
             continue;
         *ret = verdict;
@@ -76,12 +76,12 @@ int heed_hang(struct heed *heed, int64_t since_real_ns, struct verdict *ret)
     return found;
 }
 
-uint64_t heed_bytes(const char *run_dir)
+uint64_t verdict_follow_bytes(const char *run_dir)
 {
     struct path log;
     struct stat st;
 
-    return path_join(&log, run_dir, HEED_LOG, NULL) < 0 || stat(log.text, &st) < 0
+    return path_join(&log, run_dir, VERDICT_FOLLOW_LOG, NULL) < 0 || stat(log.text, &st) < 0
                ? 0
                : (uint64_t)st.st_size;
 }
@@ -91,19 +91,20 @@ static void reader_clean(struct spool_reader **reader)
     spool_reader_close(*reader);
 }
 
-int heed_crash(const char *run_dir, uint64_t from, int64_t since_real_ns, struct verdict *ret)
+int verdict_follow_crash(const char *run_dir, uint64_t from, int64_t since_real_ns,
+                         struct verdict *ret)
 {
     CLEAN(reader_clean) struct spool_reader *reader = NULL;
     struct verdict verdict;
     struct path log;
     int found = 0;
 
-    if (path_join(&log, run_dir, HEED_LOG, NULL) < 0 ||
+    if (path_join(&log, run_dir, VERDICT_FOLLOW_LOG, NULL) < 0 ||
         spool_reader_open(log.text, &reader, NULL) < 0)
         return 0;
     spool_reader_seek(reader, from);
     while (next_verdict(reader, &verdict)) {
-        if (verdict.kind != VERDICT_CRASH || verdict.confidence < HEED_LEAST ||
+        if (verdict.kind != VERDICT_CRASH || verdict.confidence < VERDICT_FOLLOW_LEAST ||
             verdict.decided_real_ns <= since_real_ns ||
             (found && verdict.since_real_ns >= ret->since_real_ns))
             continue;

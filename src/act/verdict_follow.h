@@ -1,0 +1,29 @@
+/* verdict_follow.h - what the controller says, for the launcher to act on.
+ *
+ * The launcher reads the log as anybody does; nothing is asked of the controller, and nothing happens
+ * without it.
+ */
+#ifndef LOCKSTEP_ACT_VERDICT_FOLLOW_H
+#define LOCKSTEP_ACT_VERDICT_FOLLOW_H
+
+#include "wire/verdict.h"
+
+struct verdict_follow;
+
+int verdict_follow_create(const char *run_dir,
+                          struct verdict_follow **ret); /* -ENOMEM, -ENAMETOOLONG */
+void verdict_follow_destroy(struct verdict_follow *follow);
+/* A hang or desync that is open, sure enough to act on, and was decided after `since_real_ns`: 1 and *ret,
+ * or 0.  What was decided before belongs to an attempt that is over.
+ */
+int verdict_follow_hang(struct verdict_follow *follow, int64_t since_real_ns, struct verdict *ret);
+
+/* How long the log is now; 0: there is none. */
+uint64_t verdict_follow_bytes(const char *run_dir);
+/* The earliest crash that is told behind the first `from` bytes of the log, is sure enough, and was decided
+ * after `since_real_ns`: 1 and *ret, or 0.  Reads what is there and waits for nothing.
+ */
+int verdict_follow_crash(const char *run_dir, uint64_t from, int64_t since_real_ns,
+                         struct verdict *ret);
+
+#endif
