@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "act/tell.h"
+#include "act/launcher_log.h"
 #include "base/paths.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -177,7 +177,7 @@ void aides_exited(struct aides *aides, uint32_t token, int status, struct output
     char text[160];
 
     aide->running = false;
-    tell_status_text(status, text, sizeof(text));
+    launcher_log_status_text(status, text, sizeof(text));
     if (aides->finishing) {
         if (status != 0)
             output_say(output, "%s %s at the end; see %s/%s.log", aide->name, text,

@@ -28,13 +28,13 @@
 
 static void launch_told(struct launch *launch, int r, const struct err *err)
 {
-    if (r < 0 && !launch->tell_failed) {
+    if (r < 0 && !launch->launcher_log_failed) {
         output_say(launch->output, "%s; what happens from now on is not all on record", err->text);
-        launch->tell_failed = true;
+        launch->launcher_log_failed = true;
     }
 }
 
-void launch_tell_run(struct launch *launch, enum run_event event, int status, const char *text)
+void launch_log_run(struct launch *launch, enum run_event event, int status, const char *text)
 {
     struct fact_run fact = {
         .event = (uint8_t)event,
@@ -48,10 +48,10 @@ void launch_tell_run(struct launch *launch, enum run_event event, int status, co
     struct err err = { "" };
 
     snprintf(fact.text, sizeof(fact.text), "%s", text);
-    launch_told(launch, tell_run(launch->tell, &fact, &err), &err);
+    launch_told(launch, launcher_log_run(launch->log, &fact, &err), &err);
 }
 
-static void launch_tell_exit(struct launch *launch, const struct keeper_report *report, bool told)
+static void launch_log_exit(struct launch *launch, const struct keeper_report *report, bool told)
 {
     struct fact_exit fact = { .rank = report->token,
                               .attempt = launch->place.file.attempt,
@@ -62,10 +62,10 @@ static void launch_tell_exit(struct launch *launch, const struct keeper_report *
 
     if (!launch->plan->ranks)
         return;
-    tell_status_text(report->status, fact.text, sizeof(fact.text));
+    launcher_log_status_text(report->status, fact.text, sizeof(fact.text));
     if (report->status != 0)
         output_words(launch->output, report->token, fact.words, sizeof(fact.words));
-    launch_told(launch, tell_exit(launch->tell, &fact, &err), &err);
+    launch_told(launch, launcher_log_exit(launch->log, &fact, &err), &err);
 }
 
 void launch_write_file(struct launch *launch)
@@ -96,7 +96,7 @@ static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
 {
     char text[160];
 
-    tell_status_text(status, text, sizeof(text));
+    launcher_log_status_text(status, text, sizeof(text));
     if (launch->plan->ranks)
         output_say(launch->output, "rank %u %s", rank, text);
     else
@@ -124,7 +124,7 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
         launch->culprit_status = report->status;
         launch_say_exit(launch, report->token, report->status);
     }
-    launch_tell_exit(launch, report, told);
+    launch_log_exit(launch, report, told);
 }
 
 static void launch_on_signal(struct launch *launch, int number)
@@ -154,7 +154,7 @@ static void launch_on_lost(struct launch *launch)
 
     launch->lost_said = true;
     keeper_lost(launch->keeper, &launch->lost_status);
-    tell_status_text(launch->lost_status, text, sizeof(text));
+    launcher_log_status_text(launch->lost_status, text, sizeof(text));
     output_say(launch->output, "the keeper was %s; the run ends, and all its processes", text);
     if (launch->ending && !launch->ended) /* it may have died with our request in its hands */
         launch_end(launch, launch->level, launch->plan->grace_ns);
@@ -300,7 +300,7 @@ static void launch_watchers(struct launch *launch)
         err_set(&place->rings_trouble, 0, "no memory to follow verdicts; a hang restarts nothing");
 }
 
-static void launch_tell_open(struct launch *launch)
+static void launch_log_open(struct launch *launch)
 {
     struct place *place = &launch->place;
     struct err err = { "" };
@@ -308,7 +308,8 @@ static void launch_tell_open(struct launch *launch)
 
     layout_name(&place->file.layout, 0, node);
     if (place_is_somewhere(place))
-        launch_told(launch, tell_open(place->spool.text, place->file.id, node, &launch->tell, &err),
+        launch_told(launch,
+                    launcher_log_open(place->spool.text, place->file.id, node, &launch->log, &err),
                     &err);
 }
 
@@ -327,7 +328,7 @@ static int launch_open(struct launch *launch, struct err *err)
                           launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
-    launch_tell_open(launch);
+    launch_log_open(launch);
     launch->poll = calloc(2 + output_poll_max(launch->output), sizeof(*launch->poll));
     launch->end = calloc(launch->count, sizeof(*launch->end));
     return launch->poll && launch->end ? 0 : err_nomem(err);
@@ -337,7 +338,7 @@ static void launch_close(struct launch *launch)
 {
     keeper_stop(launch->keeper);
     output_destroy(launch->output);
-    tell_close(launch->tell);
+    launcher_log_close(launch->log);
     aides_destroy(launch->aides);
     verdict_follow_destroy(launch->follow);
     fd_clean(&launch->signals);
@@ -357,8 +358,8 @@ static void launch_begin(struct launch *launch)
     if (place->rings_trouble.text[0])
         output_say(launch->output, "%s", place->rings_trouble.text);
     launch_write_file(launch); /* agents and controller read it */
-    tell_command_text(launch->plan->command, text, sizeof(text));
-    launch_tell_run(launch, RUN_BEGIN, 0, text);
+    launcher_log_command_text(launch->plan->command, text, sizeof(text));
+    launch_log_run(launch, RUN_BEGIN, 0, text);
     if (place->goes_on)
         output_say(launch->output, "run %s goes on with attempt %u", place->file.id,
                    place->file.attempt);
@@ -389,7 +390,7 @@ static void launch_finish(struct launch *launch)
 
     attempt_why(launch, why, sizeof(why));
     file->exit = attempt_exit_status(launch);
-    launch_tell_run(launch, RUN_END, file->exit, why);
+    launch_log_run(launch, RUN_END, file->exit, why);
     if (launch->aides && keeper_lost(launch->keeper, NULL))
         launch_renew(launch);
     if (launch->aides && launch->keeper) {

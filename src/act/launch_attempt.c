@@ -80,8 +80,8 @@ static void attempt_begin(struct launch *launch)
     launch->attempt_real_ns = time_real_ns();
     launch->level = TREE_RANKS;
     launch_write_file(launch);
-    tell_command_text(launch->plan->command, text, sizeof(text));
-    launch_tell_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
+    launcher_log_command_text(launch->plan->command, text, sizeof(text));
+    launch_log_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
     if (launch->place.file.attempt) {
         snprintf(text, sizeof(text), "attempt %u", launch->place.file.attempt);
         output_mark(launch->output, text);
@@ -108,8 +108,8 @@ int attempt_exit_status(const struct launch *launch)
     if (launch->stop_signal)
         return 128 + launch->stop_signal;
     if (launch->lost_said)
-        return tell_status_code(launch->lost_status);
-    return launch->failed ? tell_status_code(launch->culprit_status) : 0;
+        return launcher_log_status_code(launch->lost_status);
+    return launch->failed ? launcher_log_status_code(launch->culprit_status) : 0;
 }
 
 void attempt_why(const struct launch *launch, char *ret, size_t room)
@@ -121,7 +121,7 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
     else if (launch->hang[0])
         snprintf(ret, room, "%s", launch->hang);
     else if (launch->failed)
-        tell_status_text(launch->culprit_status, ret, room);
+        launcher_log_status_text(launch->culprit_status, ret, room);
     else
         snprintf(ret, room, "all ended well");
 }
@@ -166,7 +166,7 @@ bool attempt_reconsider(struct launch *launch)
             continue;
         launch->culprit = rank;
         launch->culprit_status = launch->end[rank];
-        tell_status_text(launch->culprit_status, text, sizeof(text));
+        launcher_log_status_text(launch->culprit_status, text, sizeof(text));
         output_say(launch->output, "rank %u %s: the others noticed, and the run ends as it did",
                    rank, text);
         return true;
@@ -188,7 +188,7 @@ void attempt_run(struct launch *launch)
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));
-    launch_tell_run(launch, RUN_ATTEMPT_END, attempt_exit_status(launch), why);
+    launch_log_run(launch, RUN_ATTEMPT_END, attempt_exit_status(launch), why);
 }
 
 bool attempt_again(struct launch *launch)

@@ -48,7 +48,7 @@ static int bare_wait(const pid_t *pid, uint32_t count)
     for (pid_t ended; (ended = wait(&status)) > 0 || errno == EINTR;) {
         if (ended <= 0 || status == 0 || result != 0)
             continue;
-        result = tell_status_code(status);
+        result = launcher_log_status_code(status);
         for (uint32_t i = 0; i < count; i++)
             if (pid[i] > 0 && pid[i] != ended)
                 kill(pid[i], SIGTERM);

@@ -7,10 +7,10 @@
 #include "act/aides.h"
 #include "act/keeper.h"
 #include "act/launch.h"
+#include "act/launcher_log.h"
 #include "act/layout.h"
 #include "act/output.h"
 #include "act/place.h"
-#include "act/tell.h"
 #include "act/verdict_follow.h"
 
 struct launch {
@@ -19,7 +19,7 @@ struct launch {
     int signals;
     struct keeper *keeper;
     struct output *output;
-    struct tell *tell;
+    struct launcher_log *log;
     struct aides *aides; /* NULL: --no-watch */
     struct pollfd *poll;
     struct keeper_command *command;
@@ -38,7 +38,7 @@ struct launch {
     int end_signal;  /* what those are told that are being ended */
     bool signalled;  /* somebody wants us to end */
     int stop_signal; /* the signal that stopped the ranks; 0: none */
-    bool lost_said, tell_failed;
+    bool lost_said, launcher_log_failed;
     int lost_status;
     struct rlimit files; /* of open files, as we found it */
     struct err starved;  /* why no process can be started as it should; "": they can */
@@ -47,7 +47,7 @@ struct launch {
 /* launch.c */
 void launch_turn(struct launch *launch, int64_t until_ns); /* waits and serves what happens */
 void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns);
-void launch_tell_run(struct launch *launch, enum run_event event, int status, const char *text);
+void launch_log_run(struct launch *launch, enum run_event event, int status, const char *text);
 void launch_write_file(struct launch *launch);
 
 /* launch_attempt.c */

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "act/attach.h"
+#include "act/launcher_log.h"
 #include "act/layout.h"
 #include "act/place.h"
-#include "act/tell.h"
 
 static void show_env(const struct layout *layout, const struct layout_start *start, uint32_t rank,
                      FILE *out)
@@ -41,7 +41,7 @@ int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
     attach_find(&attach);
     start.python_path = attach.python_path;
     start.nccl_plugin = attach.nccl_plugin;
-    tell_command_text(plan->command, command, sizeof(command));
+    launcher_log_command_text(plan->command, command, sizeof(command));
     fprintf(out, "run %s in %s\n", place.file.id,
             place_is_somewhere(&place) ? place.directory.text : place.trouble.text);
     for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {

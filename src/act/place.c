@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "act/launcher_log.h"
 #include "act/rings.h"
-#include "act/tell.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/ring.h"
@@ -154,7 +154,7 @@ static int place_same(const struct place *place, const struct runfile *old, stru
                        old->id, old->layout.ranks, place->file.layout.ranks);
     if (command_equal(old->command, place->file.command))
         return 0;
-    tell_command_text(old->command, command, sizeof(command));
+    launcher_log_command_text(old->command, command, sizeof(command));
     return err_set(err, -EINVAL,
                    "run %s has another command, and goes on only as it was; another run needs "
                    "another --name or --dir; its command: %s",

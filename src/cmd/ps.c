@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "act/tell.h"
+#include "act/launcher_log.h"
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/runfile.h"
@@ -68,7 +68,7 @@ static void ps_print(const struct ps_row *row, int64_t now_ns)
     char age[32], command[256], clean[256], status[16] = "-", ranks[16] = "-";
 
     ps_age(now_ns - row->file.started_real_ns, age, sizeof(age));
-    tell_command_text(row->file.command, command, sizeof(command));
+    launcher_log_command_text(row->file.command, command, sizeof(command));
     if (row->file.ended && strcmp(row->state, "ended") == 0)
         snprintf(status, sizeof(status), "%d", row->file.exit);
     if (row->file.layout.ranks)

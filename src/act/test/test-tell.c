@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "act/tell.h"
+#include "act/launcher_log.h"
 #include "base/tree.h"
 #include "wire/spool.h"
 
@@ -28,16 +28,16 @@ static void begin_with_hello_and_come_in_order(void **state)
     struct fact_hello hello;
     struct fact_run run_back;
     struct fact_exit exit_back;
-    struct tell *tell;
+    struct launcher_log *log;
     struct frame frame;
 
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/launcher.lsf", folder);
-    assert_int_equal(tell_open(folder, "r1", "n0", &tell, NULL), 0);
-    assert_int_equal(tell_run(tell, &run, NULL), 0);
-    assert_int_equal(tell_exit(tell, &ended, NULL), 0);
-    tell_close(tell);
+    assert_int_equal(launcher_log_open(folder, "r1", "n0", &log, NULL), 0);
+    assert_int_equal(launcher_log_run(log, &run, NULL), 0);
+    assert_int_equal(launcher_log_exit(log, &ended, NULL), 0);
+    launcher_log_close(log);
 
     assert_int_equal(spool_reader_open(path, &reader, NULL), 0);
     assert_int_equal(spool_next(reader, &frame, NULL), 1);
@@ -67,12 +67,12 @@ static void says_how_a_process_ended(void **state)
     char text[64];
 
     (void)state;
-    tell_status_text(W_EXITCODE(3, 0), text, sizeof(text));
+    launcher_log_status_text(W_EXITCODE(3, 0), text, sizeof(text));
     assert_string_equal(text, "exited with 3");
-    tell_status_text(9, text, sizeof(text));
+    launcher_log_status_text(9, text, sizeof(text));
     assert_string_equal(text, "killed by signal 9 (SIGKILL)");
-    assert_int_equal(tell_status_code(9), 137);
-    assert_int_equal(tell_status_code(W_EXITCODE(3, 0)), 3);
+    assert_int_equal(launcher_log_status_code(9), 137);
+    assert_int_equal(launcher_log_status_code(W_EXITCODE(3, 0)), 3);
 }
 
 static void writes_a_command_as_a_shell_would_need_it(void **state)
@@ -82,9 +82,9 @@ static void writes_a_command_as_a_shell_would_need_it(void **state)
     char text[64], small[8];
 
     (void)state;
-    tell_command_text(command, text, sizeof(text));
+    launcher_log_command_text(command, text, sizeof(text));
     assert_string_equal(text, "sh -c 'a b' ''");
-    tell_command_text(command, small, sizeof(small));
+    launcher_log_command_text(command, small, sizeof(small));
     assert_string_equal(small, "sh -c '");
 }
 

@@ -1,5 +1,5 @@
-/* tell.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf. */
-#include "act/tell.h"
+/* launcher_log.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf. */
+#include "act/launcher_log.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,20 +13,22 @@
 #include "core/time.h"
 #include "wire/spool.h"
 
-struct tell {
+struct launcher_log {
     struct spool_writer *writer;
 };
 
 /* Frees the payload, too. */
-static int tell_put(struct tell *tell, enum frame_type type, struct buf *payload, struct err *err)
+static int launcher_log_put(struct launcher_log *log, enum frame_type type, struct buf *payload,
+                            struct err *err)
 {
-    int r = payload->failed ? err_nomem(err) : spool_put(tell->writer, type, payload, err);
+    int r = payload->failed ? err_nomem(err) : spool_put(log->writer, type, payload, err);
 
     buf_fini(payload);
     return r;
 }
 
-static int tell_hello(struct tell *tell, const char *run, const char *node, struct err *err)
+static int launcher_log_hello(struct launcher_log *log, const char *run, const char *node,
+                              struct err *err)
 {
     struct fact_hello fact = { .kind = SENDER_LAUNCHER,
                                .mono_ns = time_mono_ns(),
@@ -37,64 +39,64 @@ static int tell_hello(struct tell *tell, const char *run, const char *node, stru
     snprintf(fact.node, sizeof(fact.node), "%s", node);
     snprintf(fact.version, sizeof(fact.version), "%s", LOCKSTEP_VERSION);
     fact_hello_put(&payload, &fact);
-    return tell_put(tell, FRAME_HELLO, &payload, err);
+    return launcher_log_put(log, FRAME_HELLO, &payload, err);
 }
 
-static void tell_clean(struct tell **tell)
+static void launcher_log_clean(struct launcher_log **log)
 {
-    tell_close(*tell);
+    launcher_log_close(*log);
 }
 
-int tell_open(const char *spool, const char *run, const char *node, struct tell **ret,
-              struct err *err)
+int launcher_log_open(const char *spool, const char *run, const char *node,
+                      struct launcher_log **ret, struct err *err)
 {
-    CLEAN(tell_clean) struct tell *tell = calloc(1, sizeof(*tell));
+    CLEAN(launcher_log_clean) struct launcher_log *log = calloc(1, sizeof(*log));
     struct path path;
     int r;
 
-    if (!tell)
+    if (!log)
         return err_nomem(err);
     r = path_join(&path, spool, "launcher.lsf", err);
     if (r == 0)
-        r = spool_writer_open(path.text, "launcher", &tell->writer, err);
+        r = spool_writer_open(path.text, "launcher", &log->writer, err);
     if (r == 0)
-        r = tell_hello(tell, run, node, err);
+        r = launcher_log_hello(log, run, node, err);
     if (r < 0)
         return r;
-    *ret = TAKE(tell);
+    *ret = TAKE(log);
     return 0;
 }
 
-void tell_close(struct tell *tell)
+void launcher_log_close(struct launcher_log *log)
 {
-    if (!tell)
+    if (!log)
         return;
-    if (tell->writer)
-        spool_writer_close(tell->writer);
-    free(tell);
+    if (log->writer)
+        spool_writer_close(log->writer);
+    free(log);
 }
 
-int tell_run(struct tell *tell, const struct fact_run *fact, struct err *err)
+int launcher_log_run(struct launcher_log *log, const struct fact_run *fact, struct err *err)
 {
     struct buf payload = { 0 };
 
-    if (!tell)
+    if (!log)
         return 0;
     fact_run_put(&payload, fact);
-    return tell_put(tell, FRAME_RUN, &payload, err);
+    return launcher_log_put(log, FRAME_RUN, &payload, err);
 }
 
-int tell_exit(struct tell *tell, const struct fact_exit *fact, struct err *err)
+int launcher_log_exit(struct launcher_log *log, const struct fact_exit *fact, struct err *err)
 {
     struct buf payload = { 0 };
 
-    if (!tell)
+    if (!log)
         return 0;
     fact_exit_put(&payload, fact);
-    return tell_put(tell, FRAME_EXIT, &payload, err);
+    return launcher_log_put(log, FRAME_EXIT, &payload, err);
 }
 
-void tell_status_text(int status, char *ret, size_t room)
+void launcher_log_status_text(int status, char *ret, size_t room)
 {
     const char *name = WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL;
 
@@ -107,7 +109,7 @@ void tell_status_text(int status, char *ret, size_t room)
         snprintf(ret, room, "killed by signal %d", WTERMSIG(status));
 }
 
-int tell_status_code(int status)
+int launcher_log_status_code(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -127,7 +129,7 @@ static void tell_word_put(const char *word, char *ret, size_t room, size_t *at)
         ret[(*at)++] = '\'';
 }
 
-void tell_command_text(char *const *command, char *ret, size_t room)
+void launcher_log_command_text(char *const *command, char *ret, size_t room)
 {
     size_t at = 0;
 
