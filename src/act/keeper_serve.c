@@ -31,8 +31,8 @@ struct keeper_daemon { /* an agent or the controller, as it was started last */
 struct serve {
     const struct keeper_plan *plan;
     struct process_tree *tree;
-    struct keeper_daemon *aide; /* one for each command of the plan */
-    bool finished;              /* the launcher has ended everything in order */
+    struct keeper_daemon *daemon; /* one for each command of the plan */
+    bool finished;                /* the launcher has ended everything in order */
     int socket, signals;
     bool alone;               /* the launcher is gone */
     enum tree_level level;    /* alone: now being ended */
@@ -98,7 +98,7 @@ void child_environment(const char *env, size_t size)
  * work, and one that ignores SIGCHLD cannot wait for its data loaders.  The terminal's signals do not
  * reach the keeper's session, so nohup loses nothing.
  */
-void child_signals(bool aide)
+void child_signals(bool daemon)
 {
     static const uint64_t by_default[4]; /* the kernel's own struct, all zero: SIG_DFL, no flags */
     sigset_t mask;
@@ -109,7 +109,7 @@ void child_signals(bool aide)
     for (int number = 1; number < NSIG; number++)
         syscall(SYS_rt_sigaction, number, by_default, NULL, sizeof(uint64_t));
     sigemptyset(&mask);
-    if (aide)
+    if (daemon)
         sigaddset(&mask, SIGTERM); /* keeper_spawn() says why */
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
@@ -120,17 +120,17 @@ static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
                                        const int fd[2], pid_t keeper)
 {
     const struct keeper_command *command = &plan->command[request->command];
-    bool aide = request->level != TREE_RANKS;
+    bool daemon = request->level != TREE_RANKS;
 
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, aide ? SIGTERM : SIGKILL);
+    prctl(PR_SET_PDEATHSIG, daemon ? SIGTERM : SIGKILL);
     if (getppid() != keeper)
         _exit(125); /* it died before we could ask for the signal */
     dup2(fd[0], STDOUT_FILENO);
     dup2(fd[1], STDERR_FILENO);
     setrlimit(RLIMIT_NOFILE, &plan->files);
     child_environment(env, request->env_bytes);
-    child_signals(aide);
+    child_signals(daemon);
     closefrom(STDERR_FILENO + 1); /* somebody may wait for the end of a pipe that we were given */
     if (command->path)
         execv(command->path, command->argv);
@@ -168,7 +168,7 @@ static void serve_spawn(struct serve *serve, const struct keeper_request *reques
         tree_add(serve->tree, pid, request->token, request->level);
         serve->finished = false;
         if (request->level != TREE_RANKS)
-            serve->aide[request->command] =
+            serve->daemon[request->command] =
                 (struct keeper_daemon){ .request = *request, .pid = pid, .known = true };
     }
     serve_report(serve, &report);
@@ -182,10 +182,10 @@ static void serve_last_words(struct serve *serve)
     static const int null[2] = { STDOUT_FILENO, STDERR_FILENO };
 
     for (size_t i = 0; i < serve->plan->commands && !serve->finished; i++) {
-        struct keeper_request request = serve->aide[i].request;
+        struct keeper_request request = serve->daemon[i].request;
 
         request.env_bytes = 0; /* they have none of their own */
-        if (serve->aide[i].known && !serve->aide[i].pid)
+        if (serve->daemon[i].known && !serve->daemon[i].pid)
             serve_spawn(serve, &request, null);
     }
 }
@@ -270,8 +270,8 @@ static void serve_reap(struct serve *serve)
                                               .mono_ns = time_mono_ns() };
 
         for (size_t i = 0; i < serve->plan->commands; i++)
-            if (serve->aide[i].pid == exit.pid)
-                serve->aide[i].pid = 0;
+            if (serve->daemon[i].pid == exit.pid)
+                serve->daemon[i].pid = 0;
         serve_report(serve, &report);
     }
 }
@@ -323,8 +323,8 @@ _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket)
     prctl(PR_SET_NAME, "lockstep-keeper");
     serve_stdio(plan->keep_stdin);
     serve.signals = serve_signals();
-    serve.aide = calloc(plan->commands, sizeof(*serve.aide));
-    if (serve.signals < 0 || !serve.aide || tree_create(&serve.tree) < 0)
+    serve.daemon = calloc(plan->commands, sizeof(*serve.daemon));
+    if (serve.signals < 0 || !serve.daemon || tree_create(&serve.tree) < 0)
         _exit(1);
     for (;;) {
         serve_wait(&serve);

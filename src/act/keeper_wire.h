@@ -21,7 +21,7 @@ struct keeper_request { /* one packet: this, then `env_bytes` of environment; a 
 
 /* What a child needs between fork and exec: variables over those it has, and signals as after boot. */
 void child_environment(const char *env, size_t size);
-void child_signals(bool aide);
+void child_signals(bool daemon);
 
 /* The keeper's life.  Never returns. */
 _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket);

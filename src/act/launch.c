@@ -108,8 +108,9 @@ static void launch_on_exit(struct launch *launch, const struct keeper_report *re
     /* One that had ended before was not, though we hear of it later.  The keeper's death kills them. */
     bool told = (launch->ending && report->mono_ns >= launch->ending_ns) || launch->lost_said;
 
-    if (report->token >= AIDES_TOKEN) {
-        aides_exited(launch->aides, report->token, report->status, launch->output, report->mono_ns);
+    if (report->token >= DAEMONS_TOKEN) {
+        daemons_exited(launch->daemons, report->token, report->status, launch->output,
+                       report->mono_ns);
         return;
     }
     launch->running--;
@@ -185,8 +186,8 @@ static int launch_timeout_ms(const struct launch *launch, int64_t until_ns)
 {
     int64_t now = time_mono_ns(), pause = keeper_pause_ns(launch->keeper);
 
-    if (launch->aides)
-        until_ns = MIN(until_ns, aides_due_ns(launch->aides));
+    if (launch->daemons)
+        until_ns = MIN(until_ns, daemons_due_ns(launch->daemons));
     until_ns = MIN(until_ns, output_due_ns(launch->output));
     if (pause >= 0)
         until_ns = MIN(until_ns, now + pause);
@@ -211,8 +212,8 @@ void launch_turn(struct launch *launch, int64_t until_ns)
     while (read(launch->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
         launch_on_signal(launch, (int)info.ssi_signo);
     launch_reports(launch);
-    if (launch->aides)
-        aides_start(launch->aides, launch->keeper, launch->output, time_mono_ns());
+    if (launch->daemons)
+        daemons_start(launch->daemons, launch->keeper, launch->output, time_mono_ns());
 }
 
 void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace_ns)
@@ -250,8 +251,8 @@ static int launch_signals(struct launch *launch, struct err *err)
 
 static int launch_keeper(struct launch *launch, struct err *err)
 {
-    size_t aides = launch->aides ? aides_count(launch->aides) : 0;
-    struct keeper_plan plan = { .commands = 1 + aides,
+    size_t daemons = launch->daemons ? daemons_count(launch->daemons) : 0;
+    struct keeper_plan plan = { .commands = 1 + daemons,
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
@@ -259,12 +260,12 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .files = launch->files };
     int r;
 
-    launch->command = calloc(1 + aides, sizeof(*launch->command));
+    launch->command = calloc(1 + daemons, sizeof(*launch->command));
     if (!launch->command)
         return err_nomem(err);
     launch->command[0].argv = launch->plan->command;
-    if (launch->aides)
-        aides_commands(launch->aides, 1, launch->command + 1);
+    if (launch->daemons)
+        daemons_commands(launch->daemons, 1, launch->command + 1);
     plan.command = launch->command;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     r = keeper_start(&plan, &launch->keeper, err);
@@ -292,8 +293,8 @@ static void launch_watchers(struct launch *launch)
 
     if (!launch->plan->watch || !place_is_somewhere(place) || !place_has_rings(place))
         return;
-    if (aides_create(&place->file.layout, place->directory.text, launch->plan->remote,
-                     &launch->aides) < 0)
+    if (daemons_create(&place->file.layout, place->directory.text, launch->plan->remote,
+                       &launch->daemons) < 0)
         err_set(&place->rings_trouble, 0, "no memory for agents; the ranks are not watched");
     else if (launch->plan->restart_hangs &&
              verdict_follow_create(place->directory.text, &launch->follow) < 0)
@@ -339,7 +340,7 @@ static void launch_close(struct launch *launch)
     keeper_stop(launch->keeper);
     output_destroy(launch->output);
     launcher_log_close(launch->log);
-    aides_destroy(launch->aides);
+    daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     fd_clean(&launch->signals);
     fd_clean(&launch->place.lock);
@@ -391,10 +392,10 @@ static void launch_finish(struct launch *launch)
     attempt_why(launch, why, sizeof(why));
     file->exit = attempt_exit_status(launch);
     launch_log_run(launch, RUN_END, file->exit, why);
-    if (launch->aides && keeper_lost(launch->keeper, NULL))
+    if (launch->daemons && keeper_lost(launch->keeper, NULL))
         launch_renew(launch);
-    if (launch->aides && launch->keeper) {
-        aides_finish(launch->aides, launch->keeper, launch->output);
+    if (launch->daemons && launch->keeper) {
+        daemons_finish(launch->daemons, launch->keeper, launch->output);
         launch_end_wait(launch, TREE_AGENTS, LAUNCH_DRAIN_NS);
         launch_end_wait(launch, TREE_CONTROL, LAUNCH_DRAIN_NS);
         if (!stopped && attempt_reconsider(launch))

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#include "act/aides.h"
+#include "act/daemons.h"
 #include "act/keeper.h"
 #include "act/launch.h"
 #include "act/launcher_log.h"
@@ -20,7 +20,7 @@ struct launch {
     struct keeper *keeper;
     struct output *output;
     struct launcher_log *log;
-    struct aides *aides; /* NULL: --no-watch */
+    struct daemons *daemons; /* NULL: --no-watch */
     struct pollfd *poll;
     struct keeper_command *command;
     uint32_t count, running;       /* of ranks, or of the one command */

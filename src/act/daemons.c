@@ -1,0 +1,203 @@
+/* daemons.c - agents and controller: started beside the ranks, and again when they die. */
+#include "act/daemons.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "act/launcher_log.h"
+#include "base/paths.h"
+#include "core/clean.h"
+#include "core/time.h"
+
+#define DAEMONS_PAUSE_MIN_NS (NS_PER_S / 5)
+#define DAEMONS_PAUSE_MAX_NS (30 * NS_PER_S)
+#define DAEMONS_STEADY_NS (30 * NS_PER_S) /* one that lived so long had a good start */
+#define DAEMONS_WORDS 4                   /* failures in a row that are reported */
+
+struct daemon {
+    char name[80]; /* "agent-n0", "control": of its log, and for people */
+    char node[64];
+    enum tree_level level;
+    char *argv[8];
+    bool running;
+    unsigned failures; /* in a row */
+    int64_t born_ns, due_ns, pause_ns;
+};
+
+struct daemons {
+    char directory[PATH_MAX];
+    uint32_t first; /* number of the first command */
+    bool finishing;
+    size_t count;
+    struct daemon daemon[];
+};
+
+static void daemon_init(struct daemons *daemons, struct daemon *daemon, bool remote)
+{
+    static char program[] = "lockstep", agent[] = "agent", control[] = "control", send[] = "send",
+                run_dir[] = "--run-dir", node[] = "--node";
+    bool is_agent = daemon->level == TREE_AGENTS;
+    char *const argv[] = { program,
+                           is_agent ? agent : (remote ? send : control),
+                           run_dir,
+                           daemons->directory,
+                           is_agent ? node : NULL,
+                           daemon->node,
+                           NULL };
+
+    memcpy(daemon->argv, argv, sizeof(argv));
+    daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
+}
+
+int daemons_create(const struct layout *layout, const char *directory, bool remote,
+                   struct daemons **ret)
+{
+    size_t count = (size_t)layout->nodes + 1;
+    struct daemons *daemons = calloc(1, sizeof(*daemons) + count * sizeof(daemons->daemon[0]));
+
+    if (!daemons)
+        return -ENOMEM;
+    snprintf(daemons->directory, sizeof(daemons->directory), "%s", directory);
+    daemons->count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct daemon *daemon = &daemons->daemon[i];
+
+        if (i < layout->nodes) {
+            layout_name(layout, (uint32_t)i, daemon->node);
+            snprintf(daemon->name, sizeof(daemon->name), "agent-%s", daemon->node);
+            daemon->level = TREE_AGENTS;
+        } else {
+            snprintf(daemon->name, sizeof(daemon->name), remote ? "send" : "control");
+            daemon->level = TREE_CONTROL;
+        }
+        daemon_init(daemons, daemon, remote);
+    }
+    *ret = daemons;
+    return 0;
+}
+
+void daemons_destroy(struct daemons *daemons)
+{
+    free(daemons);
+}
+
+size_t daemons_count(const struct daemons *daemons)
+{
+    return daemons->count;
+}
+
+void daemons_commands(struct daemons *daemons, uint32_t first, struct keeper_command *ret)
+{
+    daemons->first = first;
+    for (size_t i = 0; i < daemons->count; i++)
+        ret[i] =
+            (struct keeper_command){ .path = "/proc/self/exe", .argv = daemons->daemon[i].argv };
+}
+
+static int daemon_log(const struct daemons *daemons, const struct daemon *daemon, struct err *err)
+{
+    char path[PATH_MAX + 128];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s.log", daemons->directory, daemon->name);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        return fd;
+    fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* it works without a log, too */
+    return fd < 0 ? err_set(err, -errno, "%s: %m", path) : fd;
+}
+
+static const char *daemon_last_words(const struct daemon *daemon)
+{
+    return daemon->failures == DAEMONS_WORDS ? "; further failures are not reported" : "";
+}
+
+/* It could not be started, or has ended: when to try again. */
+static void daemon_put_off(struct daemon *daemon, int64_t now_ns)
+{
+    if (now_ns - daemon->born_ns > DAEMONS_STEADY_NS) {
+        daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
+        daemon->failures = 0;
+    }
+    daemon->failures++;
+    daemon->due_ns = now_ns + daemon->pause_ns;
+    daemon->pause_ns = MIN(daemon->pause_ns * 2, DAEMONS_PAUSE_MAX_NS);
+}
+
+static void daemon_start(struct daemons *daemons, size_t i, struct keeper *keeper,
+                         struct output *output, int64_t now_ns)
+{
+    struct daemon *daemon = &daemons->daemon[i];
+    struct err err = { "" };
+    CLEAN(fd_clean) int log = daemon_log(daemons, daemon, &err);
+    const struct keeper_job job = { .command = daemons->first + (uint32_t)i,
+                                    .token = DAEMONS_TOKEN + (uint32_t)i,
+                                    .level = daemon->level,
+                                    .out_fd = log,
+                                    .err_fd = log };
+    pid_t pid;
+
+    daemon->born_ns = now_ns;
+    if (log >= 0 && keeper_spawn(keeper, &job, &pid, &err) == 0) {
+        daemon->running = true;
+        return;
+    }
+    daemon_put_off(daemon, now_ns);
+    if (daemon->failures <= DAEMONS_WORDS)
+        output_say(output, "%s could not be started: %s (the ranks go on)%s", daemon->name,
+                   err.text, daemon_last_words(daemon));
+}
+
+void daemons_start(struct daemons *daemons, struct keeper *keeper, struct output *output,
+                   int64_t now_ns)
+{
+    if (daemons->finishing || keeper_lost(keeper, NULL))
+        return;
+    for (size_t i = 0; i < daemons->count; i++)
+        if (!daemons->daemon[i].running && daemons->daemon[i].due_ns <= now_ns)
+            daemon_start(daemons, i, keeper, output, now_ns);
+}
+
+int64_t daemons_due_ns(const struct daemons *daemons)
+{
+    int64_t due = INT64_MAX;
+
+    for (size_t i = 0; i < daemons->count && !daemons->finishing; i++)
+        if (!daemons->daemon[i].running)
+            due = MIN(due, daemons->daemon[i].due_ns);
+    return due;
+}
+
+void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct output *output,
+                    int64_t now_ns)
+{
+    struct daemon *daemon = &daemons->daemon[token - DAEMONS_TOKEN];
+    char text[160];
+
+    daemon->running = false;
+    launcher_log_status_text(status, text, sizeof(text));
+    if (daemons->finishing) {
+        if (status != 0)
+            output_say(output, "%s %s at the end; see %s/%s.log", daemon->name, text,
+                       daemons->directory, daemon->name);
+        return;
+    }
+    daemon_put_off(daemon, now_ns);
+    if (daemon->failures <= DAEMONS_WORDS)
+        output_say(output,
+                   "%s %s; it is started again in %.1f s (the ranks go on); see %s/%s.log%s",
+                   daemon->name, text, (double)(daemon->due_ns - now_ns) / 1e9, daemons->directory,
+                   daemon->name, daemon_last_words(daemon));
+}
+
+void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct output *output)
+{
+    for (size_t i = 0; i < daemons->count && !keeper_lost(keeper, NULL); i++)
+        if (!daemons->daemon[i].running)
+            daemon_start(daemons, i, keeper, output, time_mono_ns());
+    daemons->finishing = true;
+}

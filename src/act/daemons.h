@@ -1,0 +1,44 @@
+/* daemons.h - agents and controller: started beside the ranks, and again when they die.
+ *
+ * No rank depends on them, so their deaths cost nothing but facts; we never give up on them, only
+ * wait longer each time.
+ */
+#ifndef LOCKSTEP_ACT_DAEMONS_H
+#define LOCKSTEP_ACT_DAEMONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "act/keeper.h"
+#include "act/output.h"
+#include "base/layout.h"
+
+#define DAEMONS_TOKEN UINT32_C(0x80000000) /* their tokens begin here; below are ranks */
+
+struct daemons;
+
+/* `directory`: the run's.  One agent a node and one controller, none of them started yet; `remote`: in
+ * place of the controller one that sends to the site's.
+ */
+int daemons_create(const struct layout *layout, const char *directory, bool remote,
+                   struct daemons **ret);
+void daemons_destroy(struct daemons *daemons); /* NULL is fine */
+
+size_t daemons_count(const struct daemons *daemons);
+/* Fills daemons_count() commands; the first of them will be the keeper's number `first`. */
+void daemons_commands(struct daemons *daemons, uint32_t first, struct keeper_command *ret);
+
+/* Starts those whose time has come. */
+void daemons_start(struct daemons *daemons, struct keeper *keeper, struct output *output,
+                   int64_t now_ns);
+int64_t daemons_due_ns(
+    const struct daemons *daemons); /* when to call that next; INT64_MAX: need not */
+void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct output *output,
+                    int64_t now_ns);
+/* The run is over: one that is dead just now is started once more, so that it can finish its work;
+ * after that nobody is started again.
+ */
+void daemons_finish(struct daemons *daemons, struct keeper *keeper, struct output *output);
+
+#endif
