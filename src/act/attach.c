@@ -21,11 +21,11 @@ static const char *const library_places[] = {
     "../" LOCKSTEP_LIBDIR "/liblockstep.so.0",
 };
 
-static bool attach_try(const char *beside, const char *place, struct path *ret)
+static bool attach_try(const char *beside, const char *run_dir, struct path *ret)
 {
     struct path directory, file;
 
-    return path_join(&directory, beside, place, NULL) == 0 &&
+    return path_join(&directory, beside, run_dir, NULL) == 0 &&
            path_join(&file, directory.text, "sitecustomize.py", NULL) == 0 &&
            access(file.text, R_OK) == 0 && realpath(directory.text, ret->text);
 }

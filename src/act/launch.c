@@ -38,7 +38,7 @@ void launch_log_run(struct launch *launch, enum run_event event, int status, con
 {
     struct fact_run fact = {
         .event = (uint8_t)event,
-        .attempt = launch->place.file.attempt,
+        .attempt = launch->run_dir.file.attempt,
         .ranks = launch->plan->ranks,
         .culprit = launch->failed && launch->plan->ranks ? (int32_t)launch->culprit : -1,
         .status = status,
@@ -54,7 +54,7 @@ void launch_log_run(struct launch *launch, enum run_event event, int status, con
 static void launch_log_exit(struct launch *launch, const struct keeper_report *report, bool told)
 {
     struct fact_exit fact = { .rank = report->token,
-                              .attempt = launch->place.file.attempt,
+                              .attempt = launch->run_dir.file.attempt,
                               .mono_ns = report->mono_ns,
                               .status = report->status,
                               .told = told };
@@ -72,8 +72,9 @@ void launch_write_file(struct launch *launch)
 {
     struct err err = { "" };
 
-    if (place_is_somewhere(&launch->place))
-        launch_told(launch, runfile_write(launch->place.directory.text, &launch->place.file, &err),
+    if (run_directory_is_somewhere(&launch->run_dir))
+        launch_told(launch,
+                    runfile_write(launch->run_dir.directory.text, &launch->run_dir.file, &err),
                     &err);
 }
 
@@ -256,7 +257,7 @@ static int launch_keeper(struct launch *launch, struct err *err)
                                 .keep_stdin = !launch->plan->ranks,
                                 .grace_ns = launch->plan->grace_ns,
                                 .drain_ns = LAUNCH_DRAIN_NS,
-                                .rings = launch->place.file.rings,
+                                .rings = launch->run_dir.file.rings,
                                 .files = launch->files };
     int r;
 
@@ -270,7 +271,7 @@ static int launch_keeper(struct launch *launch, struct err *err)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     r = keeper_start(&plan, &launch->keeper, err);
     if (r == 0)
-        launch->place.file.keeper = keeper_pid(launch->keeper);
+        launch->run_dir.file.keeper = keeper_pid(launch->keeper);
     return r;
 }
 
@@ -289,35 +290,38 @@ static void launch_raise_files(struct launch *launch)
 /* Those who watch. */
 static void launch_watchers(struct launch *launch)
 {
-    struct place *place = &launch->place;
+    struct run_directory *run_dir = &launch->run_dir;
 
-    if (!launch->plan->watch || !place_is_somewhere(place) || !place_has_rings(place))
+    if (!launch->plan->watch || !run_directory_is_somewhere(run_dir) ||
+        !run_directory_has_rings(run_dir))
         return;
-    if (daemons_create(&place->file.layout, place->directory.text, launch->plan->remote,
+    if (daemons_create(&run_dir->file.layout, run_dir->directory.text, launch->plan->remote,
                        &launch->daemons) < 0)
-        err_set(&place->rings_trouble, 0, "no memory for agents; the ranks are not watched");
+        err_set(&run_dir->rings_trouble, 0, "no memory for agents; the ranks are not watched");
     else if (launch->plan->restart_hangs &&
-             verdict_follow_create(place->directory.text, &launch->follow) < 0)
-        err_set(&place->rings_trouble, 0, "no memory to follow verdicts; a hang restarts nothing");
+             verdict_follow_create(run_dir->directory.text, &launch->follow) < 0)
+        err_set(&run_dir->rings_trouble, 0,
+                "no memory to follow verdicts; a hang restarts nothing");
 }
 
 static void launch_log_open(struct launch *launch)
 {
-    struct place *place = &launch->place;
+    struct run_directory *run_dir = &launch->run_dir;
     struct err err = { "" };
     char node[64];
 
-    layout_name(&place->file.layout, 0, node);
-    if (place_is_somewhere(place))
-        launch_told(launch,
-                    launcher_log_open(place->spool.text, place->file.id, node, &launch->log, &err),
-                    &err);
+    layout_name(&run_dir->file.layout, 0, node);
+    if (run_directory_is_somewhere(run_dir))
+        launch_told(
+            launch,
+            launcher_log_open(run_dir->spool.text, run_dir->file.id, node, &launch->log, &err),
+            &err);
 }
 
 /* Everything without which ranks cannot be kept as they should; what only watches them may be missing. */
 static int launch_open(struct launch *launch, struct err *err)
 {
-    struct place *place = &launch->place;
+    struct run_directory *run_dir = &launch->run_dir;
     int r = launch_signals(launch, err);
 
     launch_raise_files(launch);
@@ -325,8 +329,8 @@ static int launch_open(struct launch *launch, struct err *err)
     if (r == 0)
         r = launch_keeper(launch, err);
     if (r == 0)
-        r = output_create(place_is_somewhere(place) ? place->out.text : "", launch->plan->ranks,
-                          launch->plan->quiet, &launch->output, err);
+        r = output_create(run_directory_is_somewhere(run_dir) ? run_dir->out.text : "",
+                          launch->plan->ranks, launch->plan->quiet, &launch->output, err);
     if (r < 0)
         return r;
     launch_log_open(launch);
@@ -343,7 +347,7 @@ static void launch_close(struct launch *launch)
     daemons_destroy(launch->daemons);
     verdict_follow_destroy(launch->follow);
     fd_clean(&launch->signals);
-    fd_clean(&launch->place.lock);
+    fd_clean(&launch->run_dir.lock);
     free(launch->poll);
     free(launch->end);
     free(launch->command);
@@ -351,19 +355,19 @@ static void launch_close(struct launch *launch)
 
 static void launch_begin(struct launch *launch)
 {
-    const struct place *place = &launch->place;
+    const struct run_directory *run_dir = &launch->run_dir;
     char text[160];
 
-    if (place->trouble.text[0])
-        output_say(launch->output, "%s", place->trouble.text);
-    if (place->rings_trouble.text[0])
-        output_say(launch->output, "%s", place->rings_trouble.text);
+    if (run_dir->trouble.text[0])
+        output_say(launch->output, "%s", run_dir->trouble.text);
+    if (run_dir->rings_trouble.text[0])
+        output_say(launch->output, "%s", run_dir->rings_trouble.text);
     launch_write_file(launch); /* agents and controller read it */
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_BEGIN, 0, text);
-    if (place->goes_on)
-        output_say(launch->output, "run %s goes on with attempt %u", place->file.id,
-                   place->file.attempt);
+    if (run_dir->goes_on)
+        output_say(launch->output, "run %s goes on with attempt %u", run_dir->file.id,
+                   run_dir->file.attempt);
 }
 
 /* The keeper's death ended agents and controller before all was told, and one that was not there at
@@ -385,7 +389,7 @@ static void launch_renew(struct launch *launch)
 
 static void launch_finish(struct launch *launch)
 {
-    struct runfile *file = &launch->place.file;
+    struct runfile *file = &launch->run_dir.file;
     bool stopped = launch->stop_signal || launch->lost_said;
     char why[160];
 
@@ -401,7 +405,7 @@ static void launch_finish(struct launch *launch)
         if (!stopped && attempt_reconsider(launch))
             file->exit = attempt_exit_status(launch);
     }
-    if (place_has_rings(&launch->place))
+    if (run_directory_has_rings(&launch->run_dir))
         rings_remove(file->rings);
     file->ended = true;
     file->ended_real_ns = time_real_ns();
@@ -424,17 +428,17 @@ static bool launch_attempts(struct launch *launch)
 int launch_run(const struct launch_plan *plan, int *ret_exit, struct err *err)
 {
     struct launch launch = { .plan = plan, .signals = -1, .count = MAX(plan->ranks, 1u) };
-    int r = place_plan(plan, &launch.place, err);
+    int r = run_directory_plan(plan, &launch.run_dir, err);
     bool begun;
 
     if (r == 0)
-        r = place_take(&launch.place, plan->name != NULL, err);
+        r = run_directory_take(&launch.run_dir, plan->name != NULL, err);
     if (r < 0)
         return r;
     begun = launch_open(&launch, &launch.starved) == 0 && launch_attempts(&launch);
-    *ret_exit = launch.place.file.exit;
-    if (!begun && place_has_rings(&launch.place))
-        rings_remove(launch.place.file.rings);
+    *ret_exit = launch.run_dir.file.exit;
+    if (!begun && run_directory_has_rings(&launch.run_dir))
+        rings_remove(launch.run_dir.file.rings);
     launch_close(&launch);
     return begun ? 0 : bare_run(plan, &launch, ret_exit, err);
 }

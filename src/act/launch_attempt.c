@@ -30,7 +30,7 @@ static int rank_start(struct launch *launch, uint32_t rank, const struct layout_
     int r;
 
     output_open(launch->output, rank, fd);
-    layout_env(&launch->place.file.layout, start, rank, &env);
+    layout_env(&launch->run_dir.file.layout, start, rank, &env);
     job.out_fd = fd[0];
     job.err_fd = fd[1];
     r = keeper_spawn(launch->keeper, &job, &pid, err);
@@ -44,9 +44,9 @@ static int ranks_start(struct launch *launch, struct err *err)
 {
     struct attach attach;
     struct layout_start start = {
-        .run = launch->place.file.id,
-        .rings = launch->place.file.rings,
-        .attempt = launch->place.file.attempt,
+        .run = launch->run_dir.file.id,
+        .rings = launch->run_dir.file.rings,
+        .attempt = launch->run_dir.file.attempt,
         .max_restarts = launch->plan->max_restarts,
         .omp_threads = getenv("OMP_NUM_THREADS") != NULL,
         .python_path = attach.python_path,
@@ -55,7 +55,7 @@ static int ranks_start(struct launch *launch, struct err *err)
     int r = launch->plan->ranks ? layout_port(&start.port, err) : 0;
 
     attach_find(&attach);
-    if (!place_has_rings(&launch->place))
+    if (!run_directory_has_rings(&launch->run_dir))
         attach.python_path[0] = attach.nccl_plugin[0] = '\0'; /* there is nothing to attach to */
     for (uint32_t rank = 0; rank < launch->count && r == 0; rank++) {
         r = rank_start(launch, rank, &start, err);
@@ -82,12 +82,12 @@ static void attempt_begin(struct launch *launch)
     launch_write_file(launch);
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_ATTEMPT_BEGIN, 0, text);
-    if (launch->place.file.attempt) {
-        snprintf(text, sizeof(text), "attempt %u", launch->place.file.attempt);
+    if (launch->run_dir.file.attempt) {
+        snprintf(text, sizeof(text), "attempt %u", launch->run_dir.file.attempt);
         output_mark(launch->output, text);
     }
     r = ranks_start(launch, &err);
-    if (r < 0 && r != -EPIPE && !launch->running && !launch->place.file.restarts) {
+    if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts) {
         launch->starved = err;
         launch->failed = true;
     } else if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
@@ -131,7 +131,7 @@ static void attempt_follow(struct launch *launch)
 {
     struct verdict verdict;
 
-    if (launch->place.file.restarts >= launch->plan->max_restarts ||
+    if (launch->run_dir.file.restarts >= launch->plan->max_restarts ||
         !verdict_follow_hang(launch->follow, launch->attempt_real_ns, &verdict))
         return;
     launch->failed = true;
@@ -152,7 +152,7 @@ bool attempt_reconsider(struct launch *launch)
     char text[160];
 
     if (!launch->failed || launch->hang[0] || !launch->plan->ranks ||
-        !verdict_follow_crash(launch->place.directory.text, launch->log_bytes,
+        !verdict_follow_crash(launch->run_dir.directory.text, launch->log_bytes,
                               launch->attempt_real_ns, &verdict))
         return false;
     for (uint32_t i = 0; i < MIN(verdict.rank_count, VERDICT_RANKS); i++) {
@@ -184,7 +184,7 @@ void attempt_run(struct launch *launch)
         if (launch->follow && !attempt_over(launch))
             attempt_follow(launch);
     }
-    launch->log_bytes = verdict_follow_bytes(launch->place.directory.text);
+    launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
     attempt_why(launch, why, sizeof(why));
@@ -193,7 +193,7 @@ void attempt_run(struct launch *launch)
 
 bool attempt_again(struct launch *launch)
 {
-    struct runfile *file = &launch->place.file;
+    struct runfile *file = &launch->run_dir.file;
     int64_t pause = launch->plan->backoff_ns, until;
 
     if (!launch->failed || launch->stop_signal || launch->lost_said ||

@@ -21,14 +21,14 @@ static _Noreturn void bare_exec(const struct launch *launch, uint32_t rank, uint
                                 pid_t parent)
 {
     const struct launch_plan *plan = launch->plan;
-    const struct layout_start start = { .run = launch->place.file.id,
-                                        .attempt = launch->place.file.attempt,
+    const struct layout_start start = { .run = launch->run_dir.file.id,
+                                        .attempt = launch->run_dir.file.attempt,
                                         .max_restarts = plan->max_restarts,
                                         .port = port,
                                         .omp_threads = getenv("OMP_NUM_THREADS") != NULL };
     struct buf env = { 0 };
 
-    layout_env(&launch->place.file.layout, &start, rank, &env);
+    layout_env(&launch->run_dir.file.layout, &start, rank, &env);
     if (!env.failed)
         child_environment((const char *)env.data, env.size);
     setrlimit(RLIMIT_NOFILE, &launch->files);

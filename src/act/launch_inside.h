@@ -10,12 +10,12 @@
 #include "act/launcher_log.h"
 #include "act/layout.h"
 #include "act/output.h"
-#include "act/place.h"
+#include "act/run_directory.h"
 #include "act/verdict_follow.h"
 
 struct launch {
     const struct launch_plan *plan;
-    struct place place;
+    struct run_directory run_dir;
     int signals;
     struct keeper *keeper;
     struct output *output;

@@ -7,7 +7,7 @@
 #include "act/attach.h"
 #include "act/launcher_log.h"
 #include "act/layout.h"
-#include "act/place.h"
+#include "act/run_directory.h"
 
 static void show_env(const struct layout *layout, const struct layout_start *start, uint32_t rank,
                      FILE *out)
@@ -22,32 +22,32 @@ static void show_env(const struct layout *layout, const struct layout_start *sta
 
 int launch_show(const struct launch_plan *plan, FILE *out, struct err *err)
 {
-    struct place place;
+    struct run_directory run_dir;
     struct layout_start start = { .max_restarts = plan->max_restarts };
     struct attach attach;
     struct path rings;
     char command[1024];
-    int r = place_plan(plan, &place, err);
+    int r = run_directory_plan(plan, &run_dir, err);
 
     if (r == 0)
-        r = paths_rings(place.file.id, 0, &rings, err);
+        r = paths_rings(run_dir.file.id, 0, &rings, err);
     if (r == 0 && plan->ranks)
         r = layout_port(&start.port, err);
     if (r < 0)
         return r;
-    start.run = place.file.id;
+    start.run = run_dir.file.id;
     start.rings = rings.text;
     start.omp_threads = getenv("OMP_NUM_THREADS") != NULL;
     attach_find(&attach);
     start.python_path = attach.python_path;
     start.nccl_plugin = attach.nccl_plugin;
     launcher_log_command_text(plan->command, command, sizeof(command));
-    fprintf(out, "run %s in %s\n", place.file.id,
-            place_is_somewhere(&place) ? place.directory.text : place.trouble.text);
+    fprintf(out, "run %s in %s\n", run_dir.file.id,
+            run_directory_is_somewhere(&run_dir) ? run_dir.directory.text : run_dir.trouble.text);
     for (uint32_t rank = 0; rank < (plan->ranks ? plan->ranks : 1); rank++) {
         if (plan->ranks)
             fprintf(out, "rank %u:", rank);
-        show_env(&place.file.layout, &start, rank, out);
+        show_env(&run_dir.file.layout, &start, rank, out);
         fprintf(out, " %s\n", command);
     }
     return 0;

@@ -1,12 +1,12 @@
-/* place.h - where a run lives: its directory, its lock, its rings. */
-#ifndef LOCKSTEP_ACT_PLACE_H
-#define LOCKSTEP_ACT_PLACE_H
+/* run_directory.h - where a run lives: its directory, its lock, its rings. */
+#ifndef LOCKSTEP_ACT_RUN_DIRECTORY_H
+#define LOCKSTEP_ACT_RUN_DIRECTORY_H
 
 #include "act/launch.h"
 #include "base/paths.h"
 #include "base/runfile.h"
 
-struct place {
+struct run_directory {
     struct path directory, out, spool;
     struct runfile file; /* its command is the plan's */
     int lock;            /* held for as long as it is open, here or in the keeper */
@@ -15,18 +15,18 @@ struct place {
     struct err trouble, rings_trouble;
 };
 
-static inline bool place_is_somewhere(const struct place *place)
+static inline bool run_directory_is_somewhere(const struct run_directory *run_dir)
 {
-    return place->directory.text[0] != '\0';
+    return run_dir->directory.text[0] != '\0';
 }
 
-static inline bool place_has_rings(const struct place *place)
+static inline bool run_directory_has_rings(const struct run_directory *run_dir)
 {
-    return place->file.rings[0] == '/';
+    return run_dir->file.rings[0] == '/';
 }
 
 /* Layout, name and directory by the plan, nothing made yet.  Fails only for a plan that is at fault. */
-int place_plan(const struct launch_plan *plan, struct place *ret, struct err *err);
+int run_directory_plan(const struct launch_plan *plan, struct run_directory *ret, struct err *err);
 /* Makes and locks the directory and makes the ring directory.  A run whose launcher was killed, or that
  * failed, goes on where it was, with the same command and as many ranks: its attempts count on, so that no two have
  * one number.  Waits while the keeper of a killed launcher is still ending its ranks.  -EBUSY: it is running; -EEXIST: it has ended well;
@@ -35,7 +35,7 @@ int place_plan(const struct launch_plan *plan, struct place *ret, struct err *er
  * Nothing else stops a job from starting.  A directory that cannot be made or written, and one for rings that is
  * another user's, are replaced by one of an unguessable name, or by none.
  */
-int place_take(struct place *place, bool named,
-               struct err *err); /* named: the name was asked for */
+int run_directory_take(struct run_directory *run_dir, bool named,
+                       struct err *err); /* named: the name was asked for */
 
 #endif
