@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/token.h"
-#include "control/http/gate.h"
+#include "control/http/auth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(err.text[0] && !token.text[0]);
     }
     token.text[0] = '\0';
-    if (gate_bearer(text, &token) == 0)
+    if (auth_bearer(text, &token) == 0)
         must(strlen(token.text) == TOKEN_SIZE);
     free(text);
     return 0;

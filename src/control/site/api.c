@@ -127,7 +127,7 @@ static void begin_run(struct api_call *call, const char *name)
         reply_error(call->exchange, 503, "%s", err.text);
         return;
     }
-    if (strcmp(run->owner, call->who) != 0 && call->role != GATE_ADMIN) {
+    if (strcmp(run->owner, call->who) != 0 && call->role != AUTH_ADMIN) {
         reply_error(call->exchange, 403, "run '%s' belongs to somebody else", name);
         return;
     }
@@ -274,7 +274,7 @@ static void refuse_token(struct api_call *call, int result)
 static int call_identify(struct api_call *call, const char *header)
 {
     const char *who = "";
-    int result = gate_check(&call->site->gate, header, http_peer(call->exchange), time_mono_ns(),
+    int result = auth_check(&call->site->auth, header, http_peer(call->exchange), time_mono_ns(),
                             &call->role, &who);
 
     snprintf(call->who, sizeof(call->who), "%s", who);
@@ -294,32 +294,32 @@ static bool admit_agent(struct api_call *call)
         return false;
     }
     site_get(call->site, call->run, false, &run, NULL);
-    if (run && gate_bearer(header, &given) == 0 && token_equal(&run->agent, &given))
+    if (run && auth_bearer(header, &given) == 0 && token_equal(&run->agent, &given))
         return true;
     result = call_identify(call, header);
-    if (result == 0 && call->role != GATE_ADMIN)
+    if (result == 0 && call->role != AUTH_ADMIN)
         reply_error(call->exchange, 403, "this token is not valid for run '%s'", call->run);
     else if (result < 0)
         refuse_token(call, result);
     else if (!run)
         reply_error(call->exchange, 404, "no run '%s' here", call->run);
-    return result == 0 && call->role == GATE_ADMIN && run;
+    return result == 0 && call->role == AUTH_ADMIN && run;
 }
 
 static bool admit_role(struct api_call *call, enum need need)
 {
     int result = call_identify(call, http_header(call->exchange, "Authorization"));
-    enum gate_role least = need == NEED_LAUNCH ? GATE_LAUNCH : GATE_READER;
+    enum auth_role least = need == NEED_LAUNCH ? AUTH_LAUNCH : AUTH_READER;
 
     if (result < 0) {
         refuse_token(call, result);
         return false;
     }
-    if (need == NEED_READER && call->site->gate.open_reads)
+    if (need == NEED_READER && call->site->auth.open_reads)
         return true;
     if (call->role >= least)
         return true;
-    if (call->role == GATE_NOBODY)
+    if (call->role == AUTH_NOBODY)
         reply_error(call->exchange, 401,
                     "a token is needed, such as the one in tokens/reader.token of the controller's "
                     "state directory: Authorization: Bearer TOKEN");
@@ -389,7 +389,7 @@ bool api_admit(void *arg, struct http_exchange *exchange)
     if (!call_admit(&call) || !call_charge(&call))
         return false;
     /* By a token only: what anybody may ask, such as /healthz, tells nothing about who asks. */
-    if (call.route->need == NEED_AGENT || call.role != GATE_NOBODY)
+    if (call.route->need == NEED_AGENT || call.role != AUTH_NOBODY)
         http_trust(exchange);
     return call_keep(&call);
 }

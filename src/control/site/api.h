@@ -8,7 +8,7 @@ struct api_call { /* a request that was admitted: what it asks for, and whose it
     struct site *site;
     struct http_exchange *exchange;
     const struct route *route;
-    enum gate_role role;
+    enum auth_role role;
     char who[64]; /* the key's name, as it was when the request came; "": nobody's */
     char run[64]; /* of the path or the query; "": none */
 };

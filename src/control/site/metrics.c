@@ -103,7 +103,7 @@ static void put_site(const struct site *site, struct buf *out)
     metrics_gauge(out, "http_connections_max", "Connections that there is room for.",
                   http.connections_max);
     count(out, "tokens_refused_total", "Requests with a token that is not known.",
-          site->gate.refused);
+          site->auth.refused);
     count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);
     count(out, "ingest_bytes_total", "Bytes in them.", counts->bytes);
     count(out, "ingest_frames_total", "Frames that were new.", counts->frames);

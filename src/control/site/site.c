@@ -92,7 +92,7 @@ static int site_announce(struct site *site, struct err *err)
     if (site->tls.cert_pem)
         log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
                  site->tls.fingerprint, site->tls.pin);
-    if (site->gate.open_reads)
+    if (site->auth.open_reads)
         log_info("--anonymous-reads: everybody on this machine reads all runs without a token");
     else
         log_info("every request needs a token of %s/tokens", site->state.text);
@@ -135,8 +135,8 @@ static int site_secure(struct site *site, struct err *err)
                        settings->listen);
     if (hosts_init(&site->hosts, settings->listen, &settings->host_names, err) < 0)
         return err_wrap(err, -EINVAL, "--host-name");
-    site->gate.open_reads = settings->anonymous_reads;
-    result = gate_load(&site->gate, site->state.text, err);
+    site->auth.open_reads = settings->anonymous_reads;
+    result = auth_load(&site->auth, site->state.text, err);
     if (result < 0 || (loopback && !settings->tls && !settings->cert))
         return result;
     if (!settings->cert != !settings->key)
@@ -221,7 +221,7 @@ static void on_signal(void *arg, int signal)
     struct err err = { "" };
 
     if (signal == SIGHUP) {
-        if (gate_load(&site->gate, site->state.text, &err) < 0)
+        if (auth_load(&site->auth, site->state.text, &err) < 0)
             log_error("%s; tokens read before that stay", err.text);
         return;
     }

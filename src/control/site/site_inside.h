@@ -8,8 +8,8 @@
 #include "base/rate.h"
 #include "base/tls.h"
 #include "base/token.h"
+#include "control/http/auth.h"
 #include "control/http/events.h"
-#include "control/http/gate.h"
 #include "control/http/hosts.h"
 #include "control/index/index.h"
 #include "control/index/traffic.h"
@@ -79,7 +79,7 @@ struct site {
     struct notify notify;
     struct http *http;
     struct tls tls;
-    struct gate gate;
+    struct auth auth;
     struct hosts hosts;
     struct rate ingest; /* bytes, by run */
     struct events events;

@@ -1,5 +1,5 @@
-/* gate.c - tokens of a site. */
-#include "control/http/gate.h"
+/* auth.c - tokens of a site. */
+#include "control/http/auth.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,20 +17,20 @@
 
 static const struct {
     const char *name;
-    enum gate_role role;
+    enum auth_role role;
 } roles[] = {
-    { "admin", GATE_ADMIN },
-    { "launch", GATE_LAUNCH },
-    { "reader", GATE_READER },
+    { "admin", AUTH_ADMIN },
+    { "launch", AUTH_LAUNCH },
+    { "reader", AUTH_READER },
 };
 
 /* "launch-ada.token" is of the role launch, "admin.token" of admin. */
-static enum gate_role role_of(const char *file)
+static enum auth_role role_of(const char *file)
 {
     size_t size = strlen(file), suffix = strlen(SUFFIX);
 
     if (size <= suffix || strcmp(file + size - suffix, SUFFIX) != 0)
-        return GATE_NOBODY;
+        return AUTH_NOBODY;
     for (size_t i = 0; i < COUNT(roles); i++) {
         size_t length = strlen(roles[i].name);
 
@@ -38,26 +38,26 @@ static enum gate_role role_of(const char *file)
             (file[length] == '-' || file + length == file + size - suffix))
             return roles[i].role;
     }
-    return GATE_NOBODY;
+    return AUTH_NOBODY;
 }
 
-static int key_add(struct gate *gate, const char *directory, const char *file, struct err *err)
+static int key_add(struct auth *auth, const char *directory, const char *file, struct err *err)
 {
-    struct gate_key *key = &gate->key[gate->keys];
-    enum gate_role role = role_of(file);
+    struct auth_key *key = &auth->key[auth->keys];
+    enum auth_role role = role_of(file);
     struct path path;
     int result = path_join(&path, directory, file, err);
 
-    if (result < 0 || role == GATE_NOBODY)
+    if (result < 0 || role == AUTH_NOBODY)
         return result;
-    if (gate->keys == GATE_KEYS_MAX)
-        return err_set(err, -E2BIG, "%s: more than %d tokens", directory, GATE_KEYS_MAX);
+    if (auth->keys == AUTH_KEYS_MAX)
+        return err_set(err, -E2BIG, "%s: more than %d tokens", directory, AUTH_KEYS_MAX);
     result = token_read(path.text, &key->token, err);
     if (result < 0)
         return result;
     key->role = role;
     snprintf(key->name, sizeof(key->name), "%.*s", (int)(strlen(file) - strlen(SUFFIX)), file);
-    gate->keys++;
+    auth->keys++;
     return 0;
 }
 
@@ -78,7 +78,7 @@ static int make_missing(const char *directory, struct err *err)
     return result;
 }
 
-int gate_load(struct gate *gate, const char *state, struct err *err)
+int auth_load(struct auth *auth, const char *state, struct err *err)
 {
     CLEAN(dir_clean) DIR *dir = NULL;
     struct path directory;
@@ -91,45 +91,45 @@ int gate_load(struct gate *gate, const char *state, struct err *err)
     dir = opendir(directory.text);
     if (!dir)
         return err_set(err, -errno, "%s: %m", directory.text);
-    if (!gate->failures.burst)
-        rate_init(&gate->failures, FAILURES_PER_S, FAILURES_BURST);
-    gate->keys = 0;
+    if (!auth->failures.burst)
+        rate_init(&auth->failures, FAILURES_PER_S, FAILURES_BURST);
+    auth->keys = 0;
     for (const struct dirent *entry; result == 0 && (entry = readdir(dir));)
-        result = key_add(gate, directory.text, entry->d_name, err);
+        result = key_add(auth, directory.text, entry->d_name, err);
     return result;
 }
 
-int gate_bearer(const char *authorization, struct token *ret)
+int auth_bearer(const char *authorization, struct token *ret)
 {
     if (strncasecmp(authorization, "Bearer ", 7) != 0)
         return -EINVAL;
     return token_parse(authorization + 7, strlen(authorization + 7), ret, NULL);
 }
 
-static int gate_refuse(struct gate *gate, uint64_t peer, int64_t now_ns)
+static int auth_refuse(struct auth *auth, uint64_t peer, int64_t now_ns)
 {
-    gate->refused++;
-    return rate_take(&gate->failures, peer, 1, now_ns) ? -EACCES : -EBUSY;
+    auth->refused++;
+    return rate_take(&auth->failures, peer, 1, now_ns) ? -EACCES : -EBUSY;
 }
 
-int gate_check(struct gate *gate, const char *authorization, uint64_t peer, int64_t now_ns,
-               enum gate_role *role, const char **name)
+int auth_check(struct auth *auth, const char *authorization, uint64_t peer, int64_t now_ns,
+               enum auth_role *role, const char **name)
 {
     struct token token;
-    const struct gate_key *found = NULL;
+    const struct auth_key *found = NULL;
 
-    *role = GATE_NOBODY;
+    *role = AUTH_NOBODY;
     *name = "";
     if (!authorization)
         return 0;
-    if (gate_bearer(authorization, &token) < 0)
-        return gate_refuse(gate, peer, now_ns);
-    for (size_t i = 0; i < gate->keys; i++) { /* all of them: how long it takes says nothing */
-        if (token_equal(&gate->key[i].token, &token))
-            found = &gate->key[i];
+    if (auth_bearer(authorization, &token) < 0)
+        return auth_refuse(auth, peer, now_ns);
+    for (size_t i = 0; i < auth->keys; i++) { /* all of them: how long it takes says nothing */
+        if (token_equal(&auth->key[i].token, &token))
+            found = &auth->key[i];
     }
     if (!found)
-        return gate_refuse(gate, peer, now_ns);
+        return auth_refuse(auth, peer, now_ns);
     *role = found->role;
     *name = found->name;
     return 0;

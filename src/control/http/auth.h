@@ -1,4 +1,4 @@
-/* gate.h - who may do what: tokens in files, compared in constant time.
+/* auth.h - who may do what: tokens in files, compared in constant time.
  *
  *     STATE/tokens/admin.token     everything
  *     STATE/tokens/launch.token    begin runs (and launch-NAME.token: for a user of that name)
@@ -12,8 +12,8 @@
  * they are answered 429 and hung up on.  What others of the same address do changes nothing for a good
  * one, or a lockout would be a weapon; 256 bits need none against guessing.
  */
-#ifndef LOCKSTEP_CONTROL_HTTP_GATE_H
-#define LOCKSTEP_CONTROL_HTTP_GATE_H
+#ifndef LOCKSTEP_CONTROL_HTTP_AUTH_H
+#define LOCKSTEP_CONTROL_HTTP_AUTH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,22 +23,22 @@
 #include "base/token.h"
 #include "core/err.h"
 
-enum gate_role {
-    GATE_NOBODY, /* no token */
-    GATE_READER,
-    GATE_LAUNCH,
-    GATE_ADMIN,
+enum auth_role {
+    AUTH_NOBODY, /* no token */
+    AUTH_READER,
+    AUTH_LAUNCH,
+    AUTH_ADMIN,
 };
 
-#define GATE_KEYS_MAX 256
-struct gate_key {
+#define AUTH_KEYS_MAX 256
+struct auth_key {
     char name[64]; /* "launch-ada" */
-    enum gate_role role;
+    enum auth_role role;
     struct token token;
 };
 
-struct gate {
-    struct gate_key key[GATE_KEYS_MAX];
+struct auth {
+    struct auth_key key[AUTH_KEYS_MAX];
     size_t keys;
     bool open_reads;      /* reading needs no token */
     struct rate failures; /* wrong tokens, by peer */
@@ -46,14 +46,14 @@ struct gate {
 };
 
 /* Reads STATE/tokens, and makes what is missing.  Call it again to see new files. */
-int gate_load(struct gate *gate, const char *state, struct err *err);
+int auth_load(struct auth *auth, const char *state, struct err *err);
 
 /* "Bearer lst_..." as a request has it; NULL is no token.  -EACCES: no such token; -EBUSY: the same, and too many
  * wrong ones came from that peer.  *name: of the key, "" for nobody.
  */
-int gate_check(struct gate *gate, const char *authorization, uint64_t peer, int64_t now_ns,
-               enum gate_role *role, const char **name);
+int auth_check(struct auth *auth, const char *authorization, uint64_t peer, int64_t now_ns,
+               enum auth_role *role, const char **name);
 /* The token of such a header.  -EINVAL: it has none. */
-int gate_bearer(const char *authorization, struct token *ret);
+int auth_bearer(const char *authorization, struct token *ret);
 
 #endif
