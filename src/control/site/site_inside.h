@@ -18,7 +18,7 @@
 #include "control/log/seen.h"
 #include "control/report/report_builder.h"
 #include "control/site/index_catchup.h"
-#include "control/site/roll.h"
+#include "control/site/rank_presence.h"
 #include "control/site/site.h"
 #include "core/map.h"
 #include "core/sketch.h"
@@ -45,7 +45,7 @@ struct site_run {
     bool has_facts;         /* for certain; else it is looked for when it is old enough */
     int64_t made_real_ns;   /* when it was registered */
     struct seen seen;
-    struct roll roll;                     /* who has begun, and who is gone: too */
+    struct rank_presence presence;        /* who has begun, and who is gone: too */
     struct traffic traffic;               /* its agents: of the log as it is, too */
     struct report_builder builder;        /* counts, open verdicts, ledger: of the log as it is */
     bool clock_known;                     /* by the launcher's hello */

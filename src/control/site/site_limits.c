@@ -46,7 +46,7 @@ void run_refuse(struct site_run *run, const char *why)
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
-    roll_fini(&run->roll);
+    rank_presence_fini(&run->presence);
     if (refused_path(run, &path) == 0)
         file = fopen(path.text, "we");
     if (!file ||

@@ -138,8 +138,8 @@ static void observe(void *arg, const struct frame *frame, bool live)
     struct site_run *run = arg;
 
     report_builder_frame(&run->builder, frame);
-    roll_frame(&run->roll, frame);       /* out of memory: it is not over too soon */
-    traffic_frame(&run->traffic, frame); /* out of memory: an agent less on /metrics */
+    rank_presence_frame(&run->presence, frame); /* out of memory: it is not over too soon */
+    traffic_frame(&run->traffic, frame);        /* out of memory: an agent less on /metrics */
     run->index_stale = true;
     if (frame->sender == control_sender()) {
         if (live)
@@ -236,7 +236,7 @@ static int load_begin(struct site_run *run, struct err *err)
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
-    roll_fini(&run->roll);
+    rank_presence_fini(&run->presence);
     report_builder_init(&run->builder, run->dir.run, false);
     run->ended = run->finish = run->clock_known = false;
     run->hello_real_ns = 0;
@@ -377,7 +377,7 @@ void run_destroy(struct site_run *run)
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
-    roll_fini(&run->roll);
+    rank_presence_fini(&run->presence);
     free(run);
 }
 
@@ -590,7 +590,8 @@ static void run_compact(struct site_run *run)
 /* Nobody tells its end, but all of its ranks are gone, and nobody has spoken for a while: living ones beat. */
 static bool run_is_left(const struct site_run *run, int64_t now_ns)
 {
-    return roll_is_over(&run->roll) && now_ns - run->heard_ns > run->site->settings.close_ns;
+    return rank_presence_is_over(&run->presence) &&
+           now_ns - run->heard_ns > run->site->settings.close_ns;
 }
 
 /* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
@@ -608,11 +609,11 @@ static void site_runs_tell_left(struct site_run *run)
 
     json_object_object_add(root, "run", json_object_new_string(run->dir.run));
     json_object_object_add(root, "event", json_object_new_string("end"));
-    json_object_object_add(root, "ranks", json_object_new_uint64(run->roll.begun));
+    json_object_object_add(root, "ranks", json_object_new_uint64(run->presence.begun));
     json_object_object_add(root, "status", NULL);
     json_object_object_add(root, "text", json_object_new_string(RUN_SUMMARY_LEFT));
     events_put(&run->site->events, run->dir.run, "run", root);
-    log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->roll.begun,
+    log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->presence.begun,
              RUN_SUMMARY_LEFT);
 }
 
