@@ -15,7 +15,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/bench/flight_make.h"
-#include "read/remains.h"
+#include "read/artifacts.h"
 
 #define BAR_SECONDS 10.0
 #define BAR_RANKS 1024
@@ -44,13 +44,13 @@ struct outcome {
 static int bench_dumps_measure(const char *directory, uint32_t culprit, struct outcome *outcome,
                                struct err *err)
 {
-    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
     int64_t wall = time_mono_ns(), cpu = time_ns(CLOCK_PROCESS_CPUTIME_ID);
     struct budget budget = { .limit = BUDGET_WHY };
-    int result = remains_read(directory, &budget, &remains, err);
+    int result = artifacts_read(directory, &budget, &artifacts, err);
 
-    if (result == 0 && postmortem_dumps(&remains.dumps, "bench", &findings) < 0)
+    if (result == 0 && postmortem_dumps(&artifacts.dumps, "bench", &findings) < 0)
         result = err_set(err, -ENOMEM, "no memory to judge it");
     if (result < 0)
         return result;

@@ -12,10 +12,10 @@
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "judge/compare/whatif.h"
+#include "read/artifacts.h"
 #include "read/jsontext.h"
 #include "read/kineto.h"
 #include "read/optrace_csv.h"
-#include "read/remains.h"
 #include "read/slurp.h"
 
 #define TRACE_LIMIT ((size_t)4 << 30) /* of memory, for the text and its values */
@@ -230,7 +230,7 @@ static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct er
 static int load_profile(struct slurp *file, const char *path, struct lanes *lanes, struct err *err)
 {
     CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL, .budget = file->budget };
-    uint32_t rank = remains_rank(path);
+    uint32_t rank = artifact_rank(path);
     int result = jsontext_read(file->data, file->size, &plain, err);
 
     if (result < 0)
@@ -243,14 +243,14 @@ static int load_profile(struct slurp *file, const char *path, struct lanes *lane
 /* All traces of a directory, one a rank. */
 static int load_directory(const char *path, struct lanes *lanes, struct err *err)
 {
-    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     struct budget budget = { .limit = TRACE_LIMIT };
-    int result = remains_read(path, &budget, &remains, err);
+    int result = artifacts_read(path, &budget, &artifacts, err);
 
     if (result < 0)
         return result;
-    *lanes = remains.lanes;
-    remains.lanes = (struct lanes){ 0 };
+    *lanes = artifacts.lanes;
+    artifacts.lanes = (struct lanes){ 0 };
     return lanes->count ? 0 : err_set(err, -EPROTO, "%s: no trace of a profiler below it", path);
 }
 

@@ -11,7 +11,7 @@
 #include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "cmd/settings.h"
-#include "cmd/why_remains.h"
+#include "cmd/why_artifacts.h"
 #include "control/log/log_follow.h"
 #include "control/log/rundir.h"
 #include "control/report/run_report.h"
@@ -54,7 +54,7 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
     int result = run_report_read(directory, settings->all, &summary, err);
 
     if (result == 0)
-        result = why_add_remains(directory, &settings->limits, &summary, err);
+        result = why_add_artifacts(directory, &settings->limits, &summary, err);
     if (result < 0)
         return result;
     if (settings->json)
@@ -192,7 +192,7 @@ static int why_foreign(const char *what, const struct why_settings *settings, st
 
     if (settings->replay || settings->follow)
         return -ENODATA;
-    result = why_remains(what, settings->json, &settings->limits, &ignored);
+    result = why_artifacts(what, settings->json, &settings->limits, &ignored);
     if (result >= 0 || result == -ENOENT) /* nothing in it: it is still not a run */
         return result < 0 ? -ENODATA : result;
     *err = ignored;

@@ -17,7 +17,7 @@
 #include "autopsy/postmortem.h"
 #include "core/buf.h"
 #include "core/clean.h"
-#include "read/remains.h"
+#include "read/artifacts.h"
 
 #define FILES_MAX 16
 
@@ -82,24 +82,24 @@ static size_t directory_fill(const char *directory, struct reader *in)
 
 static void look(const char *directory, size_t files)
 {
-    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
     struct err err = { "" };
     struct budget budget = { .limit = BUDGET_WHY };
-    int result = remains_read(directory, &budget, &remains, &err);
+    int result = artifacts_read(directory, &budget, &artifacts, &err);
 
     if (result < 0) {
         must(err.text[0] != '\0');
         return;
     }
-    must(remains.files <= files); /* fewer where some lie too deep */
-    must(remains.dump_files + remains.log_files + remains.trace_files + remains.skipped ==
-         remains.files);
-    for (size_t i = 0; i < remains.files; i++)
-        must((remains.file[i].kind == REMAINS_SKIPPED) == (remains.file[i].why[0] != '\0'));
-    if (remains.dumps.ranks > 4096 || postmortem_dumps(&remains.dumps, "fuzz", &findings) < 0 ||
-        postmortem_lanes(&remains.lanes, "fuzz", &findings) < 0 ||
-        postmortem_logs(&remains.logs, "fuzz", &findings) < 0)
+    must(artifacts.files <= files); /* fewer where some lie too deep */
+    must(artifacts.dump_files + artifacts.log_files + artifacts.trace_files + artifacts.skipped ==
+         artifacts.files);
+    for (size_t i = 0; i < artifacts.files; i++)
+        must((artifacts.file[i].kind == ARTIFACT_SKIPPED) == (artifacts.file[i].why[0] != '\0'));
+    if (artifacts.dumps.ranks > 4096 || postmortem_dumps(&artifacts.dumps, "fuzz", &findings) < 0 ||
+        postmortem_lanes(&artifacts.lanes, "fuzz", &findings) < 0 ||
+        postmortem_logs(&artifacts.logs, "fuzz", &findings) < 0)
         return;
     for (size_t i = 0; i < findings.count; i++)
         must(findings.verdict[i].because_count > 0);

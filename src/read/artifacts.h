@@ -1,11 +1,11 @@
-/* remains.h - everything readable below a directory that a dead job left.
+/* artifacts.h - everything readable below a directory that a dead job left.
  *
  * Each file is taken for what its content says, not its name; the name only says the rank: the number at its
  * end ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory's ("attempt_0/3/stderr.log").
  * What is damaged or foreign is kept as a name with a reason.
  */
-#ifndef LOCKSTEP_READ_REMAINS_H
-#define LOCKSTEP_READ_REMAINS_H
+#ifndef LOCKSTEP_READ_ARTIFACTS_H
+#define LOCKSTEP_READ_ARTIFACTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,35 +16,35 @@
 #include "wire/lanes.h"
 #include "wire/lognote.h"
 
-enum remains_kind {
-    REMAINS_SKIPPED,
-    REMAINS_DUMP,
-    REMAINS_LOG,
-    REMAINS_TRACE,
+enum artifact_kind {
+    ARTIFACT_SKIPPED,
+    ARTIFACT_DUMP,
+    ARTIFACT_LOG,
+    ARTIFACT_TRACE,
 };
 
-struct remains_file {
+struct artifact_file {
     char name[160]; /* below the directory */
     char why[160];  /* of one that was skipped */
     uint8_t kind;
 };
 
-struct remains {
+struct artifacts {
     struct dumps dumps;
     struct logs logs;
-    struct lanes lanes;        /* of profiler traces */
-    struct remains_file *file; /* in the order of their names */
+    struct lanes lanes;         /* of profiler traces */
+    struct artifact_file *file; /* in the order of their names */
     size_t files, dump_files, log_files, trace_files, skipped;
 };
 
 /* -ENOENT: nothing in it at all; -EACCES and others: it cannot be read.  A file that does not fit into the budget is
  * skipped, with the reason; what is kept of the others stays taken from it.
  */
-int remains_read(const char *directory, struct budget *budget, struct remains *ret,
-                 struct err *err);
-void remains_fini(struct remains *remains);
+int artifacts_read(const char *directory, struct budget *budget, struct artifacts *ret,
+                   struct err *err);
+void artifacts_fini(struct artifacts *artifacts);
 
-uint32_t remains_rank(const char *path);      /* UINT32_MAX: the name says none */
-bool remains_named_as_dump(const char *path); /* for where the content says nothing any more */
+uint32_t artifact_rank(const char *path);         /* UINT32_MAX: the name says none */
+bool artifact_is_named_as_dump(const char *path); /* for where the content says nothing any more */
 
 #endif

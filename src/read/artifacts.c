@@ -1,5 +1,5 @@
-/* remains.c - walks a directory and gives each file to the reader that knows its content. */
-#include "read/remains.h"
+/* artifacts.c - walks a directory and gives each file to the reader that knows its content. */
+#include "read/artifacts.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ struct claim { /* of a rank */
 };
 
 struct gatherer {
-    struct remains *remains;
+    struct artifacts *artifacts;
     size_t room;
     const struct dump_job *other; /* that do not count */
     size_t others;
@@ -103,7 +103,7 @@ static uint32_t number_at_end(const char *name, size_t bytes)
     return number;
 }
 
-uint32_t remains_rank(const char *path)
+uint32_t artifact_rank(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     uint32_t rank = number_at_end(name, strlen(name));
@@ -116,7 +116,7 @@ uint32_t remains_rank(const char *path)
     return number_at_end(parent, (size_t)(slash - parent));
 }
 
-bool remains_named_as_dump(const char *path)
+bool artifact_is_named_as_dump(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
@@ -124,22 +124,22 @@ bool remains_named_as_dump(const char *path)
            (strstr(name, "dump") || strstr(name, "trace"));
 }
 
-static int file_add(struct gatherer *gatherer, const char *name, enum remains_kind kind,
+static int file_add(struct gatherer *gatherer, const char *name, enum artifact_kind kind,
                     const char *why)
 {
-    struct remains *remains = gatherer->remains;
-    struct remains_file *file;
+    struct artifacts *artifacts = gatherer->artifacts;
+    struct artifact_file *file;
 
-    if (!ARRAY_FIT(remains->file, gatherer->room, remains->files + 1))
+    if (!ARRAY_FIT(artifacts->file, gatherer->room, artifacts->files + 1))
         return -ENOMEM;
-    file = &remains->file[remains->files++];
-    *file = (struct remains_file){ .kind = (uint8_t)kind };
+    file = &artifacts->file[artifacts->files++];
+    *file = (struct artifact_file){ .kind = (uint8_t)kind };
     snprintf(file->name, sizeof(file->name), "%s", name);
     snprintf(file->why, sizeof(file->why), "%s", why ? why : "");
-    remains->dump_files += kind == REMAINS_DUMP;
-    remains->log_files += kind == REMAINS_LOG;
-    remains->trace_files += kind == REMAINS_TRACE;
-    remains->skipped += kind == REMAINS_SKIPPED;
+    artifacts->dump_files += kind == ARTIFACT_DUMP;
+    artifacts->log_files += kind == ARTIFACT_LOG;
+    artifacts->trace_files += kind == ARTIFACT_TRACE;
+    artifacts->skipped += kind == ARTIFACT_SKIPPED;
     return 0;
 }
 
@@ -199,7 +199,7 @@ static int claim_rank(struct gatherer *gatherer, const char *name, uint32_t rank
     snprintf(mine.name, sizeof(mine.name), "%s", name);
     if (other) {
         snprintf(why, sizeof(why), "of another job or attempt than %.100s", other->instead_of);
-        return MIN(file_add(gatherer, name, REMAINS_SKIPPED, why), 0);
+        return MIN(file_add(gatherer, name, ARTIFACT_SKIPPED, why), 0);
     }
     at = map_put(&gatherer->rank, rank, gatherer->claims);
     if (!at)
@@ -218,39 +218,39 @@ static int claim_rank(struct gatherer *gatherer, const char *name, uint32_t rank
 /* A dump that is not one: its rank is still one of which we know nothing. */
 static int take_damaged(struct gatherer *gatherer, const char *name, const char *why)
 {
-    uint32_t rank = remains_rank(name);
+    uint32_t rank = artifact_rank(name);
     int result = 0;
 
     if (rank != UINT32_MAX && !map_get(&gatherer->rank, rank) &&
         !job_of_another(gatherer, alike(name, rank)))
         result = flight_add_left(&gatherer->flight, rank, base_name(name), DUMP_DAMAGED);
-    return result < 0 ? result : file_add(gatherer, name, REMAINS_SKIPPED, why);
+    return result < 0 ? result : file_add(gatherer, name, ARTIFACT_SKIPPED, why);
 }
 
 static int take_trace(struct gatherer *gatherer, const char *name, uint32_t rank, struct err *err)
 {
-    int result =
-        kineto_add(&gatherer->remains->lanes, rank == UINT32_MAX ? 0 : rank, &gatherer->plain, err);
+    int result = kineto_add(&gatherer->artifacts->lanes, rank == UINT32_MAX ? 0 : rank,
+                            &gatherer->plain, err);
 
     if (result == -EPROTO)
-        return file_add(gatherer, name, REMAINS_SKIPPED, err->text);
-    if (result == 0 && file_add(gatherer, name, REMAINS_TRACE, NULL) < 0)
+        return file_add(gatherer, name, ARTIFACT_SKIPPED, err->text);
+    if (result == 0 && file_add(gatherer, name, ARTIFACT_TRACE, NULL) < 0)
         result = err_nomem(err);
     return result;
 }
 
 static int take_plain(struct gatherer *gatherer, const char *name, struct err *err)
 {
-    uint32_t rank = remains_rank(name);
+    uint32_t rank = artifact_rank(name);
     int result;
 
     if (!flight_is(&gatherer->plain) && kineto_is(&gatherer->plain))
         return take_trace(gatherer, name, rank, err);
     if (!flight_is(&gatherer->plain))
-        return file_add(gatherer, name, REMAINS_SKIPPED,
+        return file_add(gatherer, name, ARTIFACT_SKIPPED,
                         "plain data, but nothing that lockstep knows");
     if (rank == UINT32_MAX)
-        return file_add(gatherer, name, REMAINS_SKIPPED,
+        return file_add(gatherer, name, ARTIFACT_SKIPPED,
                         "a flight-recorder dump, but its name does not end in a rank");
     result = claim_rank(gatherer, name, rank);
     if (result == -ENOMEM)
@@ -258,7 +258,7 @@ static int take_plain(struct gatherer *gatherer, const char *name, struct err *e
     if (result <= 0)
         return result;
     result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->plain, err);
-    if (result == 0 && file_add(gatherer, name, REMAINS_DUMP, NULL) < 0)
+    if (result == 0 && file_add(gatherer, name, ARTIFACT_DUMP, NULL) < 0)
         result = err_nomem(err);
     return result;
 }
@@ -268,10 +268,10 @@ static int take_log(struct gatherer *gatherer, const char *name, const struct sl
     int result;
 
     if (!logtext_is(file->data, file->size))
-        return file_add(gatherer, name, REMAINS_SKIPPED, "nothing that lockstep knows");
+        return file_add(gatherer, name, ARTIFACT_SKIPPED, "nothing that lockstep knows");
     gatherer->logtext.near_real_ns = gatherer->changed_ns;
-    result = logtext_add(&gatherer->logtext, remains_rank(name), name, file->data, file->size);
-    return result < 0 ? result : file_add(gatherer, name, REMAINS_LOG, NULL);
+    result = logtext_add(&gatherer->logtext, artifact_rank(name), name, file->data, file->size);
+    return result < 0 ? result : file_add(gatherer, name, ARTIFACT_LOG, NULL);
 }
 
 /* Many a log begins with a bracket; a list of dictionaries, or of nothing, does so in JSON. */
@@ -288,20 +288,20 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
     int result;
 
     if (!file->size) {
-        if (!remains_named_as_dump(name))
+        if (!artifact_is_named_as_dump(name))
             return take_log(gatherer, name, file);
-        result = claim_rank(gatherer, name, remains_rank(name));
+        result = claim_rank(gatherer, name, artifact_rank(name));
         if (result <= 0)
             return result;
         result =
-            flight_add_left(&gatherer->flight, remains_rank(name), base_name(name), DUMP_EMPTY);
-        return result < 0 ? result : file_add(gatherer, name, REMAINS_DUMP, NULL);
+            flight_add_left(&gatherer->flight, artifact_rank(name), base_name(name), DUMP_EMPTY);
+        return result < 0 ? result : file_add(gatherer, name, ARTIFACT_DUMP, NULL);
     }
     if (pickle_is(file->data, file->size)) {
         result = pickle_read(file->data, file->size, &gatherer->plain, &err);
     } else if (file->data[at] == '{' || (file->data[at] == '[' && is_json_list(file->data + at))) {
         result = jsontext_read(file->data, file->size, &gatherer->plain, &err);
-    } else if (remains_named_as_dump(name)) {
+    } else if (artifact_is_named_as_dump(name)) {
         return take_damaged(gatherer, name, "neither a pickle nor JSON");
     } else {
         return take_log(gatherer, name, file);
@@ -315,8 +315,8 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
 
 static int take_refused(struct gatherer *gatherer, const char *name, const char *why)
 {
-    return remains_named_as_dump(name) ? take_damaged(gatherer, name, why)
-                                       : file_add(gatherer, name, REMAINS_SKIPPED, why);
+    return artifact_is_named_as_dump(name) ? take_damaged(gatherer, name, why)
+                                           : file_add(gatherer, name, ARTIFACT_SKIPPED, why);
 }
 
 /* What the budget does not hold is one file that is not read; the values of a file do not stay when it is. */
@@ -338,7 +338,7 @@ static int take_bounded(struct gatherer *gatherer, const char *name, struct slur
     return take_refused(gatherer, name, err.text);
 }
 
-static int remains_take_file(struct gatherer *gatherer, const char *path, const char *name)
+static int artifacts_take_file(struct gatherer *gatherer, const char *path, const char *name)
 {
     CLEAN(slurp_fini) struct slurp file = { 0 };
     struct err err = { "" };
@@ -351,7 +351,7 @@ static int remains_take_file(struct gatherer *gatherer, const char *path, const 
     return result < 0 ? result : take_bounded(gatherer, name, &file);
 }
 
-static int remains_walk(struct gatherer *gatherer, const char *directory, struct err *err)
+static int artifacts_walk(struct gatherer *gatherer, const char *directory, struct err *err)
 {
     CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
     FTSENT *entry;
@@ -365,15 +365,15 @@ static int remains_walk(struct gatherer *gatherer, const char *directory, struct
         if (entry->fts_info == FTS_D && entry->fts_level >= DEPTH_MAX)
             fts_set(fts, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
-            result =
-                file_add(gatherer, *name ? name : ".", REMAINS_SKIPPED, strerror(entry->fts_errno));
+            result = file_add(gatherer, *name ? name : ".", ARTIFACT_SKIPPED,
+                              strerror(entry->fts_errno));
         else if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL) {
             gatherer->changed_ns = (int64_t)entry->fts_statp->st_mtim.tv_sec * NS_PER_S +
                                    entry->fts_statp->st_mtim.tv_nsec;
-            result = remains_take_file(gatherer, entry->fts_path, name);
+            result = artifacts_take_file(gatherer, entry->fts_path, name);
         } else if (entry->fts_info == FTS_DEFAULT)
-            result = file_add(gatherer, name, REMAINS_SKIPPED, "not a plain file");
-        if (gatherer->remains->files >= FILES_MAX)
+            result = file_add(gatherer, name, ARTIFACT_SKIPPED, "not a plain file");
+        if (gatherer->artifacts->files >= FILES_MAX)
             return err_set(err, -E2BIG, "%s: more than %d files below it", directory, FILES_MAX);
     }
     return result == -ENOMEM ? err_wrap(err, err_nomem(err), "%s", directory) : result;
@@ -385,18 +385,18 @@ struct other_jobs {
 };
 
 static int read_without(const char *directory, struct other_jobs *others, struct budget *budget,
-                        struct remains *ret, struct err *err)
+                        struct artifacts *ret, struct err *err)
 {
-    CLEAN(remains_fini) struct remains remains = { 0 };
+    CLEAN(artifacts_fini) struct artifacts artifacts = { 0 };
     CLEAN(gatherer_fini)
-    struct gatherer gatherer = { .remains = &remains,
+    struct gatherer gatherer = { .artifacts = &artifacts,
                                  .other = others->job,
                                  .others = others->count,
                                  .flight.budget = budget,
                                  .logtext.budget = budget,
                                  .plain = { .root = PLAIN_NIL, .budget = budget },
                                  .budget = budget };
-    int result = remains_walk(&gatherer, directory, err);
+    int result = artifacts_walk(&gatherer, directory, err);
 
     if (result == -EAGAIN && others->count == JOBS_MAX)
         return err_set(err, -E2BIG, "%s: dumps of more than %d jobs in it", directory, JOBS_MAX);
@@ -405,21 +405,22 @@ static int read_without(const char *directory, struct other_jobs *others, struct
         return result;
     }
     if (result == 0)
-        result = flight_take(&gatherer.flight, &remains.dumps);
+        result = flight_take(&gatherer.flight, &artifacts.dumps);
     if (result == 0)
-        result = logtext_take(&gatherer.logtext, &remains.logs);
+        result = logtext_take(&gatherer.logtext, &artifacts.logs);
     if (result == -ENOMEM)
         return err_wrap(err, err_nomem(err), "%s", directory);
     if (result < 0)
         return result;
-    if (!remains.files)
+    if (!artifacts.files)
         return err_set(err, -ENOENT, "%s: nothing in it", directory);
-    *ret = remains;
-    remains = (struct remains){ 0 };
+    *ret = artifacts;
+    artifacts = (struct artifacts){ 0 };
     return 0;
 }
 
-int remains_read(const char *directory, struct budget *budget, struct remains *ret, struct err *err)
+int artifacts_read(const char *directory, struct budget *budget, struct artifacts *ret,
+                   struct err *err)
 {
     struct other_jobs others = { .count = 0 };
     size_t used = budget->used;
@@ -432,11 +433,11 @@ int remains_read(const char *directory, struct budget *budget, struct remains *r
     return result;
 }
 
-void remains_fini(struct remains *remains)
+void artifacts_fini(struct artifacts *artifacts)
 {
-    dumps_fini(&remains->dumps);
-    logs_fini(&remains->logs);
-    lanes_fini(&remains->lanes);
-    free(remains->file);
-    *remains = (struct remains){ 0 };
+    dumps_fini(&artifacts->dumps);
+    logs_fini(&artifacts->logs);
+    lanes_fini(&artifacts->lanes);
+    free(artifacts->file);
+    *artifacts = (struct artifacts){ 0 };
 }

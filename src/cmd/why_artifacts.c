@@ -1,5 +1,5 @@
-/* why_remains.c - reads what a dead job left, has it judged, and tells it. */
-#include "cmd/why_remains.h"
+/* why_artifacts.c - reads what a dead job left, has it judged, and tells it. */
+#include "cmd/why_artifacts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "control/report/processes.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "read/artifacts.h"
 #include "read/kernellogs.h"
-#include "read/remains.h"
 #include "show/verdict.h"
 
 #define SKIPPED_SAID 16 /* on stderr; all of them are in JSON */
@@ -23,14 +23,14 @@
 #define KERNEL_AFTER_NS (900 * NS_PER_S)
 
 struct artifact_inquiry {
-    struct remains remains;
+    struct artifacts artifacts;
     struct findings findings;
     bool kernel_apart; /* what kernels say was heard already */
 };
 
 static void inquiry_fini(struct artifact_inquiry *inquiry)
 {
-    remains_fini(&inquiry->remains);
+    artifacts_fini(&inquiry->artifacts);
     findings_fini(&inquiry->findings);
 }
 
@@ -51,17 +51,17 @@ static int why_remains_inquire(const char *directory, struct artifact_inquiry *i
     char whole[PATH_MAX];
     const char *slash, *run = directory;
     struct budget budget = { .limit = BUDGET_WHY };
-    int result = remains_read(directory, &budget, &inquiry->remains, err);
+    int result = artifacts_read(directory, &budget, &inquiry->artifacts, err);
 
     if (result < 0)
         return result;
     if (inquiry->kernel_apart)
-        drop_kernel_notes(&inquiry->remains.logs);
+        drop_kernel_notes(&inquiry->artifacts.logs);
     if (realpath(directory, whole) && (slash = strrchr(whole, '/')) && slash[1])
         run = slash + 1; /* a dead job has no other name */
-    if (postmortem_dumps(&inquiry->remains.dumps, run, &inquiry->findings) < 0 ||
-        postmortem_lanes(&inquiry->remains.lanes, run, &inquiry->findings) < 0 ||
-        postmortem_logs(&inquiry->remains.logs, run, &inquiry->findings) < 0)
+    if (postmortem_dumps(&inquiry->artifacts.dumps, run, &inquiry->findings) < 0 ||
+        postmortem_lanes(&inquiry->artifacts.lanes, run, &inquiry->findings) < 0 ||
+        postmortem_logs(&inquiry->artifacts.logs, run, &inquiry->findings) < 0)
         return err_set(err, -ENOMEM, "%s: no memory to judge it", directory);
     return 0;
 }
@@ -82,18 +82,18 @@ static size_t ranks_left(const struct dumps *dumps, enum dump_left left)
     return count;
 }
 
-static struct json_object *skipped_json(const struct remains *remains)
+static struct json_object *skipped_json(const struct artifacts *artifacts)
 {
     struct json_object *list = json_object_new_array();
 
-    for (size_t i = 0; i < remains->files; i++) {
+    for (size_t i = 0; i < artifacts->files; i++) {
         struct json_object *one;
 
-        if (remains->file[i].kind != REMAINS_SKIPPED)
+        if (artifacts->file[i].kind != ARTIFACT_SKIPPED)
             continue;
         one = json_object_new_object();
-        json_object_object_add(one, "file", show_string(remains->file[i].name));
-        json_object_object_add(one, "why", show_string(remains->file[i].why));
+        json_object_object_add(one, "file", show_string(artifacts->file[i].name));
+        json_object_object_add(one, "why", show_string(artifacts->file[i].why));
         json_object_array_add(list, one);
     }
     return list;
@@ -101,7 +101,7 @@ static struct json_object *skipped_json(const struct remains *remains)
 
 static void tell_json(const struct artifact_inquiry *inquiry)
 {
-    const struct dumps *dumps = &inquiry->remains.dumps;
+    const struct dumps *dumps = &inquiry->artifacts.dumps;
     struct json_object *root = json_object_new_object(), *list = json_object_new_array();
     struct json_object *counts = json_object_new_object();
 
@@ -109,10 +109,11 @@ static void tell_json(const struct artifact_inquiry *inquiry)
         json_object_array_add(list, verdict_json(&inquiry->findings.verdict[i]));
     json_object_object_add(root, "source", json_object_new_string("remains"));
     json_object_object_add(root, "verdicts", list);
-    json_object_object_add(counts, "files", json_object_new_uint64(inquiry->remains.files));
-    json_object_object_add(counts, "dumps", json_object_new_uint64(inquiry->remains.dump_files));
-    json_object_object_add(counts, "logs", json_object_new_uint64(inquiry->remains.log_files));
-    json_object_object_add(counts, "traces", json_object_new_uint64(inquiry->remains.trace_files));
+    json_object_object_add(counts, "files", json_object_new_uint64(inquiry->artifacts.files));
+    json_object_object_add(counts, "dumps", json_object_new_uint64(inquiry->artifacts.dump_files));
+    json_object_object_add(counts, "logs", json_object_new_uint64(inquiry->artifacts.log_files));
+    json_object_object_add(counts, "traces",
+                           json_object_new_uint64(inquiry->artifacts.trace_files));
     json_object_object_add(counts, "ranks", json_object_new_uint64(dumps->ranks));
     json_object_object_add(counts, "ranks_without_dump",
                            json_object_new_uint64(ranks_left(dumps, DUMP_NOTHING)));
@@ -120,14 +121,14 @@ static void tell_json(const struct artifact_inquiry *inquiry)
                            json_object_new_uint64(ranks_left(dumps, DUMP_EMPTY)));
     json_object_object_add(counts, "groups", json_object_new_uint64(dumps->groups));
     json_object_object_add(root, "counts", counts);
-    json_object_object_add(root, "skipped", skipped_json(&inquiry->remains));
+    json_object_object_add(root, "skipped", skipped_json(&inquiry->artifacts));
     puts(json_object_to_json_string_ext(root, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY));
     json_object_put(root);
 }
 
 static void why_remains_tell_text(const struct artifact_inquiry *inquiry)
 {
-    const struct remains *remains = &inquiry->remains;
+    const struct artifacts *artifacts = &inquiry->artifacts;
     struct show_style style = show_style_of(stdout);
 
     for (size_t i = 0; i < inquiry->findings.count; i++)
@@ -135,38 +136,39 @@ static void why_remains_tell_text(const struct artifact_inquiry *inquiry)
     if (!inquiry->findings.count)
         puts(inquiry->findings.well ? "nothing wrong is to be seen in it"
                                     : "cannot tell: what is left does not say");
-    if (remains->trace_files)
-        printf("from %zu traces of a profiler\n", remains->trace_files);
-    if (remains->log_files)
-        printf("from %zu logs\n", remains->log_files);
-    if (remains->dump_files)
-        printf("from %zu flight-recorder dumps of %zu ranks in %zu groups\n", remains->dump_files,
-               remains->dumps.ranks, remains->dumps.groups);
+    if (artifacts->trace_files)
+        printf("from %zu traces of a profiler\n", artifacts->trace_files);
+    if (artifacts->log_files)
+        printf("from %zu logs\n", artifacts->log_files);
+    if (artifacts->dump_files)
+        printf("from %zu flight-recorder dumps of %zu ranks in %zu groups\n", artifacts->dump_files,
+               artifacts->dumps.ranks, artifacts->dumps.groups);
 }
 
 /* Nobody should have to wonder whether a file was read. */
-static void tell_skipped(const struct remains *remains)
+static void tell_skipped(const struct artifacts *artifacts)
 {
     size_t said = 0;
 
-    for (size_t i = 0; i < remains->files && said < SKIPPED_SAID; i++) {
-        if (remains->file[i].kind == REMAINS_SKIPPED) {
-            log_info("skipped %s: %s", remains->file[i].name, remains->file[i].why);
+    for (size_t i = 0; i < artifacts->files && said < SKIPPED_SAID; i++) {
+        if (artifacts->file[i].kind == ARTIFACT_SKIPPED) {
+            log_info("skipped %s: %s", artifacts->file[i].name, artifacts->file[i].why);
             said++;
         }
     }
-    if (remains->skipped > said)
-        log_info("skipped %zu more; --json names all", remains->skipped - said);
+    if (artifacts->skipped > said)
+        log_info("skipped %zu more; --json names all", artifacts->skipped - said);
 }
 
-int why_remains(const char *directory, bool json, const struct thresholds *limits, struct err *err)
+int why_artifacts(const char *directory, bool json, const struct thresholds *limits,
+                  struct err *err)
 {
     CLEAN(inquiry_fini) struct artifact_inquiry inquiry = { .findings.limits = limits };
     int result = why_remains_inquire(directory, &inquiry, err);
 
     if (result < 0)
         return result;
-    tell_skipped(&inquiry.remains);
+    tell_skipped(&inquiry.artifacts);
     if (json)
         tell_json(&inquiry);
     else
@@ -183,7 +185,7 @@ static bool has_dumps(const char *directory)
     if (!dir)
         return false;
     while (!found && (entry = readdir(dir)))
-        found = remains_named_as_dump(entry->d_name);
+        found = artifact_is_named_as_dump(entry->d_name);
     closedir(dir);
     return found;
 }
@@ -198,7 +200,7 @@ static bool why_remains_is_ours(const char *path)
         if (strcmp(path, names[i]) == 0)
             return true;
     }
-    return strncmp(path, "agent-", 6) == 0 || remains_named_as_dump(path);
+    return strncmp(path, "agent-", 6) == 0 || artifact_is_named_as_dump(path);
 }
 
 /* Is there anything that we did not write?  Most runs have nothing: then nothing need be read for it. */
@@ -262,8 +264,8 @@ static int add_kernel_logs(const char *directory, const struct thresholds *limit
     return run_summary_add(summary, &findings, err);
 }
 
-int why_add_remains(const char *directory, const struct thresholds *limits,
-                    struct run_summary *summary, struct err *err)
+int why_add_artifacts(const char *directory, const struct thresholds *limits,
+                      struct run_summary *summary, struct err *err)
 {
     CLEAN(inquiry_fini)
     struct artifact_inquiry inquiry = { .findings.limits = limits, .kernel_apart = true };

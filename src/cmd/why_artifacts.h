@@ -1,0 +1,20 @@
+/* why_artifacts.h - `lockstep why` of a directory that is not a run of ours, or that holds more than that. */
+#ifndef LOCKSTEP_CMD_WHY_ARTIFACTS_H
+#define LOCKSTEP_CMD_WHY_ARTIFACTS_H
+
+#include <stdbool.h>
+
+#include "core/err.h"
+#include "judge/thresholds.h"
+#include "show/run_summary.h"
+
+/* `limits` for the judges.  Tells it and returns the exit status; -ENOENT when there is nothing in it. */
+int why_artifacts(const char *directory, bool json, const struct thresholds *limits,
+                  struct err *err);
+/* What others laid into a run's directory: kernel logs join the account's verdicts, once the run is over; those of
+ * dumps are added to them.
+ */
+int why_add_artifacts(const char *directory, const struct thresholds *limits,
+                      struct run_summary *summary, struct err *err);
+
+#endif
