@@ -141,7 +141,7 @@ static int bench_matrix_forget(int fd, struct err *err)
 
 /* Reads tiles; or, with `plain`, as many bytes from the same places. */
 static int bench_matrix_measure(struct bench_matrix *bench, struct bench_series *series, bool cold,
-                                bool plain, struct err *err)
+                                bool tree, struct err *err)
 {
     CLEAN(free_clean) unsigned char *tile = malloc(MATRIX_SLOT_BYTES);
     CLEAN(fd_clean) int fd = open(bench->path.text, O_RDONLY | O_CLOEXEC);
@@ -162,7 +162,7 @@ static int bench_matrix_measure(struct bench_matrix *bench, struct bench_series 
         struct tile_place place = bench_matrix_draw(matrix, &layout, &rand);
         int64_t begin_ns = time_mono_ns();
 
-        if (plain)
+        if (tree)
             result = pread(fd, tile, MATRIX_SLOT_BYTES,
                            (off_t)matrix_tile_at(&layout, place.level, place.x, place.y)) < 0
                          ? err_set(err, -errno, "%s: %m", bench->path.text)

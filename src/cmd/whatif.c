@@ -229,15 +229,15 @@ static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct er
 
 static int load_profile(struct slurp *file, const char *path, struct lanes *lanes, struct err *err)
 {
-    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL, .budget = file->budget };
+    CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL, .budget = file->budget };
     uint32_t rank = artifact_rank(path);
-    int result = jsontext_read(file->data, file->size, &plain, err);
+    int result = jsontext_read(file->data, file->size, &tree, err);
 
     if (result < 0)
         return result;
-    if (!kineto_is(&plain))
+    if (!kineto_is(&tree))
         return err_set(err, -EPROTO, "JSON, but no trace of a profiler");
-    return kineto_add(lanes, rank == UINT32_MAX ? 0 : rank, &plain, err);
+    return kineto_add(lanes, rank == UINT32_MAX ? 0 : rank, &tree, err);
 }
 
 /* All traces of a directory, one a rank. */

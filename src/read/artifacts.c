@@ -21,7 +21,7 @@
 #include "read/walk.h"
 
 #define FILES_MAX 100000
-#define PLAIN_KEPT (1u << 20) /* values, whose memory serves the next file */
+#define VALUE_KEPT (1u << 20) /* values, whose memory serves the next file */
 #define DEPTH_MAX 5
 #define JOBS_MAX 64 /* whose dumps lie in one directory */
 
@@ -51,7 +51,7 @@ struct gatherer {
     size_t claims, claim_room;
     struct flight flight;
     struct logtext logtext;
-    struct plain plain; /* used for one file after the other */
+    struct value_tree tree; /* used for one file after the other */
     struct budget *budget;
 };
 
@@ -59,7 +59,7 @@ static void gatherer_fini(struct gatherer *gatherer)
 {
     flight_fini(&gatherer->flight);
     logtext_fini(&gatherer->logtext);
-    plain_fini(&gatherer->plain);
+    value_fini(&gatherer->tree);
     map_fini(&gatherer->rank);
     free(gatherer->claim);
 }
@@ -230,7 +230,7 @@ static int take_damaged(struct gatherer *gatherer, const char *name, const char 
 static int take_trace(struct gatherer *gatherer, const char *name, uint32_t rank, struct err *err)
 {
     int result = kineto_add(&gatherer->artifacts->lanes, rank == UINT32_MAX ? 0 : rank,
-                            &gatherer->plain, err);
+                            &gatherer->tree, err);
 
     if (result == -EPROTO)
         return file_add(gatherer, name, ARTIFACT_SKIPPED, err->text);
@@ -239,14 +239,14 @@ static int take_trace(struct gatherer *gatherer, const char *name, uint32_t rank
     return result;
 }
 
-static int take_plain(struct gatherer *gatherer, const char *name, struct err *err)
+static int take_value(struct gatherer *gatherer, const char *name, struct err *err)
 {
     uint32_t rank = artifact_rank(name);
     int result;
 
-    if (!flight_is(&gatherer->plain) && kineto_is(&gatherer->plain))
+    if (!flight_is(&gatherer->tree) && kineto_is(&gatherer->tree))
         return take_trace(gatherer, name, rank, err);
-    if (!flight_is(&gatherer->plain))
+    if (!flight_is(&gatherer->tree))
         return file_add(gatherer, name, ARTIFACT_SKIPPED,
                         "plain data, but nothing that lockstep knows");
     if (rank == UINT32_MAX)
@@ -257,7 +257,7 @@ static int take_plain(struct gatherer *gatherer, const char *name, struct err *e
         return err_nomem(err);
     if (result <= 0)
         return result;
-    result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->plain, err);
+    result = flight_add(&gatherer->flight, rank, base_name(name), &gatherer->tree, err);
     if (result == 0 && file_add(gatherer, name, ARTIFACT_DUMP, NULL) < 0)
         result = err_nomem(err);
     return result;
@@ -298,16 +298,16 @@ static int take_content(struct gatherer *gatherer, const char *name, struct slur
         return result < 0 ? result : file_add(gatherer, name, ARTIFACT_DUMP, NULL);
     }
     if (pickle_is(file->data, file->size)) {
-        result = pickle_read(file->data, file->size, &gatherer->plain, &err);
+        result = pickle_read(file->data, file->size, &gatherer->tree, &err);
     } else if (file->data[at] == '{' || (file->data[at] == '[' && is_json_list(file->data + at))) {
-        result = jsontext_read(file->data, file->size, &gatherer->plain, &err);
+        result = jsontext_read(file->data, file->size, &gatherer->tree, &err);
     } else if (artifact_is_named_as_dump(name)) {
         return take_damaged(gatherer, name, "neither a pickle nor JSON");
     } else {
         return take_log(gatherer, name, file);
     }
     if (result == 0)
-        return take_plain(gatherer, name, &err);
+        return take_value(gatherer, name, &err);
     if (result == -EPROTO)
         return take_damaged(gatherer, name, err.text);
     return result;
@@ -327,8 +327,8 @@ static int take_bounded(struct gatherer *gatherer, const char *name, struct slur
     int result = take_content(gatherer, name, file);
     bool refused = gatherer->budget->refused;
 
-    if (refused || gatherer->plain.node_room > PLAIN_KEPT)
-        plain_fini(&gatherer->plain);
+    if (refused || gatherer->tree.node_room > VALUE_KEPT)
+        value_fini(&gatherer->tree);
     if ((result != -ENOMEM && result != -EFBIG) || !refused)
         return result;
     if (gatherer->logtext.logs.notes > notes)
@@ -394,7 +394,7 @@ static int read_without(const char *directory, struct other_jobs *others, struct
                                  .others = others->count,
                                  .flight.budget = budget,
                                  .logtext.budget = budget,
-                                 .plain = { .root = PLAIN_NIL, .budget = budget },
+                                 .tree = { .root = VALUE_NIL, .budget = budget },
                                  .budget = budget };
     int result = artifacts_walk(&gatherer, directory, err);
 

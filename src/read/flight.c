@@ -17,17 +17,17 @@
 
 struct file { /* while one dump is read */
     struct flight *flight;
-    const struct plain *plain;
+    const struct value_tree *tree;
     struct dump_rank rank;
     size_t op_room, status_room;
     struct map group_of_name, group_of_local;
     int64_t first_record;
 };
 
-static uint64_t hash_of(const struct plain *plain, uint32_t node, uint64_t seed)
+static uint64_t hash_of(const struct value_tree *tree, uint32_t node, uint64_t seed)
 {
-    return plain_is(plain, node, PLAIN_TEXT)
-               ? hash64(seed, plain->node[node].text, plain->node[node].count)
+    return value_is(tree, node, VALUE_TEXT)
+               ? hash64(seed, tree->node[node].text, tree->node[node].count)
                : hash64_u64(seed, 0);
 }
 
@@ -41,14 +41,14 @@ static int by_number(const void *left, const void *right)
 /* "[0, 1, 2]", or a list of numbers.  The order says who is which rank of the group, but every maker of
  * groups sorts; a set is what we need.
  */
-static int members_read(const struct plain *plain, uint32_t node, struct dump_group *group)
+static int members_read(const struct value_tree *tree, uint32_t node, struct dump_group *group)
 {
     size_t room = 0;
-    uint32_t cell = plain_first(plain, node);
-    const char *at = plain_is(plain, node, PLAIN_TEXT) ? plain->node[node].text : NULL;
-    const char *end = at ? at + plain->node[node].count : NULL;
+    uint32_t cell = value_first(tree, node);
+    const char *at = value_is(tree, node, VALUE_TEXT) ? tree->node[node].text : NULL;
+    const char *end = at ? at + tree->node[node].count : NULL;
 
-    while (cell != PLAIN_NIL || (at && at < end)) {
+    while (cell != VALUE_NIL || (at && at < end)) {
         int64_t value = 0;
 
         if (at) {
@@ -59,13 +59,13 @@ static int members_read(const struct plain *plain, uint32_t node, struct dump_gr
             for (; at < end && *at >= '0' && *at <= '9' && value < MEMBERS_MAX; at++)
                 value = 10 * value + (*at - '0');
         } else {
-            if (!plain_integer(plain, plain->cell[cell].node, &value))
+            if (!value_integer(tree, tree->cell[cell].node, &value))
                 return 0;
-            cell = plain->cell[cell].next;
+            cell = tree->cell[cell].next;
         }
         if (value < 0 || value >= MEMBERS_MAX)
             return 0; /* no such rank: then nothing is said */
-        if (budget_grow(plain->budget, &group->member, &room, group->members,
+        if (budget_grow(tree->budget, &group->member, &room, group->members,
                         sizeof(*group->member)) < 0)
             return -ENOMEM;
         group->member[group->members++] = (uint32_t)value;
@@ -90,21 +90,21 @@ static int group_add(struct flight *flight, struct dump_group *group)
 /* One of pg_config. */
 static int group_config(struct file *file, uint32_t name, uint32_t config)
 {
-    const struct plain *plain = file->plain;
+    const struct value_tree *tree = file->tree;
     struct flight *flight = file->flight;
-    uint32_t about = plain_get(plain, config, "desc"), ranks = plain_get(plain, config, "ranks");
-    uint64_t key = hash_of(plain, name, 1), *known, *mine = map_put(&file->group_of_name, key, 0);
+    uint32_t about = value_get(tree, config, "desc"), ranks = value_get(tree, config, "ranks");
+    uint64_t key = hash_of(tree, name, 1), *known, *mine = map_put(&file->group_of_name, key, 0);
 
     if (!mine)
         return -ENOMEM;
-    if (plain_is(plain, ranks, PLAIN_TEXT)) {
-        key = hash_of(plain, ranks, key);
+    if (value_is(tree, ranks, VALUE_TEXT)) {
+        key = hash_of(tree, ranks, key);
     } else {
-        for (uint32_t cell = plain_first(plain, ranks); cell != PLAIN_NIL;
-             cell = plain->cell[cell].next) {
+        for (uint32_t cell = value_first(tree, ranks); cell != VALUE_NIL;
+             cell = tree->cell[cell].next) {
             int64_t value = 0;
 
-            plain_integer(plain, plain->cell[cell].node, &value);
+            value_integer(tree, tree->cell[cell].node, &value);
             key = hash64_u64(key, (uint64_t)value);
         }
     }
@@ -114,10 +114,10 @@ static int group_config(struct file *file, uint32_t name, uint32_t config)
     *mine = *known;
     if (*known == flight->dumps.groups) {
         struct dump_group group = { .members = 0 };
-        int result = members_read(plain, ranks, &group);
+        int result = members_read(tree, ranks, &group);
 
-        plain_text(plain, name, group.name, sizeof(group.name));
-        plain_text(plain, about, group.about, sizeof(group.about));
+        value_text(tree, name, group.name, sizeof(group.name));
+        value_text(tree, about, group.about, sizeof(group.about));
         if (result == 0)
             result = group_add(flight, &group);
         if (result < 0)
@@ -129,18 +129,18 @@ static int group_config(struct file *file, uint32_t name, uint32_t config)
 
 static int read_config(struct file *file)
 {
-    const struct plain *plain = file->plain;
-    uint32_t cell = plain_first(plain, plain_get(plain, plain->root, "pg_config"));
+    const struct value_tree *tree = file->tree;
+    uint32_t cell = value_first(tree, value_get(tree, tree->root, "pg_config"));
 
-    if (!plain_is(plain, plain_get(plain, plain->root, "pg_config"), PLAIN_DICT))
+    if (!value_is(tree, value_get(tree, tree->root, "pg_config"), VALUE_DICT))
         return 0;
-    while (cell != PLAIN_NIL) {
-        uint32_t value = plain->cell[cell].next;
-        int result = group_config(file, plain->cell[cell].node, plain->cell[value].node);
+    while (cell != VALUE_NIL) {
+        uint32_t value = tree->cell[cell].next;
+        int result = group_config(file, tree->cell[cell].node, tree->cell[value].node);
 
         if (result < 0)
             return result;
-        cell = plain->cell[value].next;
+        cell = tree->cell[value].next;
     }
     return 0;
 }
@@ -149,7 +149,7 @@ static int read_config(struct file *file)
 static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64_t *ret)
 {
     struct flight *flight = file->flight;
-    uint64_t key = hash_of(file->plain, about, hash_of(file->plain, name, 2));
+    uint64_t key = hash_of(file->tree, about, hash_of(file->tree, name, 2));
     uint64_t *known = map_put(&flight->groups, key, flight->dumps.groups);
     struct dump_group *group;
     uint32_t *grown;
@@ -160,8 +160,8 @@ static int group_unsaid(struct file *file, uint32_t name, uint32_t about, uint64
     if (*known == flight->dumps.groups) {
         struct dump_group fresh = { .members = 0 };
 
-        plain_text(file->plain, name, fresh.name, sizeof(fresh.name));
-        plain_text(file->plain, about, fresh.about, sizeof(fresh.about));
+        value_text(file->tree, name, fresh.name, sizeof(fresh.name));
+        value_text(file->tree, about, fresh.about, sizeof(fresh.about));
         if (group_add(flight, &fresh) < 0)
             return -ENOMEM;
     }
@@ -205,41 +205,40 @@ static const struct {
     { "retired", offsetof(struct fields, retired) },
 };
 
-static void entry_fields(const struct plain *plain, uint32_t entry, struct fields *fields)
+static void entry_fields(const struct value_tree *tree, uint32_t entry, struct fields *fields)
 {
-    uint32_t cell = plain_first(plain, entry);
+    uint32_t cell = value_first(tree, entry);
 
     memset(fields, 0xff, sizeof(*fields));
-    while (cell != PLAIN_NIL) {
-        uint32_t value = plain->cell[cell].next;
+    while (cell != VALUE_NIL) {
+        uint32_t value = tree->cell[cell].next;
 
         for (size_t i = 0; i < COUNT(field_keys); i++) {
-            if (plain_text_is(plain, plain->cell[cell].node, field_keys[i].key)) {
-                memcpy((char *)fields + field_keys[i].offset, &plain->cell[value].node,
+            if (value_text_is(tree, tree->cell[cell].node, field_keys[i].key)) {
+                memcpy((char *)fields + field_keys[i].offset, &tree->cell[value].node,
                        sizeof(uint32_t));
                 break;
             }
         }
-        cell = plain->cell[value].next;
+        cell = tree->cell[value].next;
     }
 }
 
 /* [[8192, 1, 5120], [4]] as "8192x1x5120,4", and how many elements that is. */
-static uint64_t sizes_read(const struct plain *plain, uint32_t node, char *out, size_t room)
+static uint64_t sizes_read(const struct value_tree *tree, uint32_t node, char *out, size_t room)
 {
     uint64_t all = 0;
     size_t used = 0;
 
-    for (uint32_t cell = plain_first(plain, node); cell != PLAIN_NIL;
-         cell = plain->cell[cell].next) {
+    for (uint32_t cell = value_first(tree, node); cell != VALUE_NIL; cell = tree->cell[cell].next) {
         uint64_t count = 1;
         const char *before = all || used ? "," : "";
 
-        for (uint32_t at = plain_first(plain, plain->cell[cell].node); at != PLAIN_NIL;
-             at = plain->cell[at].next) {
+        for (uint32_t at = value_first(tree, tree->cell[cell].node); at != VALUE_NIL;
+             at = tree->cell[at].next) {
             int64_t size = 0;
 
-            plain_integer(plain, plain->cell[at].node, &size);
+            value_integer(tree, tree->cell[at].node, &size);
             count *= (uint64_t)size;
             if (used < room)
                 used +=
@@ -251,11 +250,11 @@ static uint64_t sizes_read(const struct plain *plain, uint32_t node, char *out, 
     return all;
 }
 
-static void what_read(const struct plain *plain, const struct fields *fields,
+static void what_read(const struct value_tree *tree, const struct fields *fields,
                       struct dump_what *what)
 {
     char text[64];
-    const char *name = plain_text(plain, fields->name, text, sizeof(text));
+    const char *name = value_text(tree, fields->name, text, sizeof(text));
     const char *colon = strchr(name, ':');
     char *blank;
 
@@ -264,9 +263,9 @@ static void what_read(const struct plain *plain, const struct fields *fields,
     blank = strchr(what->name, ' '); /* "send 0->1": the pair is kept elsewhere */
     if (blank)
         memset(blank, 0, sizeof(what->name) - (size_t)(blank - what->name));
-    plain_text(plain, plain_item(plain, fields->in_types, 0), what->dtype, sizeof(what->dtype));
-    what->in_count = sizes_read(plain, fields->in_sizes, what->sizes, sizeof(what->sizes));
-    what->out_count = sizes_read(plain, fields->out_sizes, text, sizeof(text));
+    value_text(tree, value_item(tree, fields->in_types, 0), what->dtype, sizeof(what->dtype));
+    what->in_count = sizes_read(tree, fields->in_sizes, what->sizes, sizeof(what->sizes));
+    what->out_count = sizes_read(tree, fields->out_sizes, text, sizeof(text));
 }
 
 static int what_id(struct flight *flight, const struct dump_what *what, uint32_t *ret)
@@ -295,7 +294,7 @@ static uint32_t peer_read(const struct file *file, const struct fields *fields, 
     const char *arrow;
     unsigned peer;
 
-    plain_text(file->plain, fields->name, text, sizeof(text));
+    value_text(file->tree, fields->name, text, sizeof(text));
     *sends = strstr(text, "send") != NULL;
     arrow = strpbrk(text, "<>");
     if (!arrow || sscanf(arrow + (*arrow == '<' ? 2 : 1), "%u", &peer) != 1)
@@ -305,15 +304,15 @@ static uint32_t peer_read(const struct file *file, const struct fields *fields, 
 
 static int entry_group(struct file *file, const struct fields *fields, uint32_t *ret)
 {
-    const struct plain *plain = file->plain;
-    uint32_t name = plain_item(plain, fields->process_group, 0);
-    uint32_t about = plain_item(plain, fields->process_group, 1);
+    const struct value_tree *tree = file->tree;
+    uint32_t name = value_item(tree, fields->process_group, 0);
+    uint32_t about = value_item(tree, fields->process_group, 1);
     uint64_t *known, fresh;
     int64_t local;
 
-    if (name == PLAIN_NIL)
+    if (name == VALUE_NIL)
         name = fields->pg_id;
-    known = map_get(&file->group_of_name, hash_of(plain, name, 1));
+    known = map_get(&file->group_of_name, hash_of(tree, name, 1));
     if (known) {
         *ret = (uint32_t)*known;
     } else {
@@ -321,117 +320,116 @@ static int entry_group(struct file *file, const struct fields *fields, uint32_t 
             return -ENOMEM;
         *ret = (uint32_t)fresh;
     }
-    if (plain_integer(plain, fields->pg_id, &local) &&
+    if (value_integer(tree, fields->pg_id, &local) &&
         !map_put(&file->group_of_local, (uint64_t)local, *ret))
         return -ENOMEM;
     return 0;
 }
 
-static uint8_t entry_state(const struct plain *plain, const struct fields *fields)
+static uint8_t entry_state(const struct value_tree *tree, const struct fields *fields)
 {
     int64_t retired = 0;
 
-    if (plain_text_is(plain, fields->state, "completed") ||
-        (plain_integer(plain, fields->retired, &retired) && retired))
+    if (value_text_is(tree, fields->state, "completed") ||
+        (value_integer(tree, fields->retired, &retired) && retired))
         return DUMP_COMPLETED;
-    return plain_text_is(plain, fields->state, "started") ? DUMP_STARTED : DUMP_SCHEDULED;
+    return value_text_is(tree, fields->state, "started") ? DUMP_STARTED : DUMP_SCHEDULED;
 }
 
 static int read_entry(struct file *file, uint32_t entry)
 {
-    const struct plain *plain = file->plain;
+    const struct value_tree *tree = file->tree;
     struct fields fields;
     struct dump_what what;
     struct dump_op op = { .seq = DUMP_UNKNOWN, .peer = DUMP_NONE };
     int64_t is_p2p = 0, record;
 
-    if (!plain_is(plain, entry, PLAIN_DICT))
+    if (!value_is(tree, entry, VALUE_DICT))
         return 0;
-    entry_fields(plain, entry, &fields);
+    entry_fields(tree, entry, &fields);
     if (entry_group(file, &fields, &op.group) < 0)
         return -ENOMEM;
-    what_read(plain, &fields, &what);
+    what_read(tree, &fields, &what);
     if (what_id(file->flight, &what, &op.what) < 0)
         return -ENOMEM;
-    plain_integer(plain, fields.is_p2p, &is_p2p);
+    value_integer(tree, fields.is_p2p, &is_p2p);
     if (is_p2p || strncmp(what.name, "send", 4) == 0 || strncmp(what.name, "recv", 4) == 0) {
         op.peer = peer_read(file, &fields, op.group, &op.sends);
         if (op.peer == DUMP_NONE)
             return 0; /* to whom it spoke cannot be known */
     }
-    if (!plain_integer(plain, op.peer == DUMP_NONE ? fields.collective : fields.p2p, &op.seq))
+    if (!value_integer(tree, op.peer == DUMP_NONE ? fields.collective : fields.p2p, &op.seq))
         op.seq = DUMP_UNKNOWN;
-    plain_integer(plain, fields.created, &op.created_ns);
-    op.state = entry_state(plain, &fields);
-    if (plain_integer(plain, fields.record, &record) && record < file->first_record)
+    value_integer(tree, fields.created, &op.created_ns);
+    op.state = entry_state(tree, &fields);
+    if (value_integer(tree, fields.record, &record) && record < file->first_record)
         file->first_record = record;
-    if (budget_grow(file->plain->budget, &file->rank.op, &file->op_room, file->rank.ops,
+    if (budget_grow(file->tree->budget, &file->rank.op, &file->op_room, file->rank.ops,
                     sizeof(op)) < 0)
         return -ENOMEM;
     file->rank.op[file->rank.ops++] = op;
     return 0;
 }
 
-static int64_t status_number(const struct plain *plain, uint32_t dict, const char *key)
+static int64_t status_number(const struct value_tree *tree, uint32_t dict, const char *key)
 {
     int64_t value;
 
-    return plain_integer(plain, plain_get(plain, dict, key), &value) ? value : DUMP_UNKNOWN;
+    return value_integer(tree, value_get(tree, dict, key), &value) ? value : DUMP_UNKNOWN;
 }
 
 static int read_status(struct file *file)
 {
-    const struct plain *plain = file->plain;
-    uint32_t dict = plain_get(plain, plain->root, "pg_status");
-    uint32_t cell = plain_is(plain, dict, PLAIN_DICT) ? plain_first(plain, dict) : PLAIN_NIL;
+    const struct value_tree *tree = file->tree;
+    uint32_t dict = value_get(tree, tree->root, "pg_status");
+    uint32_t cell = value_is(tree, dict, VALUE_DICT) ? value_first(tree, dict) : VALUE_NIL;
 
-    while (cell != PLAIN_NIL) {
-        uint32_t value = plain->cell[cell].next, group = plain->cell[value].node;
+    while (cell != VALUE_NIL) {
+        uint32_t value = tree->cell[cell].next, group = tree->cell[value].node;
         struct dump_status status = { .group = DUMP_NONE, .local = -1 };
         uint64_t *known;
 
-        plain_integer(plain, plain->cell[cell].node, &status.local);
+        value_integer(tree, tree->cell[cell].node, &status.local);
         known = map_get(&file->group_of_local, (uint64_t)status.local);
         if (known)
             status.group = (uint32_t)*known;
-        status.enqueued = status_number(plain, group, "last_enqueued_collective");
-        status.started = status_number(plain, group, "last_started_collective");
-        status.completed = status_number(plain, group, "last_completed_collective");
-        if (budget_grow(file->plain->budget, &file->rank.status, &file->status_room,
+        status.enqueued = status_number(tree, group, "last_enqueued_collective");
+        status.started = status_number(tree, group, "last_started_collective");
+        status.completed = status_number(tree, group, "last_completed_collective");
+        if (budget_grow(file->tree->budget, &file->rank.status, &file->status_room,
                         file->rank.statuses, sizeof(status)) < 0)
             return -ENOMEM;
         file->rank.status[file->rank.statuses++] = status;
-        cell = plain->cell[value].next;
+        cell = tree->cell[value].next;
     }
     return 0;
 }
 
 static int read_dump(struct file *file)
 {
-    const struct plain *plain = file->plain;
-    uint32_t entries = plain_get(plain, plain->root, "entries");
-    uint32_t cell = plain_is_list(plain, plain->root)
-                        ? plain_first(plain, plain->root) /* the oldest */
-                    : plain_is_list(plain, entries) ? plain_first(plain, entries)
-                                                    : PLAIN_NIL;
+    const struct value_tree *tree = file->tree;
+    uint32_t entries = value_get(tree, tree->root, "entries");
+    uint32_t cell = value_is_list(tree, tree->root) ? value_first(tree, tree->root) /* the oldest */
+                    : value_is_list(tree, entries)  ? value_first(tree, entries)
+                                                    : VALUE_NIL;
     int result = read_config(file);
 
-    for (; cell != PLAIN_NIL && result == 0; cell = plain->cell[cell].next)
-        result = read_entry(file, plain->cell[cell].node);
+    for (; cell != VALUE_NIL && result == 0; cell = tree->cell[cell].next)
+        result = read_entry(file, tree->cell[cell].node);
     return result == 0 ? read_status(file) : result;
 }
 
-static bool list_is_entries(const struct plain *plain)
+static bool list_is_entries(const struct value_tree *tree)
 {
-    return plain_is_list(plain, plain->root) &&
-           plain_get(plain, plain_item(plain, plain->root, 0), "profiling_name") != PLAIN_NIL;
+    return value_is_list(tree, tree->root) &&
+           value_get(tree, value_item(tree, tree->root, 0), "profiling_name") != VALUE_NIL;
 }
 
-bool flight_is(const struct plain *plain)
+bool flight_is(const struct value_tree *tree)
 {
-    return list_is_entries(plain) || plain_get(plain, plain->root, "entries") != PLAIN_NIL ||
-           plain_get(plain, plain->root, "pg_config") != PLAIN_NIL ||
-           plain_get(plain, plain->root, "pg_status") != PLAIN_NIL;
+    return list_is_entries(tree) || value_get(tree, tree->root, "entries") != VALUE_NIL ||
+           value_get(tree, tree->root, "pg_config") != VALUE_NIL ||
+           value_get(tree, tree->root, "pg_status") != VALUE_NIL;
 }
 
 static int rank_add(struct flight *flight, const struct dump_rank *rank)
@@ -449,21 +447,21 @@ static void file_fini(struct file *file)
 {
     map_fini(&file->group_of_name);
     map_fini(&file->group_of_local);
-    budget_free(file->plain->budget, file->rank.op, file->op_room, sizeof(*file->rank.op));
-    budget_free(file->plain->budget, file->rank.status, file->status_room,
+    budget_free(file->tree->budget, file->rank.op, file->op_room, sizeof(*file->rank.op));
+    budget_free(file->tree->budget, file->rank.status, file->status_room,
                 sizeof(*file->rank.status));
 }
 
-int flight_add(struct flight *flight, uint32_t rank, const char *name, const struct plain *plain,
-               struct err *err)
+int flight_add(struct flight *flight, uint32_t rank, const char *name,
+               const struct value_tree *tree, struct err *err)
 {
     CLEAN(file_fini)
     struct file file = {
-        .flight = flight, .plain = plain, .rank.rank = rank, .first_record = INT64_MAX
+        .flight = flight, .tree = tree, .rank.rank = rank, .first_record = INT64_MAX
     };
     int result;
 
-    if (!flight_is(plain))
+    if (!flight_is(tree))
         return err_set(err, -EPROTO,
                        "no entries, pg_config or pg_status in it: not a flight-recorder dump");
     result = read_dump(&file);

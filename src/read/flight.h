@@ -9,7 +9,7 @@
 #define LOCKSTEP_READ_FLIGHT_H
 
 #include "core/map.h"
-#include "read/plain.h"
+#include "read/value_tree.h"
 #include "wire/dump.h"
 
 struct flight { /* a gatherer; zero it before the first */
@@ -19,10 +19,10 @@ struct flight { /* a gatherer; zero it before the first */
     struct budget *budget;    /* of its tables; NULL: no limit */
 };
 
-bool flight_is(const struct plain *plain); /* is this a dump? by its keys */
+bool flight_is(const struct value_tree *tree); /* is this a dump? by its keys */
 /* One rank's dump.  -EPROTO: what is wrong with it; nothing of it is kept then.  -ENOMEM. */
-int flight_add(struct flight *flight, uint32_t rank, const char *file, const struct plain *plain,
-               struct err *err);
+int flight_add(struct flight *flight, uint32_t rank, const char *file,
+               const struct value_tree *tree, struct err *err);
 /* A rank of which a file exists that says nothing. */
 int flight_add_left(struct flight *flight, uint32_t rank, const char *file, enum dump_left left);
 /* Sorts, adds the ranks that groups name and that left nothing, and gives the table away. */

@@ -13,7 +13,7 @@
 
 struct jsontext {
     char *begin, *at, *end;
-    struct plain *plain;
+    struct value_tree *tree;
     uint32_t open[DEPTH_MAX];
     unsigned depth;
     struct err *err;
@@ -121,7 +121,7 @@ static int json_unescape(struct jsontext *json, char **out)
     return 0;
 }
 
-static int json_text(struct jsontext *json, struct plain_node *ret)
+static int json_text(struct jsontext *json, struct value_node *ret)
 {
     char *first = ++json->at, *out = first;
 
@@ -144,12 +144,12 @@ static int json_text(struct jsontext *json, struct plain_node *ret)
     if (out - first > UINT32_MAX)
         return json_bad(json, "a text of more than 4 GiB");
     *ret =
-        (struct plain_node){ .type = PLAIN_TEXT, .count = (uint32_t)(out - first), .text = first };
+        (struct value_node){ .type = VALUE_TEXT, .count = (uint32_t)(out - first), .text = first };
     return 0;
 }
 
 /* Short whole numbers here; the rest by strtod, from a copy that ends. */
-static int json_number(struct jsontext *json, struct plain_node *ret)
+static int json_number(struct jsontext *json, struct value_node *ret)
 {
     char text[64], *end;
     size_t bytes = 0;
@@ -163,10 +163,10 @@ static int json_number(struct jsontext *json, struct plain_node *ret)
     }
     text[bytes] = '\0';
     errno = 0;
-    *ret = (struct plain_node){ .type = PLAIN_INT };
+    *ret = (struct value_node){ .type = VALUE_INT };
     ret->integer = whole && bytes < 20 ? strtoll(text, &end, 10) : 0;
     if (!whole || bytes >= 20 || errno) {
-        ret->type = PLAIN_FLOAT;
+        ret->type = VALUE_FLOAT;
         ret->real = strtod(text, &end);
     }
     if (!bytes || end != text + bytes || !isdigit((unsigned char)text[bytes - 1]) || text[0] == '+')
@@ -175,17 +175,17 @@ static int json_number(struct jsontext *json, struct plain_node *ret)
     return 0;
 }
 
-static int json_scalar(struct jsontext *json, struct plain_node *ret)
+static int json_scalar(struct jsontext *json, struct value_node *ret)
 {
-    *ret = (struct plain_node){ .type = PLAIN_NONE };
+    *ret = (struct value_node){ .type = VALUE_NONE };
     if (*json->at == '"')
         return json_text(json, ret);
     if (json_word(json, "null"))
         return 0;
-    ret->type = PLAIN_BOOL;
+    ret->type = VALUE_BOOL;
     if ((ret->integer = json_word(json, "true")) || json_word(json, "false"))
         return 0;
-    ret->type = PLAIN_FLOAT;
+    ret->type = VALUE_FLOAT;
     ret->real = NAN;
     if (json_word(json, "NaN"))
         return 0;
@@ -198,7 +198,7 @@ static int json_scalar(struct jsontext *json, struct plain_node *ret)
 /* A key and its colon, where the innermost container is a dictionary. */
 static int json_key(struct jsontext *json)
 {
-    struct plain_node node;
+    struct value_node node;
     uint32_t key;
     int result;
 
@@ -207,8 +207,8 @@ static int json_key(struct jsontext *json)
     result = json_text(json, &node);
     if (result < 0)
         return result;
-    key = plain_add(json->plain, node);
-    if (key == PLAIN_NIL || plain_append(json->plain, json->open[json->depth - 1], key) < 0)
+    key = value_add(json->tree, node);
+    if (key == VALUE_NIL || value_append(json->tree, json->open[json->depth - 1], key) < 0)
         return -ENOMEM;
     json_blanks(json);
     if (!json_word(json, ":"))
@@ -220,7 +220,7 @@ static int json_key(struct jsontext *json)
 /* One value; a container that is not empty stays open. */
 static int json_value(struct jsontext *json)
 {
-    struct plain_node node = { .type = PLAIN_DICT };
+    struct value_node node = { .type = VALUE_DICT };
     bool opens = true;
     uint32_t id;
     int result = 0;
@@ -228,19 +228,19 @@ static int json_value(struct jsontext *json)
     if (json->at == json->end)
         return json_bad(json, "ends in the middle");
     if (*json->at == '[') {
-        node.type = PLAIN_LIST;
+        node.type = VALUE_LIST;
     } else if (*json->at != '{') {
         opens = false;
         result = json_scalar(json, &node);
     }
     if (result < 0)
         return result;
-    id = plain_add(json->plain, node);
-    if (id == PLAIN_NIL)
+    id = value_add(json->tree, node);
+    if (id == VALUE_NIL)
         return -ENOMEM;
     if (!json->depth)
-        json->plain->root = id;
-    else if (plain_append(json->plain, json->open[json->depth - 1], id) < 0)
+        json->tree->root = id;
+    else if (value_append(json->tree, json->open[json->depth - 1], id) < 0)
         return -ENOMEM;
     if (!opens)
         return 0;
@@ -253,7 +253,7 @@ static int json_value(struct jsontext *json)
 
 static bool json_in_dict(const struct jsontext *json)
 {
-    return json->plain->node[json->open[json->depth - 1]].type == PLAIN_DICT;
+    return json->tree->node[json->open[json->depth - 1]].type == VALUE_DICT;
 }
 
 /* After a value: close what ends here, until a comma or the end of the text. */
@@ -297,14 +297,14 @@ static int json_all(struct jsontext *json)
     }
 }
 
-int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err)
+int jsontext_read(char *text, size_t bytes, struct value_tree *tree, struct err *err)
 {
     struct jsontext json = {
-        .begin = text, .at = text, .end = text + bytes, .plain = plain, .err = err
+        .begin = text, .at = text, .end = text + bytes, .tree = tree, .err = err
     };
     int result;
 
-    plain_reset(plain);
+    value_reset(tree);
     result = json_all(&json);
-    return result == -ENOMEM ? budget_error(plain->budget, err) : result;
+    return result == -ENOMEM ? budget_error(tree->budget, err) : result;
 }

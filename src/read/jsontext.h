@@ -6,11 +6,11 @@
 #ifndef LOCKSTEP_READ_JSONTEXT_H
 #define LOCKSTEP_READ_JSONTEXT_H
 
-#include "read/plain.h"
+#include "read/value_tree.h"
 
 /* `text` is changed: texts with escapes are unescaped where they lie.  -EPROTO with line and column; -EFBIG: it does
  * not fit into the budget of *plain.
  */
-int jsontext_read(char *text, size_t bytes, struct plain *plain, struct err *err);
+int jsontext_read(char *text, size_t bytes, struct value_tree *tree, struct err *err);
 
 #endif

@@ -28,24 +28,25 @@ struct kineto_events {
     bool devices;
 };
 
-static bool read_time(const struct plain *plain, uint32_t node, double limit_us, int64_t *ret_ns)
+static bool read_time(const struct value_tree *tree, uint32_t node, double limit_us,
+                      int64_t *ret_ns)
 {
     double us;
 
-    if (!plain_real(plain, node, &us) || us < 0 || us > limit_us)
+    if (!value_real(tree, node, &us) || us < 0 || us > limit_us)
         return false;
     *ret_ns = llround(us * 1000);
     return true;
 }
 
-static uint32_t read_thread(const struct plain *plain, uint32_t node)
+static uint32_t read_thread(const struct value_tree *tree, uint32_t node)
 {
     int64_t number;
 
-    if (plain_integer(plain, node, &number))
+    if (value_integer(tree, node, &number))
         return (uint32_t)number;
-    return plain_is(plain, node, PLAIN_TEXT)
-               ? (uint32_t)hash64(5, plain->node[node].text, plain->node[node].count)
+    return value_is(tree, node, VALUE_TEXT)
+               ? (uint32_t)hash64(5, tree->node[node].text, tree->node[node].count)
                : 0;
 }
 
@@ -55,41 +56,39 @@ static bool name_is_collective(const char *name)
            strncmp(name, "ncclDevKernel", 13) == 0 || strstr(name, "ncclKernel") != NULL;
 }
 
-static bool read_event(const struct plain *plain, uint32_t node, struct kineto_event *event)
+static bool read_event(const struct value_tree *tree, uint32_t node, struct kineto_event *event)
 {
-    uint32_t category = plain_get(plain, node, "cat");
+    uint32_t category = value_get(tree, node, "cat");
     int64_t duration_ns;
 
     *event = (struct kineto_event){ .node = node };
-    if (!plain_text_is(plain, plain_get(plain, node, "ph"), "X") ||
-        !read_time(plain, plain_get(plain, node, "ts"), US_LIMIT, &event->start_ns) ||
-        !read_time(plain, plain_get(plain, node, "dur"), 1e12, &duration_ns))
+    if (!value_text_is(tree, value_get(tree, node, "ph"), "X") ||
+        !read_time(tree, value_get(tree, node, "ts"), US_LIMIT, &event->start_ns) ||
+        !read_time(tree, value_get(tree, node, "dur"), 1e12, &duration_ns))
         return false;
     event->end_ns = event->start_ns + duration_ns;
-    plain_text(plain, plain_get(plain, node, "name"), event->name, sizeof(event->name));
-    event->thread = read_thread(plain, plain_get(plain, node, "tid"));
-    event->device = plain_text_is(plain, category, "kernel") ||
-                    plain_text_is(plain, category, "gpu_memcpy") ||
-                    plain_text_is(plain, category, "gpu_memset");
+    value_text(tree, value_get(tree, node, "name"), event->name, sizeof(event->name));
+    event->thread = read_thread(tree, value_get(tree, node, "tid"));
+    event->device = value_text_is(tree, category, "kernel") ||
+                    value_text_is(tree, category, "gpu_memcpy") ||
+                    value_text_is(tree, category, "gpu_memset");
     event->mark = sscanf(event->name, "ProfilerStep#%" SCNd64, &event->step) == 1;
     event->collective = name_is_collective(event->name);
     return true;
 }
 
-static int read_events(const struct plain *plain, struct kineto_events *events)
+static int read_events(const struct value_tree *tree, struct kineto_events *events)
 {
-    uint32_t list = plain_is_list(plain, plain->root)
-                        ? plain->root
-                        : plain_get(plain, plain->root, "traceEvents");
+    uint32_t list =
+        value_is_list(tree, tree->root) ? tree->root : value_get(tree, tree->root, "traceEvents");
 
-    for (uint32_t cell = plain_first(plain, list); cell != PLAIN_NIL;
-         cell = plain->cell[cell].next) {
+    for (uint32_t cell = value_first(tree, list); cell != VALUE_NIL; cell = tree->cell[cell].next) {
         struct kineto_event event;
 
-        if (!read_event(plain, plain->cell[cell].node, &event))
+        if (!read_event(tree, tree->cell[cell].node, &event))
             continue;
-        if (budget_grow(plain->budget, &events->event, &events->room, events->count,
-                        sizeof(event)) < 0)
+        if (budget_grow(tree->budget, &events->event, &events->room, events->count, sizeof(event)) <
+            0)
             return -ENOMEM;
         events->devices |= event.device;
         events->event[events->count++] = event;
@@ -107,13 +106,13 @@ static int by_start(const void *left, const void *right)
 }
 
 /* The collective's name as the trace says it, else by its kernel: "ncclDevKernel_AllReduce_Sum_...". */
-static void collective_name(const struct plain *plain, const struct kineto_event *event, char *out,
-                            size_t room)
+static void collective_name(const struct value_tree *tree, const struct kineto_event *event,
+                            char *out, size_t room)
 {
-    uint32_t args = plain_get(plain, event->node, "args");
+    uint32_t args = value_get(tree, event->node, "args");
     const char *name = event->name, *colon = strchr(name, ':'), *line = strchr(name, '_');
 
-    if (*plain_text(plain, plain_get(plain, args, "Collective name"), out, room))
+    if (*value_text(tree, value_get(tree, args, "Collective name"), out, room))
         return;
     if (colon) {
         snprintf(out, room, "%.*s", (int)strcspn(colon + 1, " "), colon + 1);
@@ -124,17 +123,17 @@ static void collective_name(const struct plain *plain, const struct kineto_event
     }
 }
 
-static uint64_t collective_group(const struct plain *plain, const struct kineto_event *event)
+static uint64_t collective_group(const struct value_tree *tree, const struct kineto_event *event)
 {
-    uint32_t args = plain_get(plain, event->node, "args");
-    uint32_t ranks = plain_get(plain, args, "Process Group Ranks"),
-             name = plain_get(plain, args, "Process Group Name");
+    uint32_t args = value_get(tree, event->node, "args");
+    uint32_t ranks = value_get(tree, args, "Process Group Ranks"),
+             name = value_get(tree, args, "Process Group Name");
     uint64_t group = 1;
 
-    if (plain_is(plain, name, PLAIN_TEXT))
-        group = hash64(group, plain->node[name].text, plain->node[name].count);
-    if (plain_is(plain, ranks, PLAIN_TEXT))
-        group = hash64(group, plain->node[ranks].text, plain->node[ranks].count);
+    if (value_is(tree, name, VALUE_TEXT))
+        group = hash64(group, tree->node[name].text, tree->node[name].count);
+    if (value_is(tree, ranks, VALUE_TEXT))
+        group = hash64(group, tree->node[ranks].text, tree->node[ranks].count);
     return group;
 }
 
@@ -155,7 +154,7 @@ static bool counts_as_compute(const struct kineto_events *events, const struct s
     return event->thread == shape->main_thread && strncmp(event->name, "c10d::", 6) != 0;
 }
 
-static int add_ops(const struct plain *plain, const struct kineto_events *events,
+static int add_ops(const struct value_tree *tree, const struct kineto_events *events,
                    struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     shape->busy_ns = INT64_MIN;
@@ -175,9 +174,9 @@ static int add_ops(const struct plain *plain, const struct kineto_events *events
             continue;
         op.step = shape->mark ? shape->mark->step : 0;
         if (event->collective && (event->device || !events->devices)) {
-            collective_name(plain, event, name, sizeof(name));
+            collective_name(tree, event, name, sizeof(name));
             op.kind = lanes_kind(lanes, name);
-            op.group = collective_group(plain, event);
+            op.group = collective_group(tree, event);
         } else if (counts_as_compute(events, shape, event)) {
             shape->busy_ns = event->end_ns;
         } else {
@@ -189,13 +188,12 @@ static int add_ops(const struct plain *plain, const struct kineto_events *events
     return 0;
 }
 
-bool kineto_is(const struct plain *plain)
+bool kineto_is(const struct value_tree *tree)
 {
-    uint32_t first = plain_item(plain, plain->root, 0);
+    uint32_t first = value_item(tree, tree->root, 0);
 
-    return plain_is_list(plain, plain_get(plain, plain->root, "traceEvents")) ||
-           (plain_get(plain, first, "ph") != PLAIN_NIL &&
-            plain_get(plain, first, "ts") != PLAIN_NIL);
+    return value_is_list(tree, value_get(tree, tree->root, "traceEvents")) ||
+           (value_get(tree, first, "ph") != VALUE_NIL && value_get(tree, first, "ts") != VALUE_NIL);
 }
 
 static void shape_find(const struct kineto_events *events, struct shape *shape)
@@ -209,49 +207,49 @@ static void shape_find(const struct kineto_events *events, struct shape *shape)
 }
 
 /* The table is not grown by the budget: what it may need is taken first, and what it did not need is given back. */
-static int add_ops_within(const struct plain *plain, const struct kineto_events *events,
+static int add_ops_within(const struct value_tree *tree, const struct kineto_events *events,
                           struct shape *shape, uint32_t rank, struct lanes *lanes)
 {
     size_t before = lanes->count, room = lanes->room;
     size_t most = (lanes->count + events->count) * 2 * sizeof(*lanes->op);
     int result;
 
-    if (!budget_take(plain->budget, most))
+    if (!budget_take(tree->budget, most))
         return -ENOMEM;
-    result = add_ops(plain, events, shape, rank, lanes);
+    result = add_ops(tree, events, shape, rank, lanes);
     if (result < 0)
         lanes->count = before;
-    budget_give(plain->budget, most);
-    budget_take(plain->budget, (lanes->room - room) * sizeof(*lanes->op));
+    budget_give(tree->budget, most);
+    budget_take(tree->budget, (lanes->room - room) * sizeof(*lanes->op));
     return result;
 }
 
-static uint32_t rank_said(const struct plain *plain, uint32_t rank)
+static uint32_t rank_said(const struct value_tree *tree, uint32_t rank)
 {
-    uint32_t about = plain_get(plain, plain->root, "distributedInfo");
+    uint32_t about = value_get(tree, tree->root, "distributedInfo");
     int64_t said;
 
-    if (plain_integer(plain, plain_get(plain, about, "rank"), &said) && said >= 0 && said < 1 << 20)
+    if (value_integer(tree, value_get(tree, about, "rank"), &said) && said >= 0 && said < 1 << 20)
         return (uint32_t)said;
     return rank;
 }
 
-int kineto_add(struct lanes *lanes, uint32_t rank, const struct plain *plain, struct err *err)
+int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree, struct err *err)
 {
     struct kineto_events events = { 0 };
     struct shape shape = { 0 };
     size_t before = lanes->count;
-    int result = read_events(plain, &events);
+    int result = read_events(tree, &events);
 
     lanes_kind(lanes, "compute");
     if (events.count)
         qsort(events.event, events.count, sizeof(*events.event), by_start);
     shape_find(&events, &shape);
     if (result == 0)
-        result = add_ops_within(plain, &events, &shape, rank_said(plain, rank), lanes);
-    budget_free(plain->budget, events.event, events.room, sizeof(*events.event));
+        result = add_ops_within(tree, &events, &shape, rank_said(tree, rank), lanes);
+    budget_free(tree->budget, events.event, events.room, sizeof(*events.event));
     if (result < 0)
-        return budget_error(plain->budget, err);
+        return budget_error(tree->budget, err);
     if (lanes->count == before)
         return err_set(err, -EPROTO, "a trace, but neither compute nor collectives in it");
     return 0;

@@ -7,11 +7,11 @@
 #ifndef LOCKSTEP_READ_KINETO_H
 #define LOCKSTEP_READ_KINETO_H
 
-#include "read/plain.h"
+#include "read/value_tree.h"
 #include "wire/lanes.h"
 
-bool kineto_is(const struct plain *plain);
+bool kineto_is(const struct value_tree *tree);
 /* `rank` is used where the trace does not say its own.  -EPROTO: nothing of a job in it. */
-int kineto_add(struct lanes *lanes, uint32_t rank, const struct plain *plain, struct err *err);
+int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree, struct err *err);
 
 #endif

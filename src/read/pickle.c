@@ -21,7 +21,7 @@ struct ids {
 struct pickle {
     const unsigned char *data;
     struct reader in;
-    struct plain *plain;
+    struct value_tree *tree;
     struct ids stack, mark, memo;
     bool stopped;
     struct err *err;
@@ -36,18 +36,18 @@ static int pickle_bad(struct pickle *pickle, const char *what)
 static int ids_push(struct pickle *pickle, struct ids *ids, uint32_t id)
 {
     int result =
-        budget_grow(pickle->plain->budget, &ids->id, &ids->room, ids->count, sizeof(*ids->id));
+        budget_grow(pickle->tree->budget, &ids->id, &ids->room, ids->count, sizeof(*ids->id));
 
     if (result == 0)
         ids->id[ids->count++] = id;
     return result;
 }
 
-static int pickle_push(struct pickle *pickle, struct plain_node node)
+static int pickle_push(struct pickle *pickle, struct value_node node)
 {
-    uint32_t id = plain_add(pickle->plain, node);
+    uint32_t id = value_add(pickle->tree, node);
 
-    return id == PLAIN_NIL ? -ENOMEM : ids_push(pickle, &pickle->stack, id);
+    return id == VALUE_NIL ? -ENOMEM : ids_push(pickle, &pickle->stack, id);
 }
 
 /* What lies above the newest mark belongs to it; below is not to be touched. */
@@ -76,9 +76,9 @@ static int pop_mark(struct pickle *pickle, size_t *ret_first)
     return 0;
 }
 
-static int push_text(struct pickle *pickle, enum plain_type type, uint64_t bytes)
+static int push_text(struct pickle *pickle, enum value_type type, uint64_t bytes)
 {
-    struct plain_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
+    struct value_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
 
     if (bytes > reader_left(&pickle->in) || bytes > UINT32_MAX)
         return pickle_bad(pickle, "a text that is longer than the file");
@@ -88,7 +88,7 @@ static int push_text(struct pickle *pickle, enum plain_type type, uint64_t bytes
 
 static int push_integer(struct pickle *pickle, int64_t value)
 {
-    return pickle_push(pickle, (struct plain_node){ .type = PLAIN_INT, .integer = value });
+    return pickle_push(pickle, (struct value_node){ .type = VALUE_INT, .integer = value });
 }
 
 static int push_long(struct pickle *pickle, uint32_t bytes)
@@ -99,7 +99,7 @@ static int push_long(struct pickle *pickle, uint32_t bytes)
     if (!at)
         return 0; /* the end is noticed by the loop */
     if (bytes > 8)
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_BIG });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_BIG });
     for (uint32_t i = 0; i < bytes; i++)
         value |= (uint64_t)at[i] << 8 * i;
     if (bytes && bytes < 8 && at[bytes - 1] & 0x80)
@@ -110,7 +110,7 @@ static int push_long(struct pickle *pickle, uint32_t bytes)
 static int push_real(struct pickle *pickle)
 {
     const unsigned char *at = reader_get(&pickle->in, 8);
-    struct plain_node node = { .type = PLAIN_FLOAT };
+    struct value_node node = { .type = VALUE_FLOAT };
     uint64_t bits = 0;
 
     for (int i = 0; at && i < 8; i++)
@@ -122,27 +122,27 @@ static int push_real(struct pickle *pickle)
 /* The stack from `first` on becomes members of a container, and leaves the stack. */
 static int pickle_gather(struct pickle *pickle, uint32_t container, size_t first)
 {
-    const struct plain_node *into = &pickle->plain->node[container];
+    const struct value_node *into = &pickle->tree->node[container];
     size_t count = pickle->stack.count - first;
     int result = 0;
 
-    if (into->type == PLAIN_DICT && count % 2)
+    if (into->type == VALUE_DICT && count % 2)
         return pickle_bad(pickle, "a key without a value");
     for (size_t i = first; i < pickle->stack.count && result == 0; i++)
-        result = plain_append(pickle->plain, container, pickle->stack.id[i]);
+        result = value_append(pickle->tree, container, pickle->stack.id[i]);
     pickle->stack.count = first;
     return result;
 }
 
-static int push_gathered(struct pickle *pickle, enum plain_type type, size_t first)
+static int push_gathered(struct pickle *pickle, enum value_type type, size_t first)
 {
-    uint32_t id = plain_add(pickle->plain, (struct plain_node){ .type = (uint8_t)type });
-    int result = id == PLAIN_NIL ? -ENOMEM : pickle_gather(pickle, id, first);
+    uint32_t id = value_add(pickle->tree, (struct value_node){ .type = (uint8_t)type });
+    int result = id == VALUE_NIL ? -ENOMEM : pickle_gather(pickle, id, first);
 
     return result < 0 ? result : ids_push(pickle, &pickle->stack, id);
 }
 
-static int push_marked(struct pickle *pickle, enum plain_type type)
+static int push_marked(struct pickle *pickle, enum value_type type)
 {
     size_t first = 0;
     int result = pop_mark(pickle, &first);
@@ -154,23 +154,23 @@ static int push_tuple(struct pickle *pickle, size_t count)
 {
     int result = pickle_need(pickle, count);
 
-    return result < 0 ? result : push_gathered(pickle, PLAIN_TUPLE, pickle->stack.count - count);
+    return result < 0 ? result : push_gathered(pickle, VALUE_TUPLE, pickle->stack.count - count);
 }
 
 /* Members into the container below them; `first` is where they begin. */
-static int pickle_extend(struct pickle *pickle, enum plain_type type, size_t first)
+static int pickle_extend(struct pickle *pickle, enum value_type type, size_t first)
 {
     uint32_t container;
 
     if (first <= floor_of(pickle))
         return pickle_bad(pickle, "nothing to put members into");
     container = pickle->stack.id[first - 1];
-    if (pickle->plain->node[container].type != type)
+    if (pickle->tree->node[container].type != type)
         return pickle_bad(pickle, "members for something that takes none of the kind");
     return pickle_gather(pickle, container, first);
 }
 
-static int extend_marked(struct pickle *pickle, enum plain_type type)
+static int extend_marked(struct pickle *pickle, enum value_type type)
 {
     size_t first = 0;
     int result = pop_mark(pickle, &first);
@@ -178,7 +178,7 @@ static int extend_marked(struct pickle *pickle, enum plain_type type)
     return result < 0 ? result : pickle_extend(pickle, type, first);
 }
 
-static int extend_by(struct pickle *pickle, enum plain_type type, size_t count)
+static int extend_by(struct pickle *pickle, enum value_type type, size_t count)
 {
     int result = pickle_need(pickle, count + 1);
 
@@ -193,7 +193,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
     if (result == 0 && at > (size_t)(pickle->in.end - pickle->data))
         result = pickle_bad(pickle, "a memo that nothing else refers to");
     while (result == 0 && pickle->memo.count <= at)
-        result = ids_push(pickle, &pickle->memo, PLAIN_NIL);
+        result = ids_push(pickle, &pickle->memo, VALUE_NIL);
     if (result == 0)
         pickle->memo.id[at] = pickle_top(pickle, 0);
     return result;
@@ -201,7 +201,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
 
 static int memo_get(struct pickle *pickle, uint32_t at)
 {
-    if (at >= pickle->memo.count || pickle->memo.id[at] == PLAIN_NIL)
+    if (at >= pickle->memo.count || pickle->memo.id[at] == VALUE_NIL)
         return pickle_bad(pickle, "refers to what has not been said");
     return ids_push(pickle, &pickle->stack, pickle->memo.id[at]);
 }
@@ -210,7 +210,7 @@ static int memo_get(struct pickle *pickle, uint32_t at)
 static int push_name(struct pickle *pickle)
 {
     const unsigned char *at = pickle->in.at, *end = at;
-    struct plain_node node = { .type = PLAIN_NAME, .text = (const char *)at };
+    struct value_node node = { .type = VALUE_NAME, .text = (const char *)at };
 
     for (int lines = 0; lines < 2; lines++) {
         end = memchr(end, '\n', (size_t)(pickle->in.end - end));
@@ -225,14 +225,14 @@ static int push_name(struct pickle *pickle)
 
 static int push_stack_name(struct pickle *pickle)
 {
-    const struct plain_node *name, *node = pickle->plain->node;
-    struct plain_node whole = { .type = PLAIN_NAME };
+    const struct value_node *name, *node = pickle->tree->node;
+    struct value_node whole = { .type = VALUE_NAME };
     int result = pickle_need(pickle, 2);
 
     if (result < 0)
         return result;
     name = &node[pickle_top(pickle, 0)];
-    if (name->type != PLAIN_TEXT || node[pickle_top(pickle, 1)].type != PLAIN_TEXT)
+    if (name->type != VALUE_TEXT || node[pickle_top(pickle, 1)].type != VALUE_TEXT)
         return pickle_bad(pickle, "a name that is no text");
     whole.text = name->text; /* the function's alone: enough to say, and to know ours */
     whole.count = name->count;
@@ -241,7 +241,7 @@ static int push_stack_name(struct pickle *pickle)
 }
 
 /* The last part of a name, after its module. */
-static bool pickle_name_is(const struct plain_node *name, const char *text)
+static bool pickle_name_is(const struct value_node *name, const char *text)
 {
     const char *line = memrchr(name->text, '\n', name->count);
     const char *last = line ? line + 1 : name->text;
@@ -253,7 +253,7 @@ static bool pickle_name_is(const struct plain_node *name, const char *text)
 /* Functions that give their first argument, as far as plain data goes: typed lists of torch.jit, and how
  * protocol 2 writes sets and bytes.
  */
-static bool name_gives_first(const struct plain_node *name)
+static bool name_gives_first(const struct value_node *name)
 {
     static const char *const names[] = {
         "build_intlist", "build_doublelist", "build_boollist", "build_tensorlist",
@@ -267,7 +267,7 @@ static bool name_gives_first(const struct plain_node *name)
     return false;
 }
 
-static int refuse_name(struct pickle *pickle, const struct plain_node *name)
+static int refuse_name(struct pickle *pickle, const struct value_node *name)
 {
     char text[64];
     size_t bytes = MIN(name->count, sizeof(text) - 1);
@@ -284,7 +284,7 @@ static int refuse_name(struct pickle *pickle, const struct plain_node *name)
 /* A call.  Its function and arguments leave the stack, what it would make comes onto it. */
 static int pickle_reduce(struct pickle *pickle)
 {
-    const struct plain *plain = pickle->plain;
+    const struct value_tree *tree = pickle->tree;
     uint32_t function, arguments;
     int result = pickle_need(pickle, 2);
 
@@ -292,14 +292,14 @@ static int pickle_reduce(struct pickle *pickle)
         return result;
     function = pickle_top(pickle, 1);
     arguments = pickle_top(pickle, 0);
-    if (plain->node[function].type != PLAIN_NAME || plain->node[arguments].type != PLAIN_TUPLE)
+    if (tree->node[function].type != VALUE_NAME || tree->node[arguments].type != VALUE_TUPLE)
         return pickle_bad(pickle, "calls what is no function");
     pickle->stack.count -= 2;
-    if (pickle_name_is(&plain->node[function], "OrderedDict") && plain->node[arguments].count == 0)
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_DICT });
-    if (name_gives_first(&plain->node[function]) && plain->node[arguments].count)
-        return ids_push(pickle, &pickle->stack, plain_item(plain, arguments, 0));
-    return refuse_name(pickle, &plain->node[function]);
+    if (pickle_name_is(&tree->node[function], "OrderedDict") && tree->node[arguments].count == 0)
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_DICT });
+    if (name_gives_first(&tree->node[function]) && tree->node[arguments].count)
+        return ids_push(pickle, &pickle->stack, value_item(tree, arguments, 0));
+    return refuse_name(pickle, &tree->node[function]);
 }
 
 static int pickle_pop(struct pickle *pickle)
@@ -351,7 +351,7 @@ static int pickle_stop(struct pickle *pickle)
     if (pickle->stack.count != 1 || pickle->mark.count)
         return pickle_bad(pickle, "ends with other than one value");
     pickle->stopped = true;
-    pickle->plain->root = pickle_top(pickle, 0);
+    pickle->tree->root = pickle_top(pickle, 0);
     return 0;
 }
 
@@ -360,31 +360,31 @@ static int step_build(struct pickle *pickle, uint8_t op)
 {
     switch (op) {
     case ']':
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_LIST });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_LIST });
     case '}':
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_DICT });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_DICT });
     case ')':
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_TUPLE });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_TUPLE });
     case 0x8f:
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_SET });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_SET });
     case 'a':
-        return extend_by(pickle, PLAIN_LIST, 1);
+        return extend_by(pickle, VALUE_LIST, 1);
     case 'e':
-        return extend_marked(pickle, PLAIN_LIST);
+        return extend_marked(pickle, VALUE_LIST);
     case 's':
-        return extend_by(pickle, PLAIN_DICT, 2);
+        return extend_by(pickle, VALUE_DICT, 2);
     case 'u':
-        return extend_marked(pickle, PLAIN_DICT);
+        return extend_marked(pickle, VALUE_DICT);
     case 0x90:
-        return extend_marked(pickle, PLAIN_SET);
+        return extend_marked(pickle, VALUE_SET);
     case 'l':
-        return push_marked(pickle, PLAIN_LIST);
+        return push_marked(pickle, VALUE_LIST);
     case 'd':
-        return push_marked(pickle, PLAIN_DICT);
+        return push_marked(pickle, VALUE_DICT);
     case 't':
-        return push_marked(pickle, PLAIN_TUPLE);
+        return push_marked(pickle, VALUE_TUPLE);
     case 0x91:
-        return push_marked(pickle, PLAIN_SET);
+        return push_marked(pickle, VALUE_SET);
     case 0x85:
     case 0x86:
     case 0x87:
@@ -408,11 +408,11 @@ static int step_value(struct pickle *pickle, uint8_t op)
 
     switch (op) {
     case 'N':
-        return pickle_push(pickle, (struct plain_node){ .type = PLAIN_NONE });
+        return pickle_push(pickle, (struct value_node){ .type = VALUE_NONE });
     case 0x88:
     case 0x89:
         return pickle_push(pickle,
-                           (struct plain_node){ .type = PLAIN_BOOL, .integer = op == 0x88 });
+                           (struct value_node){ .type = VALUE_BOOL, .integer = op == 0x88 });
     case 'K':
         return push_integer(pickle, reader_get_u8(in));
     case 'M':
@@ -427,19 +427,19 @@ static int step_value(struct pickle *pickle, uint8_t op)
         return push_real(pickle);
     case 'X':
     case 'T':
-        return push_text(pickle, PLAIN_TEXT, reader_get_u32(in));
+        return push_text(pickle, VALUE_TEXT, reader_get_u32(in));
     case 0x8c:
     case 'U':
-        return push_text(pickle, PLAIN_TEXT, reader_get_u8(in));
+        return push_text(pickle, VALUE_TEXT, reader_get_u8(in));
     case 0x8d:
-        return push_text(pickle, PLAIN_TEXT, reader_get_u64(in));
+        return push_text(pickle, VALUE_TEXT, reader_get_u64(in));
     case 'B':
-        return push_text(pickle, PLAIN_BYTES, reader_get_u32(in));
+        return push_text(pickle, VALUE_BYTES, reader_get_u32(in));
     case 'C':
-        return push_text(pickle, PLAIN_BYTES, reader_get_u8(in));
+        return push_text(pickle, VALUE_BYTES, reader_get_u8(in));
     case 0x8e:
     case 0x96:
-        return push_text(pickle, PLAIN_BYTES, reader_get_u64(in));
+        return push_text(pickle, VALUE_BYTES, reader_get_u64(in));
     default:
         return step_build(pickle, op);
     }
@@ -489,18 +489,16 @@ static void pickle_fini(struct pickle *pickle)
     struct ids *const all[] = { &pickle->stack, &pickle->mark, &pickle->memo };
 
     for (size_t i = 0; i < COUNT(all); i++)
-        budget_free(pickle->plain->budget, all[i]->id, all[i]->room, sizeof(*all[i]->id));
+        budget_free(pickle->tree->budget, all[i]->id, all[i]->room, sizeof(*all[i]->id));
 }
 
-int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err)
+int pickle_read(const void *data, size_t bytes, struct value_tree *tree, struct err *err)
 {
     CLEAN(pickle_fini)
-    struct pickle pickle = {
-        .data = data, .in = reader_of(data, bytes), .plain = plain, .err = err
-    };
+    struct pickle pickle = { .data = data, .in = reader_of(data, bytes), .tree = tree, .err = err };
     int result = 0;
 
-    plain_reset(plain);
+    value_reset(tree);
     if (!pickle_is(data, bytes))
         return err_set(err, -EPROTO, "not a pickle of protocol 2 to 5");
     while (result == 0 && !pickle.stopped) {
@@ -512,5 +510,5 @@ int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err 
         if (pickle.in.bad && result == 0)
             return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
     }
-    return result == -ENOMEM ? budget_error(plain->budget, err) : result;
+    return result == -ENOMEM ? budget_error(tree->budget, err) : result;
 }

@@ -6,10 +6,10 @@
 #ifndef LOCKSTEP_READ_PICKLE_H
 #define LOCKSTEP_READ_PICKLE_H
 
-#include "read/plain.h"
+#include "read/value_tree.h"
 
 bool pickle_is(const void *data, size_t bytes); /* by its first two bytes */
 /* -EPROTO with the offset, -EFBIG when it does not fit into the budget of *plain; *plain is reset first, and texts point into `data`. */
-int pickle_read(const void *data, size_t bytes, struct plain *plain, struct err *err);
+int pickle_read(const void *data, size_t bytes, struct value_tree *tree, struct err *err);
 
 #endif

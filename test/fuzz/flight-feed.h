@@ -9,14 +9,14 @@
 #include "read/flight.h"
 
 /* The same dump for rank 0 and, as if half of it were lost, for rank 1; whoever is named must be there. */
-static inline void flight_feed(const struct plain *plain)
+static inline void flight_feed(const struct value_tree *tree)
 {
     CLEAN(flight_fini) struct flight flight = { 0 };
     CLEAN(dumps_fini) struct dumps dumps = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
 
-    if (!flight_is(plain) || flight_add(&flight, 0, "_dump_0", plain, NULL) < 0 ||
-        flight_add(&flight, 1, "_dump_1", plain, NULL) < 0)
+    if (!flight_is(tree) || flight_add(&flight, 0, "_dump_0", tree, NULL) < 0 ||
+        flight_add(&flight, 1, "_dump_1", tree, NULL) < 0)
         return;
     for (size_t i = 0; i < flight.dumps.ranks; i++)
         flight.dumps.rank[i].ops /= i + 1;

@@ -11,17 +11,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL };
     CLEAN(free_clean) char *text = malloc(size + 1);
     struct err err;
 
     if (!text)
         return 0;
     memcpy(text, data, size);
-    if (jsontext_read(text, size, &plain, &err) < 0)
+    if (jsontext_read(text, size, &tree, &err) < 0)
         return 0;
-    if (plain.root >= plain.nodes || plain.nodes > size || plain.cells > size)
+    if (tree.root >= tree.nodes || tree.nodes > size || tree.cells > size)
         abort();
-    flight_feed(&plain);
+    flight_feed(&tree);
     return 0;
 }

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL };
     CLEAN(lanes_fini) struct lanes lanes = { 0 };
     CLEAN(findings_fini) struct findings findings = { 0 };
     CLEAN(free_clean) char *text = malloc(size + 1);
@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text)
         return 0;
     memcpy(text, data, size);
-    if (jsontext_read(text, size, &plain, &err) < 0 || !kineto_is(&plain) ||
-        kineto_add(&lanes, 0, &plain, &err) < 0 || kineto_add(&lanes, 1, &plain, &err) < 0)
+    if (jsontext_read(text, size, &tree, &err) < 0 || !kineto_is(&tree) ||
+        kineto_add(&lanes, 0, &tree, &err) < 0 || kineto_add(&lanes, 1, &tree, &err) < 0)
         return 0;
     for (size_t i = lanes.count / 2; i < lanes.count; i++)
         lanes.op[i].duration_ns *= 2;

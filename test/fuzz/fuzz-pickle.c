@@ -10,13 +10,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    CLEAN(plain_fini) struct plain plain = { .root = PLAIN_NIL };
+    CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL };
     struct err err;
 
-    if (pickle_read(data, size, &plain, &err) < 0)
+    if (pickle_read(data, size, &tree, &err) < 0)
         return 0;
-    if (plain.root >= plain.nodes || plain.nodes > size || plain.cells > size)
+    if (tree.root >= tree.nodes || tree.nodes > size || tree.cells > size)
         abort(); /* memory is bounded by the input */
-    flight_feed(&plain);
+    flight_feed(&tree);
     return 0;
 }

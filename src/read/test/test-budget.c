@@ -37,7 +37,7 @@ static void counts_what_is_taken_and_given(void **state)
 static void bounds_values_of_json(void **state)
 {
     struct budget budget = { .limit = 1 << 20 };
-    struct plain plain = { .root = PLAIN_NIL, .budget = &budget };
+    struct value_tree tree = { .root = VALUE_NIL, .budget = &budget };
     size_t bytes = 1 << 18;
     char *text = malloc(bytes);
     struct err err = { "" };
@@ -51,14 +51,14 @@ static void bounds_values_of_json(void **state)
     text[bytes - 2] = '0';
     text[bytes - 1] = ']';
     text[bytes - 3] = '1';
-    assert_int_equal(jsontext_read(text, bytes, &plain, &err), -EFBIG);
+    assert_int_equal(jsontext_read(text, bytes, &tree, &err), -EFBIG);
     assert_non_null(strstr(err.text, "1 MiB"));
     assert_true(budget.used <= budget.limit);
-    plain_fini(&plain);
+    value_fini(&tree);
     assert_int_equal(budget.used, 0);
     budget = (struct budget){ .limit = 64 << 20 };
-    assert_int_equal(jsontext_read(text, bytes, &plain, &err), 0);
-    plain_fini(&plain);
+    assert_int_equal(jsontext_read(text, bytes, &tree, &err), 0);
+    value_fini(&tree);
     assert_int_equal(budget.used, 0);
     free(text);
 }
@@ -73,13 +73,13 @@ static void bounds_values_of_pickles(void **state)
     assert_non_null(data);
     for (size_t i = 0; i < COUNT(kinds); i++) {
         struct budget budget = { .limit = 1 << 19 };
-        struct plain plain = { .root = PLAIN_NIL, .budget = &budget };
+        struct value_tree tree = { .root = VALUE_NIL, .budget = &budget };
         struct err err = { "" };
 
         memset(data, kinds[i], bytes);
         memcpy(data, "\x80\x02", 2);
-        assert_int_equal(pickle_read(data, bytes, &plain, &err), -EFBIG);
-        plain_fini(&plain);
+        assert_int_equal(pickle_read(data, bytes, &tree, &err), -EFBIG);
+        value_fini(&tree);
         assert_int_equal(budget.used, 0);
     }
     free(data);
@@ -92,7 +92,7 @@ static void bounds_what_a_trace_becomes(void **state)
     char *text = malloc(count * size + 3);
     struct lanes lanes = { 0 };
     struct budget budget = { .limit = SIZE_MAX };
-    struct plain plain = { .root = PLAIN_NIL, .budget = &budget };
+    struct value_tree tree = { .root = VALUE_NIL, .budget = &budget };
     struct err err = { "" };
 
     (void)state;
@@ -101,14 +101,14 @@ static void bounds_what_a_trace_becomes(void **state)
     for (size_t i = 0; i < count; i++)
         memcpy(text + 1 + i * size, event, size);
     strcpy(text + count * size, "]");
-    assert_int_equal(jsontext_read(text, strlen(text), &plain, &err), 0);
+    assert_int_equal(jsontext_read(text, strlen(text), &tree, &err), 0);
     budget.limit = budget.used + (100 << 10); /* less than its events take */
-    assert_int_equal(kineto_add(&lanes, 0, &plain, &err), -EFBIG);
+    assert_int_equal(kineto_add(&lanes, 0, &tree, &err), -EFBIG);
     assert_int_equal(lanes.count, 0);
     budget.limit = SIZE_MAX;
-    assert_int_equal(kineto_add(&lanes, 0, &plain, &err), 0);
+    assert_int_equal(kineto_add(&lanes, 0, &tree, &err), 0);
     assert_int_equal(lanes.count, count);
-    plain_fini(&plain);
+    value_fini(&tree);
     assert_int_equal(budget.used, lanes.room * sizeof(*lanes.op));
     lanes_fini(&lanes);
     free(text);

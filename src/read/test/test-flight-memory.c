@@ -46,16 +46,16 @@ static int read_two(int growths)
     int result = 0;
 
     for (uint32_t rank = 0; rank < 2 && result == 0; rank++) {
-        struct plain plain = { .root = PLAIN_NIL };
+        struct value_tree tree = { .root = VALUE_NIL };
         char text[sizeof(dump)];
 
         memcpy(text, dump, sizeof(dump));
-        assert_int_equal(jsontext_read(text, strlen(dump), &plain, NULL), 0);
+        assert_int_equal(jsontext_read(text, strlen(dump), &tree, NULL), 0);
         growths_left = growths;
-        result = flight_add(&flight, rank, "dump", &plain, NULL);
+        result = flight_add(&flight, rank, "dump", &tree, NULL);
         growths = growths_left;
         growths_left = -1;
-        plain_fini(&plain);
+        value_fini(&tree);
     }
     return result;
 }

@@ -15,28 +15,27 @@ static void values_are_found(void **state)
     char text[] =
         " {\"a\": [1, -2.5, \"x\\u00e9\\n\\ud83d\\ude00\"], \"b\": {}, \"c\": [], \"n\": \"17\",\n"
         " \"t\": true, \"a\": [9007199254740993, NaN, 1e3]} ";
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
     int64_t value;
     double real;
     char out[32];
 
     (void)state;
-    assert_int_equal(jsontext_read(text, strlen(text), &plain, NULL), 0);
+    assert_int_equal(jsontext_read(text, strlen(text), &tree, NULL), 0);
     assert_true(
-        plain_integer(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 0), &value));
+        value_integer(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 0), &value));
     assert_true(value == 9007199254740993); /* the last of two, and exact */
-    assert_false(
-        plain_real(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 1), &real));
+    assert_false(value_real(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 1), &real));
     assert_true(
-        plain_integer(&plain, plain_item(&plain, plain_get(&plain, plain.root, "a"), 2), &value));
+        value_integer(&tree, value_item(&tree, value_get(&tree, tree.root, "a"), 2), &value));
     assert_int_equal(value, 1000);
-    assert_true(plain_integer(&plain, plain_get(&plain, plain.root, "n"), &value) && value == 17);
-    assert_true(plain_is(&plain, plain_get(&plain, plain.root, "b"), PLAIN_DICT));
-    assert_true(plain_is(&plain, plain_get(&plain, plain.root, "c"), PLAIN_LIST));
+    assert_true(value_integer(&tree, value_get(&tree, tree.root, "n"), &value) && value == 17);
+    assert_true(value_is(&tree, value_get(&tree, tree.root, "b"), VALUE_DICT));
+    assert_true(value_is(&tree, value_get(&tree, tree.root, "c"), VALUE_LIST));
     assert_string_equal(
-        plain_text(&plain, plain_item(&plain, plain.cell[1].node, 2), out, sizeof(out)),
+        value_text(&tree, value_item(&tree, tree.cell[1].node, 2), out, sizeof(out)),
         "x\xc3\xa9\n\xf0\x9f\x98\x80");
-    plain_fini(&plain);
+    value_fini(&tree);
 }
 
 static void what_is_wrong_is_said_with_its_place(void **state)
@@ -60,7 +59,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "-", "not a value" },
         { "1.", "not a value" },
     };
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -68,24 +67,24 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         char text[64];
 
         strcpy(text, bad[i].text);
-        assert_int_equal(jsontext_read(text, strlen(text), &plain, &err), -EPROTO);
+        assert_int_equal(jsontext_read(text, strlen(text), &tree, &err), -EPROTO);
         if (!strstr(err.text, bad[i].words))
             fail_msg("'%s': '%s' does not say '%s'", bad[i].text, err.text, bad[i].words);
     }
-    plain_fini(&plain);
+    value_fini(&tree);
 }
 
 static void depth_is_bounded(void **state)
 {
     static char text[100000];
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
     struct err err = { "" };
 
     (void)state;
     memset(text, '[', sizeof(text));
-    assert_int_equal(jsontext_read(text, sizeof(text), &plain, &err), -EPROTO);
+    assert_int_equal(jsontext_read(text, sizeof(text), &tree, &err), -EPROTO);
     assert_non_null(strstr(err.text, "nested more than 256 deep"));
-    plain_fini(&plain);
+    value_fini(&tree);
 }
 
 int main(void)

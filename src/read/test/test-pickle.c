@@ -12,26 +12,26 @@
 
 #include "read/pickle.h"
 
-#define READ(plain, bytes, err) pickle_read(bytes, sizeof(bytes) - 1, plain, err)
+#define READ(tree, bytes, err) pickle_read(bytes, sizeof(bytes) - 1, tree, err)
 
 static void numbers_are_what_they_were(void **state)
 {
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
     int64_t value;
     double real;
 
     (void)state;
-    assert_int_equal(READ(&plain, "\x80\x02K\xff.", NULL), 0);
-    assert_true(plain_integer(&plain, plain.root, &value) && value == 255);
-    assert_int_equal(READ(&plain, "\x80\x02J\xfe\xff\xff\xff.", NULL), 0);
-    assert_true(plain_integer(&plain, plain.root, &value) && value == -2);
-    assert_int_equal(READ(&plain, "\x80\x02\x8a\x00.", NULL), 0);
-    assert_true(plain_integer(&plain, plain.root, &value) && value == 0);
-    assert_int_equal(READ(&plain, "\x80\x02\x8a\x02\x00\x80.", NULL), 0);
-    assert_true(plain_integer(&plain, plain.root, &value) && value == -32768);
-    assert_int_equal(READ(&plain, "\x80\x02G\x3f\xf8\x00\x00\x00\x00\x00\x00.", NULL), 0);
-    assert_true(plain_real(&plain, plain.root, &real) && real == 1.5);
-    plain_fini(&plain);
+    assert_int_equal(READ(&tree, "\x80\x02K\xff.", NULL), 0);
+    assert_true(value_integer(&tree, tree.root, &value) && value == 255);
+    assert_int_equal(READ(&tree, "\x80\x02J\xfe\xff\xff\xff.", NULL), 0);
+    assert_true(value_integer(&tree, tree.root, &value) && value == -2);
+    assert_int_equal(READ(&tree, "\x80\x02\x8a\x00.", NULL), 0);
+    assert_true(value_integer(&tree, tree.root, &value) && value == 0);
+    assert_int_equal(READ(&tree, "\x80\x02\x8a\x02\x00\x80.", NULL), 0);
+    assert_true(value_integer(&tree, tree.root, &value) && value == -32768);
+    assert_int_equal(READ(&tree, "\x80\x02G\x3f\xf8\x00\x00\x00\x00\x00\x00.", NULL), 0);
+    assert_true(value_real(&tree, tree.root, &real) && real == 1.5);
+    value_fini(&tree);
 }
 
 static void containers_nest_and_share(void **state)
@@ -41,20 +41,20 @@ static void containers_nest_and_share(void **state)
                                 "a]q\x05K\x07"
                                 "aU\x01"
                                 "bh\x05h\x05\x86u.";
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
     uint32_t a, pair;
     int64_t value;
 
     (void)state;
-    assert_int_equal(READ(&plain, bytes, NULL), 0);
-    a = plain_get(&plain, plain.root, "a");
-    pair = plain_get(&plain, plain.root, "b");
-    assert_true(plain_is(&plain, pair, PLAIN_TUPLE));
-    assert_int_equal(plain_item(&plain, pair, 1), a);
-    assert_true(plain_integer(&plain, plain_item(&plain, a, 0), &value) && value == 7);
-    assert_int_equal(plain_item(&plain, a, 1), PLAIN_NIL);
-    assert_int_equal(plain_get(&plain, plain.root, "c"), PLAIN_NIL);
-    plain_fini(&plain);
+    assert_int_equal(READ(&tree, bytes, NULL), 0);
+    a = value_get(&tree, tree.root, "a");
+    pair = value_get(&tree, tree.root, "b");
+    assert_true(value_is(&tree, pair, VALUE_TUPLE));
+    assert_int_equal(value_item(&tree, pair, 1), a);
+    assert_true(value_integer(&tree, value_item(&tree, a, 0), &value) && value == 7);
+    assert_int_equal(value_item(&tree, a, 1), VALUE_NIL);
+    assert_int_equal(value_get(&tree, tree.root, "c"), VALUE_NIL);
+    value_fini(&tree);
 }
 
 static void what_is_wrong_is_refused_with_its_place(void **state)
@@ -96,17 +96,17 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
         BAD("\x80\x02NQ.", "opcode 0x51 is not of plain data"),
         BAD("\x80\x02NNb.", "opcode 0x62 is not of plain data"),
     };
-    struct plain plain = { .root = PLAIN_NIL };
+    struct value_tree tree = { .root = VALUE_NIL };
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct err err = { "" };
 
-        assert_int_equal(pickle_read(bad[i].bytes, bad[i].size, &plain, &err), -EPROTO);
+        assert_int_equal(pickle_read(bad[i].bytes, bad[i].size, &tree, &err), -EPROTO);
         if (!strstr(err.text, bad[i].words))
             fail_msg("'%s' does not say '%s'", err.text, bad[i].words);
     }
-    plain_fini(&plain);
+    value_fini(&tree);
 }
 
 int main(void)
