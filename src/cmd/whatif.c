@@ -16,7 +16,7 @@
 #include "read/jsontext.h"
 #include "read/kineto.h"
 #include "read/optrace_csv.h"
-#include "read/slurp.h"
+#include "read/read_file.h"
 
 #define TRACE_LIMIT ((size_t)4 << 30) /* of memory, for the text and its values */
 #define SHOWN 8                       /* lines of a part, for people */
@@ -219,7 +219,7 @@ static void print_text(const struct whatif_plan *plan, const struct whatif *what
                whatif->step[i].ideal);
 }
 
-static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct err *err)
+static int load_csv(const struct file_content *file, struct whatif_plan *ret, struct err *err)
 {
     CLEAN(optrace_fini) struct optrace trace = { 0 };
     int result = optrace_csv_read(file->data, file->size, &trace, err);
@@ -227,7 +227,8 @@ static int load_csv(const struct slurp *file, struct whatif_plan *ret, struct er
     return result < 0 ? result : whatif_plan_pipeline(&trace, ret, err);
 }
 
-static int load_profile(struct slurp *file, const char *path, struct lanes *lanes, struct err *err)
+static int load_profile(struct file_content *file, const char *path, struct lanes *lanes,
+                        struct err *err)
 {
     CLEAN(value_fini) struct value_tree tree = { .root = VALUE_NIL, .budget = file->budget };
     uint32_t rank = artifact_rank(path);
@@ -256,7 +257,7 @@ static int load_directory(const char *path, struct lanes *lanes, struct err *err
 
 static int whatif_load(const char *path, struct whatif_plan *ret, struct err *err)
 {
-    CLEAN(slurp_fini) struct slurp file = { 0 };
+    CLEAN(read_file_fini) struct file_content file = { 0 };
     CLEAN(lanes_fini) struct lanes lanes = { 0 };
     struct budget budget = { .limit = TRACE_LIMIT };
     struct stat stat_buf;
@@ -266,7 +267,7 @@ static int whatif_load(const char *path, struct whatif_plan *ret, struct err *er
         result = load_directory(path, &lanes, err);
         return result < 0 ? result : whatif_plan_lanes(&lanes, ret, err);
     }
-    result = slurp_file(path, &budget, &file, err);
+    result = read_file(path, &budget, &file, err);
     if (result < 0)
         return result;
     if (file.size && strchr("{[", file.data[strspn(file.data, " \t\r\n")])) {

@@ -17,7 +17,7 @@
 #include "read/kineto.h"
 #include "read/logtext.h"
 #include "read/pickle.h"
-#include "read/slurp.h"
+#include "read/read_file.h"
 #include "read/walk.h"
 
 #define FILES_MAX 100000
@@ -263,7 +263,7 @@ static int take_value(struct gatherer *gatherer, const char *name, struct err *e
     return result;
 }
 
-static int take_log(struct gatherer *gatherer, const char *name, const struct slurp *file)
+static int take_log(struct gatherer *gatherer, const char *name, const struct file_content *file)
 {
     int result;
 
@@ -281,7 +281,7 @@ static bool is_json_list(const char *text)
     return *text == '{' || *text == ']';
 }
 
-static int take_content(struct gatherer *gatherer, const char *name, struct slurp *file)
+static int take_content(struct gatherer *gatherer, const char *name, struct file_content *file)
 {
     struct err err = { "" };
     size_t at = strspn(file->data, " \t\r\n");
@@ -320,7 +320,7 @@ static int take_refused(struct gatherer *gatherer, const char *name, const char 
 }
 
 /* What the budget does not hold is one file that is not read; the values of a file do not stay when it is. */
-static int take_bounded(struct gatherer *gatherer, const char *name, struct slurp *file)
+static int take_bounded(struct gatherer *gatherer, const char *name, struct file_content *file)
 {
     struct err err = { "" };
     size_t notes = gatherer->logtext.logs.notes;
@@ -340,9 +340,9 @@ static int take_bounded(struct gatherer *gatherer, const char *name, struct slur
 
 static int artifacts_take_file(struct gatherer *gatherer, const char *path, const char *name)
 {
-    CLEAN(slurp_fini) struct slurp file = { 0 };
+    CLEAN(read_file_fini) struct file_content file = { 0 };
     struct err err = { "" };
-    int result = slurp_file(path, gatherer->budget, &file, &err);
+    int result = read_file(path, gatherer->budget, &file, &err);
     const char *why = strstr(err.text, ": "); /* the name is said elsewhere */
 
     gatherer->budget->refused = false;

@@ -6,7 +6,7 @@
 
 #include "core/clean.h"
 #include "read/logtext.h"
-#include "read/slurp.h"
+#include "read/read_file.h"
 #include "read/walk.h"
 
 #define DEPTH_MAX 3
@@ -14,8 +14,8 @@
 /* What cannot be read is no reason to tell nothing of a run. */
 static int kernellogs_take_file(struct logtext *logtext, const char *path, const char *name)
 {
-    CLEAN(slurp_fini) struct slurp file = { 0 };
-    int result = slurp_file(path, logtext->budget, &file, NULL);
+    CLEAN(read_file_fini) struct file_content file = { 0 };
+    int result = read_file(path, logtext->budget, &file, NULL);
 
     if (result == 0 && logtext_is(file.data, file.size))
         result = logtext_add_kernel(logtext, name, file.data, file.size);

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Readers are given texts that end with a NUL beyond their size, as slurp.h makes them. */
+/* Readers are given texts that end with a NUL beyond their size, as read_file.h makes them. */
 static int feed(struct logtext *logtext, uint32_t rank, const uint8_t *data, size_t size)
 {
     CLEAN(free_clean) char *text = malloc(size + 1);

@@ -1,13 +1,13 @@
-/* slurp.h - a file that somebody else wrote, whole, plain or gzip. */
-#ifndef LOCKSTEP_READ_SLURP_H
-#define LOCKSTEP_READ_SLURP_H
+/* read_file.h - a file that somebody else wrote, whole, plain or gzip. */
+#ifndef LOCKSTEP_READ_READ_FILE_H
+#define LOCKSTEP_READ_READ_FILE_H
 
 #include <stddef.h>
 
 #include "core/err.h"
 #include "read/budget.h"
 
-struct slurp {
+struct file_content {
     char *data; /* ends with a NUL that is not counted */
     size_t size, room;
     struct budget *budget; /* where its room came from */
@@ -16,7 +16,7 @@ struct slurp {
 /* Plain or gzip, by its first bytes.  -EFBIG when the budget does not hold it (unpacked), -EPROTO when the
  * gzip is damaged or ends early, -EINVAL when it is no plain file.
  */
-int slurp_file(const char *path, struct budget *budget, struct slurp *ret, struct err *err);
-void slurp_fini(struct slurp *slurp);
+int read_file(const char *path, struct budget *budget, struct file_content *ret, struct err *err);
+void read_file_fini(struct file_content *content);
 
 #endif
