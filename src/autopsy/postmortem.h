@@ -17,7 +17,7 @@
 #include "judge/thresholds.h"
 #include "wire/dump.h"
 #include "wire/lanes.h"
-#include "wire/lognote.h"
+#include "wire/log_event.h"
 #include "wire/verdict.h"
 
 #define POSTMORTEM_MAX 32

@@ -19,7 +19,7 @@
 struct setup { /* of one communicator, by one rank */
     uint32_t rank, pid, attempt, nth;
     int64_t channels;
-    const struct lognote *note;
+    const struct log_event *note;
 };
 
 struct setups {
@@ -50,7 +50,7 @@ static const struct setup *setup_at(const struct setups *setups, uint32_t rank, 
 }
 
 /* Another process of the same rank is its next attempt. */
-static int setup_add(struct setups *setups, uint32_t rank, const struct lognote *note)
+static int setup_add(struct setups *setups, uint32_t rank, const struct log_event *note)
 {
     struct setup fresh = { rank, note->pid, 0, 0, note->value, note };
     uint64_t *last = map_put(&setups->last, rank, UINT64_MAX);
@@ -76,21 +76,21 @@ static int setups_gather(const struct logs *logs, struct setups *setups)
     int result = 0;
 
     for (size_t i = 0; i < logs->notes; i++)
-        notes += logs->note[i].kind == LOGNOTE_CHANNELS;
+        notes += logs->note[i].kind == LOG_EVENT_CHANNELS;
     if (!notes)
         return 0;
     setups->list = calloc(notes, sizeof(*setups->list));
     if (!setups->list)
         return -ENOMEM;
     for (size_t i = 0; i < logs->notes && result == 0; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
         uint32_t rank = note->rank;
 
-        if (note->kind != LOGNOTE_CHANNELS)
+        if (note->kind != LOG_EVENT_CHANNELS)
             continue;
-        if (rank == LOGNOTE_NO_RANK)
+        if (rank == LOG_EVENT_NO_RANK)
             rank = postmortem_rank_of(logs, note);
-        if (rank != LOGNOTE_NO_RANK)
+        if (rank != LOG_EVENT_NO_RANK)
             result = setup_add(setups, rank, note);
     }
     return result;

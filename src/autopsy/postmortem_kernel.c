@@ -19,7 +19,7 @@
 #define UNSURE 0.8 /* at most, where the node alone says it */
 
 struct witness {
-    const struct lognote *note;
+    const struct log_event *note;
     const struct logprocess *process; /* that it names; NULL: none */
     const char *node;
     int64_t real_ns;
@@ -63,7 +63,7 @@ static bool has_word(const char *text, const char *word)
  * none of this run.
  */
 static const struct logprocess *node_of(const struct kernel_inquiry *inquiry,
-                                        const struct lognote *note)
+                                        const struct log_event *note)
 {
     const struct logprocess *first = inquiry->process;
     bool one = inquiry->processes > 0;
@@ -113,7 +113,7 @@ static int inquiry_hear(struct kernel_inquiry *inquiry, const struct logs *logs)
     if (!inquiry->witness)
         return -ENOMEM;
     for (size_t i = 0; i < logs->notes; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
         const struct logprocess *on = node_of(inquiry, note), *process = NULL;
         int64_t real_ns = note->real_ns;
 
@@ -174,20 +174,20 @@ static bool node_suffices(const struct verdict *verdict, unsigned layer)
     }
 }
 
-static bool process_suffices(const struct verdict *verdict, const struct lognote *note)
+static bool process_suffices(const struct verdict *verdict, const struct log_event *note)
 {
     switch (verdict->kind) {
     case VERDICT_CRASH:
-        return note->kind != LOGNOTE_NODE || note->layer != LAYER_STORAGE;
+        return note->kind != LOG_EVENT_NODE || note->layer != LAYER_STORAGE;
     case VERDICT_HANG:
-        return note->kind == LOGNOTE_XID ||
-               (note->kind == LOGNOTE_NODE && note->layer == LAYER_STORAGE &&
+        return note->kind == LOG_EVENT_XID ||
+               (note->kind == LOG_EVENT_NODE && note->layer == LAYER_STORAGE &&
                 (reads_or_writes(verdict) || verdict->layer == LAYER_UNKNOWN));
     case VERDICT_STRAGGLER: /* scarce cpus or slow code are no device's */
-        return note->kind == LOGNOTE_XID && is_device(note->layer) &&
+        return note->kind == LOG_EVENT_XID && is_device(note->layer) &&
                (verdict->layer == LAYER_GPU || verdict->layer == LAYER_UNKNOWN);
     case VERDICT_CORRUPTION:
-        return note->kind == LOGNOTE_XID && is_device(note->layer);
+        return note->kind == LOG_EVENT_XID && is_device(note->layer);
     default:
         return false;
     }
@@ -236,7 +236,7 @@ static bool kernel_suffices(const struct kernel_inquiry *inquiry, const struct v
         return names_rank(verdict, witness->process->rank) &&
                process_suffices(verdict, witness->note);
     /* Of those that name a process, one that names none says it of the device alone. */
-    return witness->note->kind != LOGNOTE_OOM_KILL && witness->note->kind != LOGNOTE_SEGFAULT &&
+    return witness->note->kind != LOG_EVENT_OOM_KILL && witness->note->kind != LOG_EVENT_SEGFAULT &&
            names_node(verdict, witness->node) && node_suffices(verdict, witness->note->layer);
 }
 
@@ -253,7 +253,7 @@ static void echo(struct verdict *verdict, const char *source, const char *what)
 
 static void take_cause(struct verdict *verdict, const struct witness *witness)
 {
-    const struct lognote *note = witness->note;
+    const struct log_event *note = witness->note;
 
     if (verdict->because_count == VERDICT_LINES)
         verdict->because_count--; /* the line that says why matters more than the last of many */
@@ -264,7 +264,7 @@ static void take_cause(struct verdict *verdict, const struct witness *witness)
         snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
     verdict->confidence =
         witness->process ? MAX(verdict->confidence, SURE) : MIN(verdict->confidence, UNSURE);
-    if (note->kind == LOGNOTE_SEGFAULT) /* how it ended is known already, and in more words */
+    if (note->kind == LOG_EVENT_SEGFAULT) /* how it ended is known already, and in more words */
         return;
     verdict->layer = note->layer;
     snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
@@ -300,9 +300,9 @@ static bool kernel_explain(const struct kernel_inquiry *inquiry, struct verdict 
 static bool came_before(const struct kernel_inquiry *inquiry, const struct verdict *verdict,
                         const struct witness *witness)
 {
-    const struct lognote *note = witness->note;
-    bool fatal = note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT ||
-                 (note->kind == LOGNOTE_XID && is_device(note->layer));
+    const struct log_event *note = witness->note;
+    bool fatal = note->kind == LOG_EVENT_OOM_KILL || note->kind == LOG_EVENT_SEGFAULT ||
+                 (note->kind == LOG_EVENT_XID && is_device(note->layer));
 
     return witness->process && fatal && verdict->kind == VERDICT_CRASH &&
            witness->real_ns <= verdict->since_real_ns &&
@@ -320,7 +320,7 @@ static void move_to(struct verdict *verdict, const struct witness *witness)
     verdict->node_count = 0;
     verdict->since_real_ns = witness->real_ns;
     take_cause(verdict, witness);
-    if (witness->note->kind == LOGNOTE_SEGFAULT) {
+    if (witness->note->kind == LOG_EVENT_SEGFAULT) {
         verdict->layer = witness->note->layer;
         snprintf(verdict->cause, sizeof(verdict->cause), "%s", witness->note->cause);
     }
@@ -356,10 +356,10 @@ static int tell_alone(const struct kernel_inquiry *inquiry, const char *run,
 {
     for (size_t i = 0; i < inquiry->witnesses; i++) {
         const struct witness *witness = &inquiry->witness[i];
-        const struct lognote *note = witness->note;
+        const struct log_event *note = witness->note;
         struct verdict *verdict;
 
-        if (!witness->process || note->kind != LOGNOTE_XID || !is_device(note->layer) ||
+        if (!witness->process || note->kind != LOG_EVENT_XID || !is_device(note->layer) ||
             is_named(findings->verdict, findings->count, witness->process->rank))
             continue;
         if (findings->count == POSTMORTEM_MAX)

@@ -18,7 +18,7 @@
 
 struct culprit {
     uint32_t rank;
-    const struct lognote *note; /* NULL: it left no word */
+    const struct log_event *note; /* NULL: it left no word */
     double confidence;
 };
 
@@ -32,10 +32,10 @@ struct hearing {
     bool dense;            /* there is a log of every rank, as far as can be told */
 };
 
-static int culprit_add(struct hearing *hearing, uint32_t rank, const struct lognote *note,
+static int culprit_add(struct hearing *hearing, uint32_t rank, const struct log_event *note,
                        double confidence)
 {
-    if (rank == LOGNOTE_NO_RANK)
+    if (rank == LOG_EVENT_NO_RANK)
         return 0;
     for (size_t i = 0; i < hearing->culprits; i++) {
         if (hearing->culprit[i].rank == rank)
@@ -60,17 +60,17 @@ static bool is_echo(const struct logs *logs, uint32_t rank)
 {
     uint8_t ended = ended_of(logs, rank);
 
-    return ended == LOGNOTE_LOST_PEER || ended == LOGNOTE_TIMEOUT;
+    return ended == LOG_EVENT_LOST_PEER || ended == LOG_EVENT_TIMEOUT;
 }
 
-static uint32_t rank_by(const struct logs *logs, const struct lognote *note, bool by_exits)
+static uint32_t rank_by(const struct logs *logs, const struct log_event *note, bool by_exits)
 {
     for (size_t i = 0; i < logs->notes; i++) {
-        const struct lognote *who = &logs->note[i];
+        const struct log_event *who = &logs->note[i];
         bool node = !note->node[0] || !who->node[0] || strcmp(note->node, who->node) == 0;
 
-        if (who == note || who->rank == LOGNOTE_NO_RANK || !node ||
-            (who->kind == LOGNOTE_EXIT) != by_exits)
+        if (who == note || who->rank == LOG_EVENT_NO_RANK || !node ||
+            (who->kind == LOG_EVENT_EXIT) != by_exits)
             continue;
         if (note->pid && who->pid == note->pid)
             return who->rank;
@@ -78,23 +78,23 @@ static uint32_t rank_by(const struct logs *logs, const struct lognote *note, boo
             strcmp(who->device, note->device) == 0)
             return who->rank;
     }
-    return LOGNOTE_NO_RANK;
+    return LOG_EVENT_NO_RANK;
 }
 
-/* The rank of a process that the kernel speaks of, or of the device; LOGNOTE_NO_RANK.  What launchers say of
+/* The rank of a process that the kernel speaks of, or of the device; LOG_EVENT_NO_RANK.  What launchers say of
  * each exit may count ranks by node, so the rest comes first.
  */
-uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note)
+uint32_t postmortem_rank_of(const struct logs *logs, const struct log_event *note)
 {
     uint32_t rank = rank_by(logs, note, false);
 
-    return rank == LOGNOTE_NO_RANK ? rank_by(logs, note, true) : rank;
+    return rank == LOG_EVENT_NO_RANK ? rank_by(logs, note, true) : rank;
 }
 
 /* Logs of kernels go back for months.  Is this line of the time of the job, as far as both are known?  Many have no year
  * and no zone: the time of the year counts, and roughly.
  */
-static bool is_of_its_time(const struct hearing *hearing, const struct lognote *note)
+static bool is_of_its_time(const struct hearing *hearing, const struct log_event *note)
 {
     const struct findings *findings = hearing->findings;
     int64_t off_ns;
@@ -114,11 +114,11 @@ static int hear_errors(struct hearing *hearing)
     int result = 0;
 
     for (size_t i = 0; i < logs->notes && result == 0; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
 
-        if (note->kind == LOGNOTE_ERROR || (note->kind == LOGNOTE_SIGNAL && note->layer))
+        if (note->kind == LOG_EVENT_ERROR || (note->kind == LOG_EVENT_SIGNAL && note->layer))
             result = culprit_add(hearing, note->rank, note, 0.9);
-        else if ((note->kind == LOGNOTE_OOM_KILL || note->kind == LOGNOTE_SEGFAULT) &&
+        else if ((note->kind == LOG_EVENT_OOM_KILL || note->kind == LOG_EVENT_SEGFAULT) &&
                  is_of_its_time(hearing, note))
             result = culprit_add(hearing, postmortem_rank_of(logs, note), note, 0.95);
     }
@@ -131,16 +131,16 @@ static int hear_launcher(struct hearing *hearing)
     int result = 0;
 
     for (size_t i = 0; i < logs->notes && result == 0; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
 
-        if (note->kind == LOGNOTE_ROOT && !is_echo(logs, note->rank))
+        if (note->kind == LOG_EVENT_ROOT && !is_echo(logs, note->rank))
             result = culprit_add(hearing, note->rank, note, 0.9);
     }
     for (size_t i = 0; i < logs->notes && result == 0 && !hearing->culprits; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
 
         /* One that is aborted or told to end is mostly so because somebody else had ended. */
-        if (note->kind == LOGNOTE_EXIT && note->value && note->value != SIGNAL_ABORT &&
+        if (note->kind == LOG_EVENT_EXIT && note->value && note->value != SIGNAL_ABORT &&
             note->value != SIGNAL_TERM && !is_echo(logs, note->rank))
             result = culprit_add(hearing, note->rank, note, note->value < 0 ? 0.85 : 0.7);
     }
@@ -152,8 +152,8 @@ static void hear_echoes(struct hearing *hearing)
     const struct logs *logs = hearing->logs;
 
     for (size_t i = 0; i < logs->ranks; i++) {
-        hearing->lost += logs->rank[i].ended == LOGNOTE_LOST_PEER;
-        hearing->timeouts += logs->rank[i].ended == LOGNOTE_TIMEOUT;
+        hearing->lost += logs->rank[i].ended == LOG_EVENT_LOST_PEER;
+        hearing->timeouts += logs->rank[i].ended == LOG_EVENT_TIMEOUT;
     }
     hearing->dense = logs->ranks > 1 && logs->rank[logs->ranks - 1].rank + 1 == logs->ranks;
 }
@@ -170,7 +170,7 @@ static int hear_silence(struct hearing *hearing)
         uint8_t ended = logs->rank[i].ended;
 
         /* Whoever waited has timed out; who only lost its peers afterwards was somewhere else. */
-        if (hearing->timeouts ? ended != LOGNOTE_TIMEOUT : ended != LOGNOTE_LOST_PEER)
+        if (hearing->timeouts ? ended != LOG_EVENT_TIMEOUT : ended != LOG_EVENT_LOST_PEER)
             result = culprit_add(hearing, logs->rank[i].rank, NULL, 0.7);
     }
     if (2 * hearing->culprits > logs->ranks)
@@ -205,10 +205,10 @@ void postmortem_name_node(struct verdict *verdict, const char *node)
     verdict->node_count++;
 }
 
-void postmortem_because(struct verdict *verdict, const struct lognote *note)
+void postmortem_because(struct verdict *verdict, const struct log_event *note)
 {
-    verdict_because(verdict, note->kind >= LOGNOTE_XID ? "kernel log" : "log", "%s line %u: %.150s",
-                    note->file, note->line, note->text);
+    verdict_because(verdict, note->kind >= LOG_EVENT_XID ? "kernel log" : "log",
+                    "%s line %u: %.150s", note->file, note->line, note->text);
 }
 
 static void tell_echoes(const struct hearing *hearing, struct verdict *verdict)
@@ -279,7 +279,7 @@ static void clear_waiting(const struct logs *logs, struct findings *findings)
         if (verdict->kind != VERDICT_HANG || verdict->confidence > POSTMORTEM_UNSEEN || !count)
             continue;
         for (uint32_t k = 0; k < count; k++) {
-            if (ended_of(logs, verdict->rank[k]) != LOGNOTE_TIMEOUT)
+            if (ended_of(logs, verdict->rank[k]) != LOG_EVENT_TIMEOUT)
                 verdict->rank[kept++] = verdict->rank[k];
         }
         if (kept == count)
@@ -401,19 +401,19 @@ static struct verdict *verdict_for(struct findings *findings, uint32_t rank)
                 return verdict;
         }
     }
-    if (rank == LOGNOTE_NO_RANK && findings->count == 1 && findings->verdict[0].rank_count == 1 &&
+    if (rank == LOG_EVENT_NO_RANK && findings->count == 1 && findings->verdict[0].rank_count == 1 &&
         findings->verdict[0].layer == LAYER_UNKNOWN)
         return &findings->verdict[0];
     return NULL;
 }
 
-static void add_evidence(struct verdict *verdict, const struct lognote *note, bool sure)
+static void add_evidence(struct verdict *verdict, const struct log_event *note, bool sure)
 {
     postmortem_because(verdict, note);
     postmortem_name_node(verdict, note->node);
     if (!verdict->device[0])
         snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
-    if (verdict->layer == LAYER_UNKNOWN || (sure && note->kind == LOGNOTE_XID)) {
+    if (verdict->layer == LAYER_UNKNOWN || (sure && note->kind == LOG_EVENT_XID)) {
         verdict->layer = note->layer;
         snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
     }
@@ -465,7 +465,7 @@ static struct verdict *set_apart(struct verdict *among, uint32_t rank, const cha
     return alone;
 }
 
-static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
+static int tell_node(const struct log_event *note, uint32_t rank, const char *run,
                      struct findings *findings)
 {
     struct verdict *verdict = findings_add(findings, run, VERDICT_NODE_FAULT, note->layer);
@@ -474,16 +474,17 @@ static int tell_node(const struct lognote *note, uint32_t rank, const char *run,
         return -ENOMEM;
     snprintf(verdict->cause, sizeof(verdict->cause), "%s", note->cause);
     snprintf(verdict->device, sizeof(verdict->device), "%s", note->device);
-    if (rank != LOGNOTE_NO_RANK)
+    if (rank != LOG_EVENT_NO_RANK)
         logs_name_rank(verdict, rank);
     postmortem_name_node(verdict, note->node);
     postmortem_because(verdict, note);
-    verdict->confidence = note->kind == LOGNOTE_XID || note->kind == LOGNOTE_OOM_KILL ? 0.8 : 0.5;
+    verdict->confidence =
+        note->kind == LOG_EVENT_XID || note->kind == LOG_EVENT_OOM_KILL ? 0.8 : 0.5;
     verdict_identify(verdict);
     return 0;
 }
 
-static bool is_said(const struct findings *findings, const struct lognote *note)
+static bool is_said(const struct findings *findings, const struct log_event *note)
 {
     for (size_t i = 0; i < findings->count; i++) {
         const struct verdict *verdict = &findings->verdict[i];
@@ -502,24 +503,24 @@ static int hear_nodes(const struct hearing *hearing, const char *run, struct fin
     int result = 0;
 
     for (size_t i = 0; i < logs->notes && result == 0 && findings->count < POSTMORTEM_MAX; i++) {
-        const struct lognote *note = &logs->note[i];
+        const struct log_event *note = &logs->note[i];
         uint32_t rank;
         struct verdict *verdict;
 
-        if (note->kind != LOGNOTE_XID && note->kind != LOGNOTE_NODE &&
-            note->kind != LOGNOTE_OOM_KILL && note->kind != LOGNOTE_FABRIC)
+        if (note->kind != LOG_EVENT_XID && note->kind != LOG_EVENT_NODE &&
+            note->kind != LOG_EVENT_OOM_KILL && note->kind != LOG_EVENT_FABRIC)
             continue;
-        if (note->kind != LOGNOTE_FABRIC && !is_of_its_time(hearing, note))
+        if (note->kind != LOG_EVENT_FABRIC && !is_of_its_time(hearing, note))
             continue;
-        rank = note->kind == LOGNOTE_FABRIC ? LOGNOTE_NO_RANK : postmortem_rank_of(logs, note);
+        rank = note->kind == LOG_EVENT_FABRIC ? LOG_EVENT_NO_RANK : postmortem_rank_of(logs, note);
         verdict = verdict_for(findings, rank);
-        if (verdict && verdict->kind == VERDICT_CRASH && note->kind == LOGNOTE_OOM_KILL &&
-            rank != LOGNOTE_NO_RANK)
+        if (verdict && verdict->kind == VERDICT_CRASH && note->kind == LOG_EVENT_OOM_KILL &&
+            rank != LOG_EVENT_NO_RANK)
             continue; /* it is what the verdict rests on */
-        if (verdict && rank != LOGNOTE_NO_RANK)
+        if (verdict && rank != LOG_EVENT_NO_RANK)
             verdict = set_apart(verdict, rank, run, findings);
         if (verdict)
-            add_evidence(verdict, note, rank != LOGNOTE_NO_RANK);
+            add_evidence(verdict, note, rank != LOG_EVENT_NO_RANK);
         else if (!is_said(findings, note))
             result = tell_node(note, rank, run, findings);
     }
@@ -537,7 +538,7 @@ int postmortem_logs(const struct logs *logs, const char *run, struct findings *f
     postmortem_limits(findings, &limits);
     hearing.apart_ns = (int64_t)(limits.kernel_unwatched * 1e9);
     for (size_t i = 0; i < logs->notes; i++) {
-        if (logs->note[i].kind < LOGNOTE_XID)
+        if (logs->note[i].kind < LOG_EVENT_XID)
             postmortem_saw(findings, logs->note[i].real_ns);
     }
     hear_echoes(&hearing);

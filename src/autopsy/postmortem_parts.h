@@ -123,11 +123,11 @@ void postmortem_saw(struct findings *findings, int64_t real_ns);
 /* As the caller set them, else the defaults. */
 void postmortem_limits(const struct findings *findings, struct thresholds *ret);
 
-/* postmortem_logs.c: the rank of a process or device that a line speaks of; LOGNOTE_NO_RANK. */
-uint32_t postmortem_rank_of(const struct logs *logs, const struct lognote *note);
+/* postmortem_logs.c: the rank of a process or device that a line speaks of; LOG_EVENT_NO_RANK. */
+uint32_t postmortem_rank_of(const struct logs *logs, const struct log_event *note);
 void postmortem_name_node(struct verdict *verdict, const char *node); /* once */
 void postmortem_because(struct verdict *verdict,
-                        const struct lognote *note); /* the line, and where it is */
+                        const struct log_event *note); /* the line, and where it is */
 /* postmortem_channels.c: what the communication library found to transfer by.  0 or -ENOMEM. */
 int postmortem_channels(const struct logs *logs, const char *run, struct findings *findings);
 

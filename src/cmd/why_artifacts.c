@@ -39,7 +39,7 @@ static void drop_kernel_notes(struct logs *logs)
     size_t kept = 0;
 
     for (size_t i = 0; i < logs->notes; i++) {
-        if (logs->note[i].kind < LOGNOTE_XID || logs->note[i].kind > LOGNOTE_NODE)
+        if (logs->note[i].kind < LOG_EVENT_XID || logs->note[i].kind > LOG_EVENT_NODE)
             logs->note[kept++] = logs->note[i];
     }
     logs->notes = kept;

@@ -14,7 +14,7 @@
 #include "read/budget.h"
 #include "wire/dump.h"
 #include "wire/lanes.h"
-#include "wire/lognote.h"
+#include "wire/log_event.h"
 
 enum artifact_kind {
     ARTIFACT_SKIPPED,

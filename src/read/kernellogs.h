@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "core/err.h"
-#include "wire/lognote.h"
+#include "wire/log_event.h"
 
 struct kernellogs_wish {
     int64_t from_real_ns, until_real_ns;

@@ -28,7 +28,7 @@ struct log_file {
 
 struct log_hit {
     struct log_line line;
-    struct lognote note;
+    struct log_event note;
 };
 
 struct keep { /* of notes that come in the order of the text, the first and the last ones */
@@ -82,14 +82,14 @@ static uint32_t label_rank(const struct log_line *line)
     else if (line->end - at > 9 && memcmp(at, "[default", 8) == 0)
         at += 8;
     else if (at == line->end || !isdigit((unsigned char)*at))
-        return LOGNOTE_NO_RANK;
+        return LOG_EVENT_NO_RANK;
     if (!log_number(at, line->end, &rank) || rank > 1 << 20)
-        return LOGNOTE_NO_RANK;
+        return LOG_EVENT_NO_RANK;
     while (at < line->end && isdigit((unsigned char)*at))
         at++;
     if (line->text == at || at + 1 >= line->end ||
         !(at[0] == ']' || (at[0] == ':' && at[1] == ' ')))
-        return LOGNOTE_NO_RANK;
+        return LOG_EVENT_NO_RANK;
     return (uint32_t)rank;
 }
 
@@ -106,16 +106,16 @@ static uint32_t line_number(struct log_file *file, const char *at)
     return file->lines;
 }
 
-static int note_add(struct log_file *file, const struct log_line *line, struct lognote *note)
+static int note_add(struct log_file *file, const struct log_line *line, struct log_event *note)
 {
     struct logtext *logtext = file->logtext;
     struct logs *logs = &logtext->logs;
 
     note->line = line_number(file, line->text);
-    if (note->rank == LOGNOTE_NO_RANK &&
-        (note->kind <= LOGNOTE_FABRIC || note->kind == LOGNOTE_CHANNELS)) {
+    if (note->rank == LOG_EVENT_NO_RANK &&
+        (note->kind <= LOG_EVENT_FABRIC || note->kind == LOG_EVENT_CHANNELS)) {
         note->rank = label_rank(line);
-        note->by_name = note->rank == LOGNOTE_NO_RANK;
+        note->by_name = note->rank == LOG_EVENT_NO_RANK;
         if (note->by_name)
             note->rank = file->rank;
     }
@@ -136,9 +136,9 @@ static int note_add(struct log_file *file, const struct log_line *line, struct l
 }
 
 static int keep_note(struct keep *keep, struct log_file *file, const struct log_line *line,
-                     struct lognote *note)
+                     struct log_event *note)
 {
-    if (note->kind >= LOGNOTE_IDENTITY)
+    if (note->kind >= LOG_EVENT_IDENTITY)
         return note_add(file, line, note);
     if (keep->came < keep->half) {
         keep->came++;
@@ -168,7 +168,7 @@ static int keep_end(struct keep *keep, struct log_file *file, int result)
 
 /* Is it of the time that is asked for?  Times since boot are somebody else's to compare. */
 static bool logtext_in_time(const struct logtext *logtext, const struct log_line *line,
-                            struct lognote *note)
+                            struct log_event *note)
 {
     if (!logtext->until_real_ns)
         return true;
@@ -187,7 +187,9 @@ static int apply_rule(struct log_file *file, const struct log_rule *rule)
     while (result == 0 &&
            (at = memmem(at, (size_t)(file->end - at), rule->words, strlen(rule->words)))) {
         struct log_line line = line_at(file, at);
-        struct lognote note = { .kind = rule->kind, .layer = rule->layer, .rank = LOGNOTE_NO_RANK };
+        struct log_event note = { .kind = rule->kind,
+                                  .layer = rule->layer,
+                                  .rank = LOG_EVENT_NO_RANK };
 
         at = line.end;
         if (rule->cause)
@@ -239,7 +241,7 @@ static int add_tracebacks(struct log_file *file)
 
     while (result == 0 && (at = memmem(at, (size_t)(file->end - at), words, strlen(words)))) {
         struct log_line first = line_at(file, at), last;
-        struct lognote note = { .rank = LOGNOTE_NO_RANK };
+        struct log_event note = { .rank = LOG_EVENT_NO_RANK };
         const char *end = traceback_end(file, &first, &last);
 
         at = first.end;
@@ -248,7 +250,7 @@ static int add_tracebacks(struct log_file *file)
         snprintf(note.text, sizeof(note.text), "%.*s", (int)MIN(last.end - last.found, 180),
                  last.found);
         log_classify(note.text, &note);
-        if (!chained || note.kind == LOGNOTE_ERROR)
+        if (!chained || note.kind == LOG_EVENT_ERROR)
             result = keep_note(&keep, file, &last, &note);
         chained = traceback_goes_on(file, end);
         at = end;
@@ -295,16 +297,18 @@ int logtext_add(struct logtext *logtext, uint32_t rank, const char *name, const 
         result = apply_rule(&file, rule);
     for (const struct log_rule *rule = log_rules_kernel; rule->words && result == 0; rule++)
         result = apply_rule(&file, rule);
-    if (result == 0 && rank != LOGNOTE_NO_RANK && !logtext_rank_of(logtext, rank))
+    if (result == 0 && rank != LOG_EVENT_NO_RANK && !logtext_rank_of(logtext, rank))
         result = -ENOMEM;
     return result;
 }
 
 int logtext_add_kernel(struct logtext *logtext, const char *name, const char *text, size_t bytes)
 {
-    struct log_file file = {
-        .logtext = logtext, .text = text, .end = text + bytes, .name = name, .rank = LOGNOTE_NO_RANK
-    };
+    struct log_file file = { .logtext = logtext,
+                             .text = text,
+                             .end = text + bytes,
+                             .name = name,
+                             .rank = LOG_EVENT_NO_RANK };
     int result = 0;
 
     for (const struct log_rule *rule = log_rules_kernel; rule->words && result == 0; rule++)
@@ -323,17 +327,17 @@ static int by_rank(const void *left, const void *right)
 static int find_ends(struct logtext *logtext)
 {
     for (size_t i = 0; i < logtext->logs.notes; i++) {
-        const struct lognote *note = &logtext->logs.note[i];
+        const struct log_event *note = &logtext->logs.note[i];
         struct logrank *rank;
 
-        if (note->rank == LOGNOTE_NO_RANK || note->kind > LOGNOTE_TIMEOUT)
+        if (note->rank == LOG_EVENT_NO_RANK || note->kind > LOG_EVENT_TIMEOUT)
             continue;
         rank = logtext_rank_of(logtext, note->rank);
         if (!rank)
             return -ENOMEM;
         if (!rank->ended || note->kind < rank->ended ||
-            (note->kind == LOGNOTE_TIMEOUT && rank->ended == LOGNOTE_LOST_PEER))
-            rank->ended = note->kind == LOGNOTE_LOST_PEER && rank->ended == LOGNOTE_TIMEOUT
+            (note->kind == LOG_EVENT_TIMEOUT && rank->ended == LOG_EVENT_LOST_PEER))
+            rank->ended = note->kind == LOG_EVENT_LOST_PEER && rank->ended == LOG_EVENT_TIMEOUT
                               ? rank->ended
                               : note->kind;
     }
@@ -351,10 +355,10 @@ static void drop_strangers(struct logs *logs)
     }
     logs->ranks = kept;
     for (size_t i = 0; i < logs->notes; i++) {
-        struct lognote *note = &logs->note[i];
+        struct log_event *note = &logs->note[i];
 
-        if (note->by_name && note->rank != LOGNOTE_NO_RANK && note->rank >= limit)
-            note->rank = LOGNOTE_NO_RANK;
+        if (note->by_name && note->rank != LOG_EVENT_NO_RANK && note->rank >= limit)
+            note->rank = LOG_EVENT_NO_RANK;
     }
 }
 
@@ -375,7 +379,7 @@ int logtext_take(struct logtext *logtext, struct logs *ret)
 
 void logtext_cut(struct logtext *logtext, size_t notes)
 {
-    struct lognote *cut;
+    struct log_event *cut;
 
     logtext->logs.notes = notes;
     cut = reallocarray(logtext->logs.note, MAX(notes, 1u), sizeof(*cut));

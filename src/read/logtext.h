@@ -10,7 +10,7 @@
 
 #include "core/err.h"
 #include "read/budget.h"
-#include "wire/lognote.h"
+#include "wire/log_event.h"
 
 struct logtext { /* a gatherer; zero it before the first */
     struct logs logs;
@@ -23,7 +23,7 @@ struct logtext { /* a gatherer; zero it before the first */
 };
 
 bool logtext_is(const char *text, size_t bytes); /* text at all? */
-/* `rank`: by the file's name, or LOGNOTE_NO_RANK.  -ENOMEM. */
+/* `rank`: by the file's name, or LOG_EVENT_NO_RANK.  -ENOMEM. */
 int logtext_add(struct logtext *logtext, uint32_t rank, const char *file, const char *text,
                 size_t bytes);
 /* Only what a kernel says. */

@@ -14,42 +14,43 @@ static const struct {
     uint8_t kind, layer;
     const char *cause;
 } meanings[] = {
-    { "Timed out waiting", LOGNOTE_TIMEOUT, 0, "a collective timed out" },
-    { "ollective operation timeout", LOGNOTE_TIMEOUT, 0, "a collective timed out" },
-    { "monitoredBarrier", LOGNOTE_TIMEOUT, 0, "a barrier timed out" },
-    { "onnection closed by peer", LOGNOTE_LOST_PEER, 0, "a peer went away" },
-    { "onnection reset by peer", LOGNOTE_LOST_PEER, 0, "a peer went away" },
-    { "onnection refused", LOGNOTE_LOST_PEER, 0, "a peer is not there" },
-    { "roken pipe", LOGNOTE_LOST_PEER, 0, "a peer went away" },
-    { "ncclRemoteError", LOGNOTE_LOST_PEER, 0, "a peer went away" },
-    { "remote process exited", LOGNOTE_LOST_PEER, 0, "a peer went away" },
-    { "communicator was aborted", LOGNOTE_LOST_PEER, 0, "its communicator was aborted" },
-    { "ncclSystemError", LOGNOTE_LOST_PEER, 0, "a peer or the network went away" },
-    { "ncclInternalError", LOGNOTE_LOST_PEER, 0, "communication failed" },
-    { "DistBackendError", LOGNOTE_LOST_PEER, 0, "communication failed" },
-    { "DistNetworkError", LOGNOTE_LOST_PEER, 0, "communication failed" },
-    { "DistStoreError", LOGNOTE_LOST_PEER, 0, "the rendezvous went away" },
-    { "TCPStore", LOGNOTE_LOST_PEER, 0, "the rendezvous went away" },
-    { "gloo/transport", LOGNOTE_LOST_PEER, 0, "communication failed" },
-    { "CUDA out of memory", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
-    { "OutOfMemoryError", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
-    { "uncorrectable ECC error", LOGNOTE_ERROR, LAYER_GPU_MEMORY, "uncorrectable ECC error" },
-    { "device-side assert", LOGNOTE_ERROR, LAYER_USER_CODE, "an assertion failed on the GPU" },
-    { "illegal memory access", LOGNOTE_ERROR, LAYER_USER_CODE, "illegal memory access on the GPU" },
-    { "CUDA error", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
-    { "CUBLAS_STATUS", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
-    { "CUDNN_STATUS", LOGNOTE_ERROR, LAYER_GPU, "the GPU failed" },
-    { "MemoryError", LOGNOTE_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
-    { "Cannot allocate memory", LOGNOTE_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
-    { "No space left on device", LOGNOTE_ERROR, LAYER_STORAGE, "the disk is full" },
-    { "Input/output error", LOGNOTE_ERROR, LAYER_STORAGE, "storage failed" },
-    { "Stale file handle", LOGNOTE_ERROR, LAYER_STORAGE, "storage failed" },
-    { "DataLoader worker", LOGNOTE_ERROR, LAYER_DATA, "a data loader's worker died" },
-    { "KeyboardInterrupt", LOGNOTE_SIGNAL, 0, "interrupted" },
-    { "SignalException", LOGNOTE_SIGNAL, 0, "ended by a signal from outside" },
+    { "Timed out waiting", LOG_EVENT_TIMEOUT, 0, "a collective timed out" },
+    { "ollective operation timeout", LOG_EVENT_TIMEOUT, 0, "a collective timed out" },
+    { "monitoredBarrier", LOG_EVENT_TIMEOUT, 0, "a barrier timed out" },
+    { "onnection closed by peer", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "onnection reset by peer", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "onnection refused", LOG_EVENT_LOST_PEER, 0, "a peer is not there" },
+    { "roken pipe", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "ncclRemoteError", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "remote process exited", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "communicator was aborted", LOG_EVENT_LOST_PEER, 0, "its communicator was aborted" },
+    { "ncclSystemError", LOG_EVENT_LOST_PEER, 0, "a peer or the network went away" },
+    { "ncclInternalError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
+    { "DistBackendError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
+    { "DistNetworkError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
+    { "DistStoreError", LOG_EVENT_LOST_PEER, 0, "the rendezvous went away" },
+    { "TCPStore", LOG_EVENT_LOST_PEER, 0, "the rendezvous went away" },
+    { "gloo/transport", LOG_EVENT_LOST_PEER, 0, "communication failed" },
+    { "CUDA out of memory", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
+    { "OutOfMemoryError", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
+    { "uncorrectable ECC error", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, "uncorrectable ECC error" },
+    { "device-side assert", LOG_EVENT_ERROR, LAYER_USER_CODE, "an assertion failed on the GPU" },
+    { "illegal memory access", LOG_EVENT_ERROR, LAYER_USER_CODE,
+      "illegal memory access on the GPU" },
+    { "CUDA error", LOG_EVENT_ERROR, LAYER_GPU, "the GPU failed" },
+    { "CUBLAS_STATUS", LOG_EVENT_ERROR, LAYER_GPU, "the GPU failed" },
+    { "CUDNN_STATUS", LOG_EVENT_ERROR, LAYER_GPU, "the GPU failed" },
+    { "MemoryError", LOG_EVENT_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
+    { "Cannot allocate memory", LOG_EVENT_ERROR, LAYER_HOST_MEMORY, "host memory is exhausted" },
+    { "No space left on device", LOG_EVENT_ERROR, LAYER_STORAGE, "the disk is full" },
+    { "Input/output error", LOG_EVENT_ERROR, LAYER_STORAGE, "storage failed" },
+    { "Stale file handle", LOG_EVENT_ERROR, LAYER_STORAGE, "storage failed" },
+    { "DataLoader worker", LOG_EVENT_ERROR, LAYER_DATA, "a data loader's worker died" },
+    { "KeyboardInterrupt", LOG_EVENT_SIGNAL, 0, "interrupted" },
+    { "SignalException", LOG_EVENT_SIGNAL, 0, "ended by a signal from outside" },
 };
 
-void log_classify(const char *text, struct lognote *note)
+void log_classify(const char *text, struct log_event *note)
 {
     for (size_t i = 0; i < COUNT(meanings); i++) {
         if (strstr(text, meanings[i].words)) {
@@ -59,7 +60,7 @@ void log_classify(const char *text, struct lognote *note)
             return;
         }
     }
-    note->kind = LOGNOTE_ERROR;
+    note->kind = LOG_EVENT_ERROR;
     note->layer = LAYER_USER_CODE;
     snprintf(note->cause, sizeof(note->cause), "%.*s", (int)strcspn(text, "\n"), text);
 }
@@ -72,7 +73,7 @@ static int64_t job_number_after(const struct log_line *line, const char *words, 
     return at && log_number(at + strlen(words), line->end, &value) ? value : otherwise;
 }
 
-static void job_end_text(struct lognote *note)
+static void job_end_text(struct log_event *note)
 {
     if (note->value < 0)
         snprintf(note->cause, sizeof(note->cause), "ended by signal %d", (int)-note->value);
@@ -83,7 +84,7 @@ static void job_end_text(struct lognote *note)
 /* torchrun: "failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: ..."; local ranks are ranks on one
  * node only, so that the report below it says more.
  */
-static bool read_torchrun(const struct log_line *line, struct lognote *note)
+static bool read_torchrun(const struct log_line *line, struct log_event *note)
 {
     int64_t rank = job_number_after(line, "local_rank:", -1);
 
@@ -91,14 +92,14 @@ static bool read_torchrun(const struct log_line *line, struct lognote *note)
         return false;
     note->value = job_number_after(line, "exitcode:", 1);
     note->pid = (uint32_t)MAX(job_number_after(line, "(pid:", 0), 0);
-    note->kind = LOGNOTE_EXIT;
+    note->kind = LOG_EVENT_EXIT;
     note->rank = (uint32_t)rank;
     job_end_text(note);
     return true;
 }
 
 /* The table that follows "Root Cause (first observed failure):", some lines of "  key : value". */
-static bool read_root(const struct log_line *line, struct lognote *note)
+static bool read_root(const struct log_line *line, struct log_event *note)
 {
     struct log_line table = { .text = line->end, .end = line->end };
     int64_t rank;
@@ -119,7 +120,7 @@ static bool read_root(const struct log_line *line, struct lognote *note)
 }
 
 /* "srun: error: n7: task 13: Killed"; several tasks ("tasks 3,7-9") are read by their first. */
-static bool read_srun(const struct log_line *line, struct lognote *note)
+static bool read_srun(const struct log_line *line, struct log_event *note)
 {
     static const struct {
         const char *words;
@@ -144,7 +145,7 @@ static bool read_srun(const struct log_line *line, struct lognote *note)
 }
 
 /* "n7:1234:1300 [0] NCCL INFO comm 0x55 rank 3 nranks 8 cudaDev 3 ... busId 1b000 ...": who is who. */
-static bool read_identity(const struct log_line *line, struct lognote *note)
+static bool read_identity(const struct log_line *line, struct log_event *note)
 {
     int64_t rank = job_number_after(line, " rank ", -1);
     const char *colon = memchr(line->text, ':', (size_t)(line->end - line->text));
@@ -167,7 +168,7 @@ static bool read_identity(const struct log_line *line, struct lognote *note)
 }
 
 /* "n7:1234:1300 [0] NCCL INFO 16 coll channels, 0 collnet channels, 0 nvls channels, 16 p2p channels, ...". */
-static bool read_channels(const struct log_line *line, struct lognote *note)
+static bool read_channels(const struct log_line *line, struct log_event *note)
 {
     const char *colon = memchr(line->text, ':', (size_t)(line->end - line->text));
     const char *info = log_find(line, "NCCL INFO ");
@@ -182,31 +183,32 @@ static bool read_channels(const struct log_line *line, struct lognote *note)
 }
 
 /* What a shell says of the process that this log is of; not what a launcher says of others. */
-static bool read_own(const struct log_line *line, struct lognote *note)
+static bool read_own(const struct log_line *line, struct log_event *note)
 {
     (void)note;
     return !log_find(line, "srun: ") && !log_find(line, "task ");
 }
 
 const struct log_rule log_rules_job[] = {
-    { "Watchdog caught collective operation timeout", LOGNOTE_TIMEOUT, 0, "a collective timed out",
-      NULL },
-    { "Fatal Python error: Segmentation fault", LOGNOTE_SIGNAL, LAYER_USER_CODE,
+    { "Watchdog caught collective operation timeout", LOG_EVENT_TIMEOUT, 0,
+      "a collective timed out", NULL },
+    { "Fatal Python error: Segmentation fault", LOG_EVENT_SIGNAL, LAYER_USER_CODE,
       "segmentation fault", NULL },
-    { "Fatal Python error: Aborted", LOGNOTE_SIGNAL, LAYER_USER_CODE, "aborted", NULL },
-    { "Fatal Python error: Bus error", LOGNOTE_SIGNAL, LAYER_HOST_MEMORY, "bus error", NULL },
-    { "!!!!!!! Segfault encountered !!!!!!!", LOGNOTE_SIGNAL, LAYER_USER_CODE, "segmentation fault",
-      NULL },
-    { "Segmentation fault (core dumped)", LOGNOTE_SIGNAL, LAYER_USER_CODE, "segmentation fault",
+    { "Fatal Python error: Aborted", LOG_EVENT_SIGNAL, LAYER_USER_CODE, "aborted", NULL },
+    { "Fatal Python error: Bus error", LOG_EVENT_SIGNAL, LAYER_HOST_MEMORY, "bus error", NULL },
+    { "!!!!!!! Segfault encountered !!!!!!!", LOG_EVENT_SIGNAL, LAYER_USER_CODE,
+      "segmentation fault", NULL },
+    { "Segmentation fault (core dumped)", LOG_EVENT_SIGNAL, LAYER_USER_CODE, "segmentation fault",
       read_own },
-    { "Bus error (core dumped)", LOGNOTE_SIGNAL, LAYER_HOST_MEMORY, "bus error", read_own },
-    { "failed (exitcode:", LOGNOTE_EXIT, 0, NULL, read_torchrun },
-    { "Root Cause (first observed failure):", LOGNOTE_ROOT, 0, NULL, read_root },
-    { "srun: error: ", LOGNOTE_EXIT, 0, NULL, read_srun },
-    { "NCCL INFO comm ", LOGNOTE_IDENTITY, 0, NULL, read_identity },
-    { " coll channels, ", LOGNOTE_CHANNELS, LAYER_FABRIC, NULL, read_channels },
-    { "NET/IB : Got completion", LOGNOTE_FABRIC, LAYER_FABRIC, "InfiniBand transfers fail", NULL },
-    { "NET/IB : Got async event", LOGNOTE_FABRIC, LAYER_NIC, "a network adapter reports an event",
+    { "Bus error (core dumped)", LOG_EVENT_SIGNAL, LAYER_HOST_MEMORY, "bus error", read_own },
+    { "failed (exitcode:", LOG_EVENT_EXIT, 0, NULL, read_torchrun },
+    { "Root Cause (first observed failure):", LOG_EVENT_ROOT, 0, NULL, read_root },
+    { "srun: error: ", LOG_EVENT_EXIT, 0, NULL, read_srun },
+    { "NCCL INFO comm ", LOG_EVENT_IDENTITY, 0, NULL, read_identity },
+    { " coll channels, ", LOG_EVENT_CHANNELS, LAYER_FABRIC, NULL, read_channels },
+    { "NET/IB : Got completion", LOG_EVENT_FABRIC, LAYER_FABRIC, "InfiniBand transfers fail",
+      NULL },
+    { "NET/IB : Got async event", LOG_EVENT_FABRIC, LAYER_NIC, "a network adapter reports an event",
       NULL },
     { .words = NULL },
 };

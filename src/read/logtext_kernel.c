@@ -56,7 +56,7 @@ static const struct {
 };
 
 /* "0000:3b:00", without "PCI:" before it and ".0" behind. */
-static void read_device(const struct log_line *line, struct lognote *note)
+static void read_device(const struct log_line *line, struct log_event *note)
 {
     for (const char *at = line->found; at + 9 < line->end; at++) {
         unsigned domain, bus, device;
@@ -72,7 +72,7 @@ static void read_device(const struct log_line *line, struct lognote *note)
     }
 }
 
-static void read_host(const struct log_line *line, struct lognote *note)
+static void read_host(const struct log_line *line, struct log_event *note)
 {
     const char *kernel = log_find(line, " kernel:"), *host;
 
@@ -83,7 +83,7 @@ static void read_host(const struct log_line *line, struct lognote *note)
     snprintf(note->node, sizeof(note->node), "%.*s", (int)(kernel - host), host);
 }
 
-static void read_pid(const struct log_line *line, const char *words, struct lognote *note)
+static void read_pid(const struct log_line *line, const char *words, struct log_event *note)
 {
     const char *at = log_find(line, words);
     int64_t pid;
@@ -93,7 +93,7 @@ static void read_pid(const struct log_line *line, const char *words, struct logn
 }
 
 /* "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python3, GPU has fallen off the bus." */
-static bool read_xid(const struct log_line *line, struct lognote *note)
+static bool read_xid(const struct log_line *line, struct log_event *note)
 {
     const char *at = memchr(line->found, ')', (size_t)(line->end - line->found));
 
@@ -113,7 +113,7 @@ static bool read_xid(const struct log_line *line, struct lognote *note)
     return false; /* follows others, or says nothing about this job */
 }
 
-static bool read_bus(const struct log_line *line, struct lognote *note)
+static bool read_bus(const struct log_line *line, struct log_event *note)
 {
     struct log_line device = *line;
 
@@ -127,7 +127,7 @@ static bool read_bus(const struct log_line *line, struct lognote *note)
     return true;
 }
 
-static bool read_killed(const struct log_line *line, struct lognote *note)
+static bool read_killed(const struct log_line *line, struct log_event *note)
 {
     read_host(line, note);
     read_pid(line, "Killed process ", note);
@@ -135,7 +135,7 @@ static bool read_killed(const struct log_line *line, struct lognote *note)
 }
 
 /* "python3[1234]: segfault at 0 ip ..." */
-static bool read_segfault(const struct log_line *line, struct lognote *note)
+static bool read_segfault(const struct log_line *line, struct log_event *note)
 {
     const char *at = line->found;
     int64_t pid;
@@ -149,7 +149,7 @@ static bool read_segfault(const struct log_line *line, struct lognote *note)
 }
 
 /* "INFO: task python3:1234 blocked for more than 120 seconds." */
-static bool read_blocked(const struct log_line *line, struct lognote *note)
+static bool read_blocked(const struct log_line *line, struct log_event *note)
 {
     const char *at = line->found;
     int64_t pid;
@@ -163,12 +163,12 @@ static bool read_blocked(const struct log_line *line, struct lognote *note)
 }
 
 /* "Memory failure: 0x4a7: Sending SIGBUS to python3:1234 due to hardware memory corruption"; "Killing" in older ones. */
-static bool read_memory(const struct log_line *line, struct lognote *note)
+static bool read_memory(const struct log_line *line, struct log_event *note)
 {
     return log_find(line, "Memory failure:") && read_blocked(line, note);
 }
 
-static bool read_node(const struct log_line *line, struct lognote *note)
+static bool read_node(const struct log_line *line, struct log_event *note)
 {
     read_device(line, note);
     read_host(line, note);
@@ -176,27 +176,29 @@ static bool read_node(const struct log_line *line, struct lognote *note)
 }
 
 const struct log_rule log_rules_kernel[] = {
-    { "NVRM: Xid (", LOGNOTE_XID, LAYER_GPU, NULL, read_xid },
-    { "GPU has fallen off the bus", LOGNOTE_XID, LAYER_PCIE, "Xid 79: GPU has fallen off the bus",
+    { "NVRM: Xid (", LOG_EVENT_XID, LAYER_GPU, NULL, read_xid },
+    { "GPU has fallen off the bus", LOG_EVENT_XID, LAYER_PCIE, "Xid 79: GPU has fallen off the bus",
       read_bus },
-    { "ut of memory: Killed process ", LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY,
+    { "ut of memory: Killed process ", LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY,
       "killed by the kernel for lack of memory", read_killed },
-    { "]: segfault at ", LOGNOTE_SEGFAULT, LAYER_USER_CODE, "segmentation fault", read_segfault },
-    { "traps: ", LOGNOTE_SEGFAULT, LAYER_USER_CODE, "crashed by a trap", read_segfault },
-    { "[Hardware Error]: Machine check", LOGNOTE_NODE, LAYER_CPU, "machine check", read_node },
-    { "AER: Uncorrected", LOGNOTE_NODE, LAYER_PCIE, "uncorrected PCIe error", read_node },
-    { "AER: Multiple Uncorrected", LOGNOTE_NODE, LAYER_PCIE, "uncorrected PCIe errors", read_node },
-    { "EDAC MC0: 1 UE", LOGNOTE_NODE, LAYER_HOST_MEMORY, "uncorrected memory error", read_node },
-    { "Link is Down", LOGNOTE_NODE, LAYER_NIC, "network link down", read_node },
-    { "Link down", LOGNOTE_NODE, LAYER_NIC, "network link down", read_node },
-    { "I/O error, dev ", LOGNOTE_NODE, LAYER_STORAGE, "disk error", read_node },
-    { "EXT4-fs error", LOGNOTE_NODE, LAYER_STORAGE, "file system error", read_node },
-    { "timeout, reset controller", LOGNOTE_NODE, LAYER_STORAGE, "disk does not answer", read_node },
-    { "not responding, still trying", LOGNOTE_NODE, LAYER_STORAGE, "file server does not answer",
+    { "]: segfault at ", LOG_EVENT_SEGFAULT, LAYER_USER_CODE, "segmentation fault", read_segfault },
+    { "traps: ", LOG_EVENT_SEGFAULT, LAYER_USER_CODE, "crashed by a trap", read_segfault },
+    { "[Hardware Error]: Machine check", LOG_EVENT_NODE, LAYER_CPU, "machine check", read_node },
+    { "AER: Uncorrected", LOG_EVENT_NODE, LAYER_PCIE, "uncorrected PCIe error", read_node },
+    { "AER: Multiple Uncorrected", LOG_EVENT_NODE, LAYER_PCIE, "uncorrected PCIe errors",
       read_node },
-    { " blocked for more than ", LOGNOTE_NODE, LAYER_STORAGE, "a task is blocked in the kernel",
+    { "EDAC MC0: 1 UE", LOG_EVENT_NODE, LAYER_HOST_MEMORY, "uncorrected memory error", read_node },
+    { "Link is Down", LOG_EVENT_NODE, LAYER_NIC, "network link down", read_node },
+    { "Link down", LOG_EVENT_NODE, LAYER_NIC, "network link down", read_node },
+    { "I/O error, dev ", LOG_EVENT_NODE, LAYER_STORAGE, "disk error", read_node },
+    { "EXT4-fs error", LOG_EVENT_NODE, LAYER_STORAGE, "file system error", read_node },
+    { "timeout, reset controller", LOG_EVENT_NODE, LAYER_STORAGE, "disk does not answer",
+      read_node },
+    { "not responding, still trying", LOG_EVENT_NODE, LAYER_STORAGE, "file server does not answer",
+      read_node },
+    { " blocked for more than ", LOG_EVENT_NODE, LAYER_STORAGE, "a task is blocked in the kernel",
       read_blocked },
-    { " due to hardware memory corruption", LOGNOTE_NODE, LAYER_HOST_MEMORY,
+    { " due to hardware memory corruption", LOG_EVENT_NODE, LAYER_HOST_MEMORY,
       "its memory is damaged: uncorrected error", read_memory },
     { .words = NULL },
 };

@@ -14,7 +14,7 @@ struct log_rule {
     uint8_t kind, layer;
     const char *cause; /* NULL: the line itself */
     /* Reads more from the line; false: it is not what it seems.  NULL: nothing to read. */
-    bool (*more)(const struct log_line *line, struct lognote *note);
+    bool (*more)(const struct log_line *line, struct log_event *note);
 };
 
 extern const struct log_rule log_rules_kernel[]; /* words NULL ends a list */
@@ -23,10 +23,10 @@ extern const struct log_rule log_rules_job[];
 /* logtext_when.c: when the line was written, as dmesg, journalctl, syslog or /dev/kmsg say it.  Without a year it is the
  * one nearest to `near_real_ns`; without a zone this machine's.  false: it does not say.
  */
-bool log_when(const struct log_line *line, int64_t near_real_ns, struct lognote *note);
+bool log_when(const struct log_line *line, int64_t near_real_ns, struct log_event *note);
 
 /* What an error's text means: a lost peer, a timeout, or an error of the rank's own with its layer. */
-void log_classify(const char *text, struct lognote *note);
+void log_classify(const char *text, struct log_event *note);
 bool log_number(const char *at, const char *end,
                 int64_t *ret); /* digits after blanks, perhaps a minus */
 const char *log_find(const struct log_line *line, const char *words); /* NULL: not in the line */

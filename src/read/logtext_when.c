@@ -28,7 +28,7 @@ static int64_t local_ns(struct tm *tm)
 }
 
 /* "[98712.345678] " */
-static bool boot_seconds(const char *text, struct lognote *note)
+static bool boot_seconds(const char *text, struct log_event *note)
 {
     char *end;
     double seconds;
@@ -46,7 +46,7 @@ static bool boot_seconds(const char *text, struct lognote *note)
 }
 
 /* "6,1234,987654,-;" */
-static bool boot_microseconds(const char *text, struct lognote *note)
+static bool boot_microseconds(const char *text, struct log_event *note)
 {
     const char *at = text;
     char *end;
@@ -69,7 +69,7 @@ static bool boot_microseconds(const char *text, struct lognote *note)
 }
 
 /* "Sun Nov 15 15:41:03 2026", in brackets */
-static bool bracketed_date(const char *text, struct lognote *note)
+static bool bracketed_date(const char *text, struct log_event *note)
 {
     struct tm tm = { 0 };
     const char *rest = *text == '[' ? strptime(text + 1, "%a %b %d %H:%M:%S %Y", &tm) : NULL;
@@ -106,7 +106,7 @@ static bool zone_read(const char *text, int64_t *ret_ns)
 }
 
 /* "2026-11-15T15:41:03.123456+00:00", also with a blank or a comma, and without fraction or zone */
-static bool iso_date(const char *text, struct lognote *note)
+static bool iso_date(const char *text, struct log_event *note)
 {
     struct tm tm = { 0 };
     const char *rest = isdigit((unsigned char)*text) ? strptime(text, "%Y-%m-%d", &tm) : NULL;
@@ -134,7 +134,7 @@ static bool iso_date(const char *text, struct lognote *note)
 }
 
 /* "Nov 15 15:41:03 host kernel: " */
-static bool yearless_date(const char *text, int64_t near_real_ns, struct lognote *note)
+static bool yearless_date(const char *text, int64_t near_real_ns, struct log_event *note)
 {
     time_t near_s = (time_t)(near_real_ns / NS_PER_S);
     struct tm tm = { 0 }, now;
@@ -156,7 +156,7 @@ static bool yearless_date(const char *text, int64_t near_real_ns, struct lognote
     return best_ns != 0;
 }
 
-bool log_when(const struct log_line *line, int64_t near_real_ns, struct lognote *note)
+bool log_when(const struct log_line *line, int64_t near_real_ns, struct log_event *note)
 {
     char begin[BEGIN + 1];
     const char *at = begin;

@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (feed(&logtext, rank, data + rank * third, third) < 0)
             return 0;
     }
-    if (feed(&logtext, LOGNOTE_NO_RANK, data, size) < 0 || logtext_take(&logtext, &logs) < 0 ||
+    if (feed(&logtext, LOG_EVENT_NO_RANK, data, size) < 0 || logtext_take(&logtext, &logs) < 0 ||
         postmortem_logs(&logs, "fuzz", &findings) < 0)
         return 0;
     for (size_t i = 0; i < findings.count; i++) {

@@ -26,7 +26,7 @@ static const struct logprocess processes[] = {
 };
 
 struct scene {
-    struct lognote note[8];
+    struct log_event note[8];
     struct logs logs;
     struct verdict verdict[2];
     struct postmortem_watched watched;
@@ -51,7 +51,7 @@ static void scene_init(struct scene *scene, unsigned kind, unsigned layer, uint3
                                  .confidence = 0.9,
                                  .since_real_ns = THEN,
                                  .decided_real_ns = THEN + 12 * S };
-    if (rank != LOGNOTE_NO_RANK) {
+    if (rank != LOG_EVENT_NO_RANK) {
         verdict->rank_count = verdict->node_count = 1;
         verdict->rank[0] = rank;
         snprintf(verdict->node[0], sizeof(verdict->node[0]), "n%u", rank / 2);
@@ -60,18 +60,18 @@ static void scene_init(struct scene *scene, unsigned kind, unsigned layer, uint3
     verdict_identify(verdict);
 }
 
-static struct lognote *line(struct scene *scene, unsigned kind, unsigned layer, const char *node,
-                            uint32_t pid, int64_t real_ns)
+static struct log_event *line(struct scene *scene, unsigned kind, unsigned layer, const char *node,
+                              uint32_t pid, int64_t real_ns)
 {
-    struct lognote *note = &scene->note[scene->logs.notes++];
+    struct log_event *note = &scene->note[scene->logs.notes++];
 
-    *note = (struct lognote){ .kind = (uint8_t)kind,
-                              .layer = (uint8_t)layer,
-                              .rank = LOGNOTE_NO_RANK,
-                              .pid = pid,
-                              .line = (uint32_t)scene->logs.notes,
-                              .real_ns = real_ns,
-                              .file = "dmesg.txt" };
+    *note = (struct log_event){ .kind = (uint8_t)kind,
+                                .layer = (uint8_t)layer,
+                                .rank = LOG_EVENT_NO_RANK,
+                                .pid = pid,
+                                .line = (uint32_t)scene->logs.notes,
+                                .real_ns = real_ns,
+                                .file = "dmesg.txt" };
     snprintf(note->node, sizeof(note->node), "%s", node);
     snprintf(note->cause, sizeof(note->cause), "%s by the kernel", verdict_layer_name(layer));
     snprintf(note->text, sizeof(note->text), "a line about %s", verdict_layer_name(layer));
@@ -100,7 +100,7 @@ static void the_process_a_line_names_is_why_its_rank_died(void **state)
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_USER_CODE, 3);
-    line(&scene, LOGNOTE_XID, LAYER_PCIE, "n1.example.org", 101, THEN - S);
+    line(&scene, LOG_EVENT_XID, LAYER_PCIE, "n1.example.org", 101, THEN - S);
     verdict = judged(&scene);
     assert_int_equal(verdict->layer, LAYER_PCIE);
     assert_string_equal(verdict->cause, "pcie by the kernel");
@@ -114,13 +114,13 @@ static void the_same_number_on_another_node_or_at_another_time_is_somebody_else(
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 3);
-    line(&scene, LOGNOTE_XID, LAYER_PCIE, "n0", 101, THEN - S);
-    line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, BEGAN - 60 * S);
-    line(&scene, LOGNOTE_XID, LAYER_PCIE, "n1", 555, THEN - S);
-    line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "n7", 101, THEN);
-    line(&scene, LOGNOTE_NODE, LAYER_CPU, "n1", 0, THEN - 300 * S);
-    line(&scene, LOGNOTE_NODE, LAYER_CPU, "n0", 0, THEN);
-    line(&scene, LOGNOTE_NODE, LAYER_CPU, "", 0, THEN); /* of which node? */
+    line(&scene, LOG_EVENT_XID, LAYER_PCIE, "n0", 101, THEN - S);
+    line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, BEGAN - 60 * S);
+    line(&scene, LOG_EVENT_XID, LAYER_PCIE, "n1", 555, THEN - S);
+    line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "n7", 101, THEN);
+    line(&scene, LOG_EVENT_NODE, LAYER_CPU, "n1", 0, THEN - 300 * S);
+    line(&scene, LOG_EVENT_NODE, LAYER_CPU, "n0", 0, THEN);
+    line(&scene, LOG_EVENT_NODE, LAYER_CPU, "", 0, THEN); /* of which node? */
     /* rank 1's Xid moves nothing: rank 3 ended later than a minute after it would have been told */
     scene.note[0].real_ns = THEN - 300 * S;
     unchanged(&scene);
@@ -132,10 +132,11 @@ static void a_file_may_say_whose_log_it_is(void **state)
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 3);
-    strcpy(line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "", 101, THEN)->file, "kern-n1.log");
+    strcpy(line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "", 101, THEN)->file, "kern-n1.log");
     assert_int_equal(judged(&scene)->layer, LAYER_HOST_MEMORY);
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 3);
-    strcpy(line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "", 101, THEN)->file, "kern-n11.log");
+    strcpy(line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "", 101, THEN)->file,
+           "kern-n11.log");
     unchanged(&scene);
     (void)state;
 }
@@ -145,10 +146,10 @@ static void seconds_since_boot_are_those_of_the_node(void **state)
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 3);
-    line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, 0)->boot_ns = 550 * S;
+    line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, 0)->boot_ns = 550 * S;
     assert_int_equal(judged(&scene)->layer, LAYER_HOST_MEMORY);
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 3);
-    line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, 0)->boot_ns = 9500 * S;
+    line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, 0)->boot_ns = 9500 * S;
     unchanged(&scene);
     (void)state;
 }
@@ -176,7 +177,7 @@ static void kinds_must_fit(void **state)
         struct scene scene;
 
         scene_init(&scene, rows[i].kind, rows[i].layer, 2);
-        line(&scene, LOGNOTE_NODE, rows[i].line, "n1", 0, THEN + S);
+        line(&scene, LOG_EVENT_NODE, rows[i].line, "n1", 0, THEN + S);
         if (!rows[i].joins)
             unchanged(&scene);
         else
@@ -191,7 +192,7 @@ static void a_device_does_not_make_cpus_scarce(void **state)
         struct scene scene;
 
         scene_init(&scene, VERDICT_STRAGGLER, i ? LAYER_GPU : LAYER_CPU, 2);
-        line(&scene, LOGNOTE_XID, LAYER_GPU_MEMORY, "n1", 100, THEN + S);
+        line(&scene, LOG_EVENT_XID, LAYER_GPU_MEMORY, "n1", 100, THEN + S);
         if (i)
             assert_int_equal(judged(&scene)->layer, LAYER_GPU_MEMORY);
         else
@@ -205,8 +206,8 @@ static void what_names_nobody_gets_its_node(void **state)
     const struct verdict *verdict;
     struct scene scene;
 
-    scene_init(&scene, VERDICT_HANG, LAYER_FABRIC, LOGNOTE_NO_RANK);
-    line(&scene, LOGNOTE_NODE, LAYER_NIC, "n1", 0, THEN - S);
+    scene_init(&scene, VERDICT_HANG, LAYER_FABRIC, LOG_EVENT_NO_RANK);
+    line(&scene, LOG_EVENT_NODE, LAYER_NIC, "n1", 0, THEN - S);
     verdict = judged(&scene);
     assert_int_equal(verdict->layer, LAYER_NIC);
     assert_int_equal(verdict->node_count, 1);
@@ -222,9 +223,9 @@ static void the_earliest_wins_and_the_rest_are_echoes(void **state)
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 2);
-    line(&scene, LOGNOTE_XID, LAYER_GPU, "n1", 100, THEN);
-    line(&scene, LOGNOTE_XID, LAYER_GPU_MEMORY, "n1", 100, THEN - 3 * S);
-    line(&scene, LOGNOTE_NODE, LAYER_CPU, "n1", 0,
+    line(&scene, LOG_EVENT_XID, LAYER_GPU, "n1", 100, THEN);
+    line(&scene, LOG_EVENT_XID, LAYER_GPU_MEMORY, "n1", 100, THEN - 3 * S);
+    line(&scene, LOG_EVENT_NODE, LAYER_CPU, "n1", 0,
          THEN - 30 * S); /* says less than its own lines */
     verdict = judged(&scene);
     assert_int_equal(verdict->layer, LAYER_GPU_MEMORY);
@@ -239,7 +240,7 @@ static void one_that_was_killed_before_another_ended_is_the_culprit(void **state
     struct scene scene;
 
     scene_init(&scene, VERDICT_CRASH, LAYER_USER_CODE, 0);
-    line(&scene, LOGNOTE_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, THEN - S);
+    line(&scene, LOG_EVENT_OOM_KILL, LAYER_HOST_MEMORY, "n1", 101, THEN - S);
     verdict = judged(&scene);
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 3);
@@ -255,9 +256,9 @@ static void a_device_that_failed_under_a_process_is_told_alone(void **state)
 
     scene_init(&scene, VERDICT_CRASH, LAYER_UNKNOWN, 0);
     scene.watched.verdicts = 0;
-    line(&scene, LOGNOTE_XID, LAYER_GPU_MEMORY, "n1", 101, THEN);
-    line(&scene, LOGNOTE_XID, LAYER_GPU_MEMORY, "n1", 777, THEN); /* not one of ours */
-    line(&scene, LOGNOTE_NODE, LAYER_NIC, "n0", 0, THEN);         /* and it trains all the same */
+    line(&scene, LOG_EVENT_XID, LAYER_GPU_MEMORY, "n1", 101, THEN);
+    line(&scene, LOG_EVENT_XID, LAYER_GPU_MEMORY, "n1", 777, THEN); /* not one of ours */
+    line(&scene, LOG_EVENT_NODE, LAYER_NIC, "n0", 0, THEN);         /* and it trains all the same */
     judged(&scene);
     assert_int_equal(scene.findings.count, 1);
     assert_int_equal(scene.findings.verdict[0].kind, VERDICT_NODE_FAULT);

@@ -383,11 +383,11 @@ static void lines_of_kernels_count_when_they_are_of_its_time(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct stage stage;
         struct findings found;
-        struct lognote note = { .kind = LOGNOTE_XID,
-                                .layer = LAYER_PCIE,
-                                .rank = LOGNOTE_NO_RANK,
-                                .node = "n1",
-                                .cause = "GPU has fallen off the bus" };
+        struct log_event note = { .kind = LOG_EVENT_XID,
+                                  .layer = LAYER_PCIE,
+                                  .rank = LOG_EVENT_NO_RANK,
+                                  .node = "n1",
+                                  .cause = "GPU has fallen off the bus" };
         struct logs logs = { .note = &note, .notes = 1 };
 
         stage_init(&stage);

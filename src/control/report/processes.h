@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "core/err.h"
-#include "wire/lognote.h"
+#include "wire/log_event.h"
 
 struct processes {
     struct logprocess *process;

@@ -99,7 +99,7 @@ static void tells_when_without_asking_for_a_time(void **state)
     const char *text = "Nov 15 12:01:03 n7 kernel: " XID "\n" XID "\n";
     CLEAN(logs_fini) struct logs logs = { 0 };
 
-    assert_int_equal(logtext_add(&logtext, LOGNOTE_NO_RANK, "kern.log", text, strlen(text)), 0);
+    assert_int_equal(logtext_add(&logtext, LOG_EVENT_NO_RANK, "kern.log", text, strlen(text)), 0);
     assert_int_equal(logtext_take(&logtext, &logs), 0);
     assert_int_equal(logs.notes, 2);
     assert_int_equal(logs.note[0].real_ns, NOON * NS_PER_S);
@@ -152,7 +152,7 @@ static void keeps_the_first_and_the_last_of_many(void **state)
     for (int i = 1; i <= LINES; i++) /* every other line says something else */
         used +=
             (size_t)snprintf(text + used, LINE + 1, "%s\n", i % 2 ? "usb 1-1: new device" : XID);
-    assert_int_equal(logtext_add(&logtext, LOGNOTE_NO_RANK, "dmesg", text, used), 0);
+    assert_int_equal(logtext_add(&logtext, LOG_EVENT_NO_RANK, "dmesg", text, used), 0);
     assert_int_equal(logtext_take(&logtext, &logs), 0);
     assert_int_equal(logs.notes, KEPT);
     for (uint32_t i = 0; i < KEPT / 2; i++) {

@@ -1,5 +1,5 @@
-/* lognote.c - lets go of the table. */
-#include "wire/lognote.h"
+/* log_event.c - lets go of the table. */
+#include "wire/log_event.h"
 
 #include <stdlib.h>
 
