@@ -11,7 +11,7 @@
 #include "core/hash.h"
 #include "core/time.h"
 #include "lab/faults/net.h"
-#include "lab/trainer/meet.h"
+#include "lab/trainer/rendezvous.h"
 #include "lab/trainer/trainer_parts.h"
 
 /* Shares of a step, for operations that cost a network's time. */
@@ -27,9 +27,9 @@ struct trainer_group { /* a group, by the ranks in it */
     uint32_t size, index;
 };
 
-static void setup_meet_clean(struct meet **meet)
+static void setup_rendezvous_clean(struct rendezvous **rendezvous)
 {
-    meet_close(*meet);
+    rendezvous_close(*rendezvous);
 }
 
 static uint32_t layout_rank_of(const struct trainer_layout *layout, uint32_t tp, uint32_t pp,
@@ -151,8 +151,8 @@ static void setup_comm_name(const struct trainer *trainer, enum trainer_comm com
         snprintf(out, room, "tp%u", place->pp * (unsigned)place->dp_size + place->dp);
 }
 
-static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_comm comm,
-                      struct err *err)
+static int setup_comm(struct trainer *trainer, struct rendezvous *rendezvous,
+                      enum trainer_comm comm, struct err *err)
 {
     static const enum lockstep_comm_kind kind[] = { LOCKSTEP_COMM_WORLD, LOCKSTEP_COMM_DP,
                                                     LOCKSTEP_COMM_TP };
@@ -172,7 +172,7 @@ static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_c
     group->wait.cancel_fd = device_cancel_fd(trainer->device);
     for (uint32_t i = 0; i < group->size && result == 0; i++)
         if (group_talks(group->size, group->index, i))
-            result = meet_connect(meet, group->rank[i], group->id, &group->fd[i], err);
+            result = rendezvous_connect(rendezvous, group->rank[i], group->id, &group->fd[i], err);
     if (result < 0)
         return err_wrap(err, result, "%s", name);
     trainer->probe_comm[comm] =
@@ -180,20 +180,21 @@ static int setup_comm(struct trainer *trainer, struct meet *meet, enum trainer_c
     return 0;
 }
 
-static int setup_link(struct trainer *trainer, struct meet *meet, struct trainer_link *link,
-                      uint32_t stage, enum trainer_way way, const char *name, struct err *err)
+static int setup_link(struct trainer *trainer, struct rendezvous *rendezvous,
+                      struct trainer_link *link, uint32_t stage, enum trainer_way way,
+                      const char *name, struct err *err)
 {
     const struct lockstep_layout *place = &trainer->place;
 
     snprintf(link->name, sizeof(link->name), "%s", name);
     link->stage = stage;
     link->rank = layout_rank_of(&trainer->config->layout, place->tp, stage, place->dp);
-    return meet_connect(meet, link->rank, hash64_u64(setup_comm_id(trainer, name), way), &link->fd,
-                        err);
+    return rendezvous_connect(rendezvous, link->rank, hash64_u64(setup_comm_id(trainer, name), way),
+                              &link->fd, err);
 }
 
 /* Activations go up the stages, gradients come down. */
-static int setup_links(struct trainer *trainer, struct meet *meet, struct err *err)
+static int setup_links(struct trainer *trainer, struct rendezvous *rendezvous, struct err *err)
 {
     const struct lockstep_layout *place = &trainer->place;
     char name[GROUP_NAME];
@@ -206,17 +207,18 @@ static int setup_links(struct trainer *trainer, struct meet *meet, struct err *e
         trainer->probe_pp = lockstep_comm_add(trainer->probe, id, place->pp_size, place->pp,
                                               LOCKSTEP_COMM_PP, name);
     if (place->pp > 0) {
-        result = setup_link(trainer, meet, &trainer->in[WAY_UP], place->pp - 1u, WAY_UP, name, err);
+        result = setup_link(trainer, rendezvous, &trainer->in[WAY_UP], place->pp - 1u, WAY_UP, name,
+                            err);
         if (result == 0)
-            result = setup_link(trainer, meet, &trainer->out[WAY_DOWN], place->pp - 1u, WAY_DOWN,
-                                name, err);
+            result = setup_link(trainer, rendezvous, &trainer->out[WAY_DOWN], place->pp - 1u,
+                                WAY_DOWN, name, err);
     }
     if (result == 0 && place->pp + 1 < place->pp_size) {
-        result =
-            setup_link(trainer, meet, &trainer->out[WAY_UP], place->pp + 1u, WAY_UP, name, err);
+        result = setup_link(trainer, rendezvous, &trainer->out[WAY_UP], place->pp + 1u, WAY_UP,
+                            name, err);
         if (result == 0)
-            result = setup_link(trainer, meet, &trainer->in[WAY_DOWN], place->pp + 1u, WAY_DOWN,
-                                name, err);
+            result = setup_link(trainer, rendezvous, &trainer->in[WAY_DOWN], place->pp + 1u,
+                                WAY_DOWN, name, err);
     }
     return result < 0 ? err_wrap(err, result, "%s", name) : 0;
 }
@@ -224,21 +226,21 @@ static int setup_links(struct trainer *trainer, struct meet *meet, struct err *e
 static int setup_network(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    CLEAN(setup_meet_clean) struct meet *meet = NULL;
-    struct meet_config meeting = { .rank = config->rank,
-                                   .world = config->world,
-                                   .addr = config->net_dir ? NET_MASTER : config->master_addr,
-                                   .port = config->master_port,
-                                   .job = setup_comm_id(trainer, config->master_port),
-                                   .timeout_ms = config->timeout_ms };
-    int result = meet_open(&meeting, &meet, err);
+    CLEAN(setup_rendezvous_clean) struct rendezvous *rendezvous = NULL;
+    struct rendezvous_config meeting = { .rank = config->rank,
+                                         .world = config->world,
+                                         .addr = config->net_dir ? NET_MASTER : config->master_addr,
+                                         .port = config->master_port,
+                                         .job = setup_comm_id(trainer, config->master_port),
+                                         .timeout_ms = config->timeout_ms };
+    int result = rendezvous_open(&meeting, &rendezvous, err);
 
     if (result < 0)
         return err_wrap(err, result, "rendezvous");
     for (int comm = 0; comm < COMM_COUNT && result == 0; comm++)
-        result = setup_comm(trainer, meet, (enum trainer_comm)comm, err);
+        result = setup_comm(trainer, rendezvous, (enum trainer_comm)comm, err);
     if (result == 0)
-        result = setup_links(trainer, meet, err);
+        result = setup_links(trainer, rendezvous, err);
     return result;
 }
 
