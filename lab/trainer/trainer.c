@@ -121,7 +121,7 @@ static int trainer_finish(struct trainer *trainer, struct err *err)
 
     if (result < 0)
         return result;
-    student_digest(&trainer->student, digest);
+    toy_digest(&trainer->toy, digest);
     if (trainer->config->rank == 0)
         printf("done after %" PRIu64 " steps: loss %.9g, digest %016" PRIx64 "\n", trainer->step,
                trainer->sum[SUM_LOSS], digest[0]);

@@ -1,6 +1,6 @@
 /* trainer.h - the demo trainer: one process is one rank.
  *
- * It trains a small network for real (student.h) over real sockets (group.h) while the time of
+ * It trains a small network for real (toy_model.h) over real sockets (group.h) while the time of
  * its device is modelled (device.h).  A launcher tells it its place by RANK, WORLD_SIZE and so
  * on, as torchrun does.  About itself it speaks only through include/lockstep/probe.h.
  */

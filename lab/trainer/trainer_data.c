@@ -19,7 +19,7 @@
 
 static size_t data_half(const struct trainer *trainer) /* of a batch: inputs, or targets */
 {
-    return trainer->micros * STUDENT_CELLS * sizeof(float);
+    return trainer->micros * TOY_CELLS * sizeof(float);
 }
 
 bool trainer_data_ahead(const struct trainer *trainer)
@@ -30,9 +30,9 @@ bool trainer_data_ahead(const struct trainer *trainer)
 static void data_make_up(struct trainer *trainer, uint64_t step)
 {
     for (uint32_t micro = 0; micro < trainer->micros; micro++)
-        student_sample(trainer->config->seed, step, trainer->place.dp, micro,
-                       trainer->next_input + micro * STUDENT_CELLS,
-                       trainer->next_target + micro * STUDENT_CELLS);
+        toy_sample(trainer->config->seed, step, trainer->place.dp, micro,
+                   trainer->next_input + micro * TOY_CELLS,
+                   trainer->next_target + micro * TOY_CELLS);
 }
 
 static int data_put(int fd, const void *data, size_t size, off_t at)

@@ -109,7 +109,7 @@ static void fault_flip(struct trainer *trainer)
 
         if (fault->kind->id != FAULT_BIT_FLIP || !fault_strikes(trainer, fault))
             continue;
-        student_flip(&trainer->student, hash64_u64(trainer->config->seed, 0x666c6970 + i));
+        toy_flip(&trainer->toy, hash64_u64(trainer->config->seed, 0x666c6970 + i));
         truth_add(trainer->truth, i, trainer->step, 0);
     }
 }

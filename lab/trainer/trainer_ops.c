@@ -37,28 +37,28 @@ static int64_t op_start(const struct device_work *work)
 int trainer_run_compute(struct device_work *work, void *context, struct err *err)
 {
     struct trainer *trainer = context;
-    struct student *student = &trainer->student;
+    struct toy_model *toy = &trainer->toy;
     uint32_t micro = (uint32_t)work->micro, block = (uint32_t)work->block;
     bool last = trainer->place.pp + 1 == trainer->place.pp_size;
 
     if (work->stalls)
         return trainer_stall(trainer, "the device", err);
     if (work->phase == LOCKSTEP_PHASE_FORWARD) {
-        student_forward(student, micro, block);
+        toy_forward(toy, micro, block);
         if (trainer->place.tp_size == 1)
-            student_forward_absorb(student, micro, block);
+            toy_forward_absorb(toy, micro, block);
     } else if (work->phase == LOCKSTEP_PHASE_BACKWARD) {
         if (last && block + 1 == trainer->blocks)
-            student_loss(student, micro);
-        student_backward(student, micro, block);
+            toy_loss(toy, micro);
+        toy_backward(toy, micro, block);
         if (trainer->place.tp_size == 1)
-            student_backward_absorb(student, micro);
+            toy_backward_absorb(toy, micro);
     } else {
         double norm = trainer->sum[SUM_NORM];
 
         /* As large models do: a step whose gradient is longer than 1 is shortened to 1. */
         if (!trainer_fault_frozen(trainer))
-            student_update(student, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
+            toy_update(toy, 1.0 / (trainer->place.dp_size * (norm > 1 ? norm : 1)));
     }
     work->end_ns = work->begin_ns + work->model_ns;
     return 0;
@@ -70,14 +70,14 @@ static void *reduce_data(struct trainer *trainer, const struct device_work *work
 {
     *op = work->comm == COMM_WORLD ? GROUP_SUM_F64 : GROUP_SUM_F32;
     if (work->comm == COMM_TP) {
-        *count = STUDENT_CELLS;
-        return trainer->student.part;
+        *count = TOY_CELLS;
+        return trainer->toy.part;
     }
     if (work->comm == COMM_DP) {
         uint32_t first = (uint32_t)work->block * trainer->blocks / trainer->buckets;
         uint32_t end = ((uint32_t)work->block + 1) * trainer->blocks / trainer->buckets;
 
-        return student_bucket(&trainer->student, first, end - first, count);
+        return toy_bucket(&trainer->toy, first, end - first, count);
     }
     *count = SUM_COUNT;
     return trainer->sum;
@@ -86,11 +86,10 @@ static void *reduce_data(struct trainer *trainer, const struct device_work *work
 /* This rank's gradient as it is before the reduction: after it, all have the same. */
 static void own_gradient(struct trainer *trainer, const struct device_work *work)
 {
-    struct student *student = &trainer->student;
+    struct toy_model *toy = &trainer->toy;
     enum group_op op;
-    size_t count = student->params;
-    float *gradient =
-        work->comm == COMM_DP ? reduce_data(trainer, work, &op, &count) : student->grad;
+    size_t count = toy->params;
+    float *gradient = work->comm == COMM_DP ? reduce_data(trainer, work, &op, &count) : toy->grad;
 
     if (work->block == 0)
         trainer_fault_gradient(trainer, gradient);
@@ -107,16 +106,16 @@ static void reduce_before(struct trainer *trainer, const struct device_work *wor
         own_gradient(trainer, work);
     if (work->comm != COMM_WORLD)
         return;
-    trainer->sum[SUM_LOSS] = counts ? trainer->student.loss : 0;
-    trainer->sum[SUM_NORM] = student_norm_squared(&trainer->student, 1.0 / place->dp_size);
+    trainer->sum[SUM_LOSS] = counts ? trainer->toy.loss : 0;
+    trainer->sum[SUM_NORM] = toy_norm_squared(&trainer->toy, 1.0 / place->dp_size);
 }
 
 static void reduce_after(struct trainer *trainer, const struct device_work *work)
 {
     if (work->comm == COMM_TP && work->phase == LOCKSTEP_PHASE_FORWARD)
-        student_forward_absorb(&trainer->student, (uint32_t)work->micro, (uint32_t)work->block);
+        toy_forward_absorb(&trainer->toy, (uint32_t)work->micro, (uint32_t)work->block);
     else if (work->comm == COMM_TP)
-        student_backward_absorb(&trainer->student, (uint32_t)work->micro);
+        toy_backward_absorb(&trainer->toy, (uint32_t)work->micro);
     else if (work->comm == COMM_WORLD) {
         trainer->sum[SUM_LOSS] /= trainer->place.dp_size;
         trainer->sum[SUM_NORM] = __builtin_sqrt(trainer->sum[SUM_NORM] / trainer->place.dp_size);
@@ -184,16 +183,15 @@ int trainer_run_send(struct device_work *work, void *context, struct err *err)
     struct trainer_link *link = &trainer->out[work->way];
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
     struct link_head head = { link->count, op_start(work) };
-    const float *data = work->way == WAY_UP
-                            ? student_output(&trainer->student, (uint32_t)work->micro)
-                            : student_gradient(&trainer->student, (uint32_t)work->micro);
+    const float *data = work->way == WAY_UP ? toy_output(&trainer->toy, (uint32_t)work->micro)
+                                            : toy_gradient(&trainer->toy, (uint32_t)work->micro);
     int result;
 
     work->begin_ns = head.start_ns;
     lockstep_p2p_start(trainer->probe, trainer->probe_pp, work->key, (uint64_t)head.start_ns);
     result = socket_send(link->fd, &head, sizeof(head), &wait);
     if (result == 0)
-        result = socket_send(link->fd, data, STUDENT_CELLS * sizeof(*data), &wait);
+        result = socket_send(link->fd, data, TOY_CELLS * sizeof(*data), &wait);
     if (result < 0)
         return link_lost(link, "send", result, err);
     link->count++;
@@ -208,8 +206,8 @@ int trainer_run_recv(struct device_work *work, void *context, struct err *err)
     struct trainer_link *link = &trainer->in[work->way];
     struct socket_wait wait = trainer->comm[COMM_WORLD].wait;
     struct link_head head;
-    float *data = work->way == WAY_UP ? student_input(&trainer->student, (uint32_t)work->micro)
-                                      : student_gradient(&trainer->student, (uint32_t)work->micro);
+    float *data = work->way == WAY_UP ? toy_input(&trainer->toy, (uint32_t)work->micro)
+                                      : toy_gradient(&trainer->toy, (uint32_t)work->micro);
     int result;
 
     lockstep_p2p_start(trainer->probe, trainer->probe_pp, work->key, (uint64_t)work->begin_ns);
@@ -218,7 +216,7 @@ int trainer_run_recv(struct device_work *work, void *context, struct err *err)
         return err_set(err, -EPROTO, "rank %u sent message %llu, we wait for %llu", link->rank,
                        (unsigned long long)head.count, (unsigned long long)link->count);
     if (result == 0)
-        result = socket_recv(link->fd, data, STUDENT_CELLS * sizeof(*data), &wait);
+        result = socket_recv(link->fd, data, TOY_CELLS * sizeof(*data), &wait);
     if (result < 0)
         return link_lost(link, "receive", result, err);
     link->count++;

@@ -8,7 +8,7 @@
 #include "lab/faults/plan.h"
 #include "lab/trainer/device.h"
 #include "lab/trainer/group.h"
-#include "lab/trainer/student.h"
+#include "lab/trainer/toy_model.h"
 #include "lab/trainer/trainer.h"
 #include "lockstep/probe.h"
 
@@ -72,7 +72,7 @@ struct trainer {
     const struct trainer_config *config;
     struct lockstep_layout place;
     uint32_t micros, blocks, buckets;
-    struct student student;
+    struct toy_model toy;
     struct trainer_times times;
     struct group comm[COMM_COUNT];
     int probe_comm[COMM_COUNT], probe_pp;

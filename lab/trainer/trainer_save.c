@@ -28,7 +28,7 @@ static struct shard save_shard(const struct trainer *trainer, uint64_t step)
                            .tp = config->layout.tp,
                            .pp = config->layout.pp,
                            .dp = config->layout.dp,
-                           .count = (uint32_t)(2 * trainer->student.params) };
+                           .count = (uint32_t)(2 * trainer->toy.params) };
 }
 
 /* The shard to begin with.  One of fewer or more ranks than there were: rank 0's, as replicas hold the same. */
@@ -101,8 +101,8 @@ static int save_agree(struct trainer *trainer, float *value, uint64_t *ret, stru
 int trainer_restore(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    struct student *student = &trainer->student;
-    CLEAN(free_clean) float *value = calloc(2 * student->params, sizeof(*value));
+    struct toy_model *toy = &trainer->toy;
+    CLEAN(free_clean) float *value = calloc(2 * toy->params, sizeof(*value));
     char note[64];
     int result;
 
@@ -115,8 +115,8 @@ int trainer_restore(struct trainer *trainer, struct err *err)
     result = save_agree(trainer, value, &trainer->step, err);
     if (result < 0 || trainer->step == 0)
         return result;
-    memcpy(student->param, value, student->params * sizeof(*value));
-    memcpy(student->momentum, value + student->params, student->params * sizeof(*value));
+    memcpy(toy->param, value, toy->params * sizeof(*value));
+    memcpy(toy->momentum, value + toy->params, toy->params * sizeof(*value));
     snprintf(note, sizeof(note), "restored from checkpoint of step %llu",
              (unsigned long long)trainer->step);
     lockstep_note_put(trainer->probe, note);
@@ -139,7 +139,7 @@ static void save_wait(struct trainer *trainer, int64_t begin_ns)
 int trainer_save(struct trainer *trainer, struct err *err)
 {
     const struct trainer_config *config = trainer->config;
-    struct student *student = &trainer->student;
+    struct toy_model *toy = &trainer->toy;
     struct shard shard = save_shard(trainer, trainer->step + 1);
     CLEAN(free_clean) float *value = malloc(shard.count * sizeof(*value));
     int64_t begin_ns = time_mono_ns();
@@ -149,8 +149,8 @@ int trainer_save(struct trainer *trainer, struct err *err)
         return err_nomem(err);
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_CHECKPOINT);
     result = trainer_check_replicas(trainer, err);
-    memcpy(value, student->param, student->params * sizeof(*value));
-    memcpy(value + student->params, student->momentum, student->params * sizeof(*value));
+    memcpy(value, toy->param, toy->params * sizeof(*value));
+    memcpy(value + toy->params, toy->momentum, toy->params * sizeof(*value));
     shard.value = value;
     if (result == 0)
         result = shard_write(config->checkpoint_dir, &shard, err);
@@ -168,7 +168,7 @@ int trainer_check_replicas(struct trainer *trainer, struct err *err)
 
     if (trainer_fault_differs(trainer))
         return 0;
-    student_digest(&trainer->student, digest);
+    toy_digest(&trainer->toy, digest);
     range[0] = digest[0];
     range[1] = ~digest[0];
     result = trainer_host_reduce(trainer, COMM_DP, GROUP_MIN_U64, range, 2, err);

@@ -84,13 +84,13 @@ static int setup_times(struct trainer *trainer, struct err *err)
 static int setup_memory(struct trainer *trainer, struct err *err)
 {
     const struct lockstep_layout *place = &trainer->place;
-    struct student_config student = { .seed = trainer->config->seed,
-                                      .tp = place->tp_size,
-                                      .tp_index = place->tp,
-                                      .blocks = trainer->blocks,
-                                      .first_block = place->pp * trainer->blocks,
-                                      .micros = trainer->micros };
-    size_t cells = trainer->micros * STUDENT_CELLS;
+    struct toy_config toy = { .seed = trainer->config->seed,
+                              .tp = place->tp_size,
+                              .tp_index = place->tp,
+                              .blocks = trainer->blocks,
+                              .first_block = place->pp * trainer->blocks,
+                              .micros = trainer->micros };
+    size_t cells = trainer->micros * TOY_CELLS;
 
     trainer->work_room = trainer->micros * (4 * trainer->blocks + 4) + TRAINER_BUCKETS + 2;
     trainer->launches = 2 * trainer->micros * trainer->blocks;
@@ -99,7 +99,7 @@ static int setup_memory(struct trainer *trainer, struct err *err)
     trainer->next_input = calloc(cells, sizeof(float));
     trainer->next_target = calloc(cells, sizeof(float));
     if (!trainer->work || !trainer->load || !trainer->next_input || !trainer->next_target ||
-        student_init(&trainer->student, &student) < 0)
+        toy_init(&trainer->toy, &toy) < 0)
         return err_set(err, -ENOMEM, "no memory for %u micro-batches", trainer->micros);
     trainer->next_step = UINT64_MAX;
     return 0;
@@ -281,7 +281,7 @@ void trainer_teardown(struct trainer *trainer)
         fd_clean(&trainer->in[i].fd);
         fd_clean(&trainer->out[i].fd);
     }
-    student_free(&trainer->student);
+    toy_free(&trainer->toy);
     free(trainer->work);
     free(trainer->load);
     free(trainer->next_input);

@@ -172,7 +172,7 @@ static void launch_tp(struct step_launch *launch, uint32_t block)
     if (trainer->place.tp_size == 1)
         return;
     launch->blocker = launch->last = launch_reduce(
-        launch, COMM_TP, STREAM_TP, STUDENT_CELLS * sizeof(float), trainer->times.tp, (int)block);
+        launch, COMM_TP, STREAM_TP, TOY_CELLS * sizeof(float), trainer->times.tp, (int)block);
 }
 
 /* With the last micro-batch, a bucket's gradients are whole once its first block is through. */
@@ -193,7 +193,7 @@ static void launch_bucket(struct step_launch *launch, uint32_t micro, uint32_t b
             trainer->swapped = true;
             continue;
         }
-        student_bucket(&trainer->student, first, end - first, &count);
+        toy_bucket(&trainer->toy, first, end - first, &count);
         launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp,
                       (int)bucket);
     }
@@ -208,7 +208,7 @@ static void launch_swapped(struct step_launch *launch)
     if (!trainer->swapped)
         return;
     trainer->swapped = false;
-    student_bucket(&trainer->student, 0, trainer->blocks / trainer->buckets, &count);
+    toy_bucket(&trainer->toy, 0, trainer->blocks / trainer->buckets, &count);
     launch_reduce(launch, COMM_DP, STREAM_DP, count * sizeof(float), trainer->times.dp, 0);
 }
 
@@ -234,7 +234,7 @@ static const struct device_work *launch_message(struct step_launch *launch, bool
                     .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
                     .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
                                                 send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV, other,
-                                                STUDENT_CELLS * sizeof(float), stream) });
+                                                TOY_CELLS * sizeof(float), stream) });
 }
 
 static void launch_forward(struct step_launch *launch, uint32_t micro)
@@ -326,7 +326,7 @@ static void launch_optimizer(struct step_launch *launch)
 
 static int trainer_take_batch(struct trainer *trainer, struct err *err)
 {
-    size_t bytes = trainer->micros * STUDENT_CELLS * sizeof(float);
+    size_t bytes = trainer->micros * TOY_CELLS * sizeof(float);
     double tokens = 0, squares = 0;
     int result = 0;
 
@@ -339,9 +339,9 @@ static int trainer_take_batch(struct trainer *trainer, struct err *err)
     if (result < 0)
         return result;
     for (uint32_t micro = 0; trainer->place.pp == 0 && micro < trainer->micros; micro++)
-        memcpy(student_input(&trainer->student, micro), trainer->next_input + micro * STUDENT_CELLS,
-               STUDENT_CELLS * sizeof(float));
-    memcpy(trainer->student.target, trainer->next_target, bytes);
+        memcpy(toy_input(&trainer->toy, micro), trainer->next_input + micro * TOY_CELLS,
+               TOY_CELLS * sizeof(float));
+    memcpy(trainer->toy.target, trainer->next_target, bytes);
     trainer_fault_step(trainer);
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_DATA);
     for (uint32_t micro = 0; micro < trainer->micros; micro++) {
@@ -361,7 +361,7 @@ static void trainer_tell_digest(struct trainer *trainer)
 {
     uint64_t digest[2];
 
-    student_digest(&trainer->student, digest);
+    toy_digest(&trainer->toy, digest);
     lockstep_digest_put(trainer->probe, 0, 1, digest[0], digest[1]);
 }
 
@@ -393,7 +393,7 @@ static void trainer_read_wishes(struct trainer *trainer)
 static void trainer_tell_values(const struct trainer *trainer)
 {
     if (trainer->place.pp + 1 == trainer->place.pp_size)
-        lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->student.loss);
+        lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_LOSS, trainer->toy.loss);
     lockstep_metric_put(trainer->probe, LOCKSTEP_METRIC_GRAD_NORM,
                         __builtin_sqrt(trainer->own_squares));
 }
@@ -406,7 +406,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     lockstep_step_begin(trainer->probe, trainer->step);
     trainer->works = 0;
     trainer->own_squares = 0;
-    student_step_begin(&trainer->student);
+    toy_step_begin(&trainer->toy);
     trainer_read_wishes(trainer);
     result = trainer_take_batch(trainer, err);
     if (result < 0)
