@@ -200,7 +200,7 @@ static uint32_t inject_look(const struct inject *inject, uint32_t node, int64_t 
                             struct inject_target *target, struct inject_mark *mark)
 {
     *mark = (struct inject_mark){ .time_ns = now_ns };
-    target->count = target->others = 0;
+    target->count = target->foreign_load = 0;
     for (uint32_t i = 0; i < inject->config.world; i++) {
         const struct inject_rank *rank = &inject->rank[i];
 
@@ -208,8 +208,8 @@ static uint32_t inject_look(const struct inject *inject, uint32_t node, int64_t 
             return target->count = 0;
         mark->step = MAX(mark->step, rank->step);
         if (fault_node_of_rank(i, inject->config.world, inject->config.nodes) != node) {
-            if (target->others < INJECT_THREADS)
-                target->other[target->others++] = (pid_t)rank->pid;
+            if (target->foreign_load < INJECT_THREADS)
+                target->other[target->foreign_load++] = (pid_t)rank->pid;
             continue;
         }
         if (target->count == INJECT_THREADS)

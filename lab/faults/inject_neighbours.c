@@ -65,7 +65,7 @@ static void neighbours_undo(void *state, const struct inject_target *target)
         hog_stop(neighbours->part);
     for (uint32_t i = 0; i < target->count; i++) /* those that are gone need no way back */
         (void)sched_setaffinity(target->tid[i], sizeof(neighbours->before), &neighbours->before);
-    for (uint32_t i = 0; i < target->others; i++)
+    for (uint32_t i = 0; i < target->foreign_load; i++)
         (void)sched_setaffinity(target->other[i], sizeof(neighbours->before), &neighbours->before);
     free(neighbours);
 }
@@ -124,7 +124,8 @@ static int neighbours_make(const struct inject_target *target, void **state, str
         if (sched_setaffinity(target->tid[i], sizeof(neighbours->one), &neighbours->one) < 0)
             result = err_set(err, -errno, "cannot pin thread %d: %m", (int)target->tid[i]);
     /* The ranks of other nodes have CPUs of their own, where there are any. */
-    for (uint32_t i = 0; CPU_COUNT(&neighbours->rest) && i < target->others && result == 0; i++)
+    for (uint32_t i = 0; CPU_COUNT(&neighbours->rest) && i < target->foreign_load && result == 0;
+         i++)
         if (sched_setaffinity(target->other[i], sizeof(neighbours->rest), &neighbours->rest) < 0)
             result = err_set(err, -errno, "cannot pin thread %d: %m", (int)target->other[i]);
     if (result == 0)

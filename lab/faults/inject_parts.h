@@ -20,7 +20,7 @@ struct inject_target { /* the host threads of one node's ranks */
     pid_t tid[INJECT_THREADS];
     uint32_t count;
     pid_t other[INJECT_THREADS]; /* those of the other nodes, which have other CPUs */
-    uint32_t others;
+    uint32_t foreign_load;
     double share; /* of one CPU that they shall get in all */
     double
         hogs; /* how many busy processes shall share their CPU; a half: one that is so half of the time */

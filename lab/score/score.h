@@ -95,8 +95,8 @@ struct score_result {
     double seconds;                  /* from the injection to the verdict */
     uint64_t steps;                  /* steps with the fault that it took */
     double run_seconds;
-    double others;  /* cores: the most that they took in a second of it (others.h) */
-    uint32_t again; /* how often it was run before, and not counted since they took too much */
+    double foreign_load; /* cores: the most that they took in a second of it (foreign_load.h) */
+    uint32_t again;      /* how often it was run before, and not counted since they took too much */
     struct score_ledger ledger;
     char said[600]; /* what was said, for people */
     char run[64];   /* its name, below the directory of the runs */

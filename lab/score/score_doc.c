@@ -238,7 +238,7 @@ static void case_write(const struct score_case *at, const struct score_result *r
     score_case_command(at, command, sizeof(command));
     fprintf(out, "%s; said: %s; others took %.2f of a core.\n  `%s`\n",
             score_expect(&at->fault) ? "" : " nothing", result->said[0] ? result->said : "nothing",
-            result->others, command);
+            result->foreign_load, command);
 }
 
 static void misses_write(const struct score_doc *doc, FILE *out)

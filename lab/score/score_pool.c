@@ -16,7 +16,7 @@
 #include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/score/others.h"
+#include "lab/score/foreign_load.h"
 #include "lab/score/score_plan.h"
 #include "lab/score/score_tally.h"
 
@@ -41,7 +41,7 @@ struct crew {
     bool alone; /* the one that runs has the machine for itself */
     bool *begun;
     uint32_t *again; /* how often a case was run and not counted */
-    struct others *others;
+    struct foreign_load *foreign_load;
 };
 
 static void run_remove(const struct score_pool *pool, const struct score_result *result)
@@ -101,7 +101,7 @@ static int worker_start(struct crew *crew, uint32_t number, struct err *err)
 /* Decided by what others did alone: what was said about the case is not looked at. */
 static bool is_run_again(struct crew *crew, uint32_t number, const struct score_result *result)
 {
-    if (!result->ran || result->others <= SCORE_OTHERS_LIMIT ||
+    if (!result->ran || result->foreign_load <= SCORE_FOREIGN_LOAD_LIMIT ||
         crew->again[number] == crew->pool->retries)
         return false;
     crew->again[number]++;
@@ -123,7 +123,7 @@ static int worker_end(struct crew *crew, struct worker *worker, struct err *err)
         return err_set(err, -EINTR, "the process of a case was killed");
     if (message.status < 0)
         return err_set(err, message.status, "%s", message.err.text);
-    message.result.others = others_most(crew->others, worker->began_ns);
+    message.result.foreign_load = foreign_load_most(crew->foreign_load, worker->began_ns);
     message.result.again = crew->again[worker->number];
     if (is_run_again(crew, worker->number, &message.result)) {
         run_remove(crew->pool, &message.result);
@@ -156,7 +156,7 @@ static int crew_wait(struct crew *crew, struct err *err)
                                       .events = POLLIN };
     if (poll(poll_fd, SCORE_JOBS_MAX, 1000) < 0)
         return errno == EINTR ? 0 : err_set(err, -errno, "poll: %m");
-    others_look(crew->others);
+    foreign_load_look(crew->foreign_load);
     for (size_t i = 0; i < SCORE_JOBS_MAX && result == 0; i++) {
         if (poll_fd[i].revents)
             result = worker_end(crew, &crew->worker[i], err);
@@ -181,9 +181,9 @@ int score_pool_run(const struct score_pool *pool, struct err *err)
     CLEAN(free_clean) bool *begun = calloc(pool->count + 1, sizeof(*begun));
     CLEAN(free_clean) uint32_t *again = calloc(pool->count + 1, sizeof(*again));
     struct crew crew = { .pool = pool, .begun = begun, .again = again };
-    int result = begun && again ? others_create(&crew.others) : err_nomem(err);
+    int result = begun && again ? foreign_load_create(&crew.foreign_load) : err_nomem(err);
 
-    others_look(crew.others);
+    foreign_load_look(crew.foreign_load);
     while (result == 0) {
         uint32_t number = next_case(&crew);
 
@@ -195,6 +195,6 @@ int score_pool_run(const struct score_pool *pool, struct err *err)
             break;
     }
     crew_stop(&crew);
-    others_destroy(crew.others);
+    foreign_load_destroy(crew.foreign_load);
     return result;
 }

@@ -12,7 +12,7 @@
 #include "lab/score/score.h"
 
 #define SCORE_JOBS_MAX 16
-#define SCORE_OTHERS_LIMIT 0.1 /* cores: more than that in a second of a case is too much */
+#define SCORE_FOREIGN_LOAD_LIMIT 0.1 /* cores: more than that in a second of a case is too much */
 
 struct score_pool {
     const struct score_case *cases;

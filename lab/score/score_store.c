@@ -45,7 +45,7 @@ static const struct field {
     FIELD(run_seconds, TYPE_F64),    FIELD(said, TYPE_TEXT),
     FIELD(run, TYPE_TEXT),           FIELD(ledger.whole, TYPE_F64),
     FIELD(ledger.bucket, TYPE_F64S), FIELD(ledger.injected, TYPE_F64),
-    FIELD(others, TYPE_F64),         FIELD(again, TYPE_U32),
+    FIELD(foreign_load, TYPE_F64),   FIELD(again, TYPE_U32),
 };
 
 /* Who adds a field there adds a row here: else it is lost when a score goes on. */

@@ -117,7 +117,7 @@ struct board {
     struct score_books books;
     double unattributed[SCORE_CASES_MAX];
     uint32_t healthies;
-    double others;             /* cores: the most that they took in a second of a case */
+    double foreign_load;       /* cores: the most that they took in a second of a case */
     uint32_t again, disturbed; /* runs that do not count; cases that do, though others took much */
 };
 
@@ -138,9 +138,9 @@ static void board_add(struct board *board, const struct score_case *at,
     score_board_add(&board->score, at, result);
     if (!result->ran)
         return;
-    board->others = MAX(board->others, result->others);
+    board->foreign_load = MAX(board->foreign_load, result->foreign_load);
     board->again += result->again;
-    board->disturbed += result->others > SCORE_OTHERS_LIMIT;
+    board->disturbed += result->foreign_load > SCORE_FOREIGN_LOAD_LIMIT;
     if (!expect)
         board->unattributed[board->healthies++] =
             result->ledger.whole > 0
@@ -246,7 +246,7 @@ static void board_json(struct board *board)
     json_object_object_add(object, "steps_most_at_1.10",
                            json_object_new_int64((int64_t)board->slowest[1]));
     json_object_object_add(object, "skipped", json_object_new_int64(score->skipped));
-    bench_verdicts_number_add(object, "others_most_cores", board->others);
+    bench_verdicts_number_add(object, "others_most_cores", board->foreign_load);
     json_object_object_add(object, "run_again", json_object_new_int64(board->again));
     json_object_object_add(object, "disturbed", json_object_new_int64(board->disturbed));
     books_json(object, &board->books);
@@ -282,13 +282,13 @@ static void books_write(struct board *board, FILE *out)
             100 * stats_quantile(board->unattributed, board->healthies, 0.5));
 }
 
-static void others_write(const struct board *board, FILE *out)
+static void foreign_load_write(const struct board *board, FILE *out)
 {
     fprintf(out,
             "other processes and the hypervisor took %.2f of a core at most in a second of a case; "
             "more than %g in %u cases that count; %u runs with more do not, whatever was said in "
             "them, and were made again\n",
-            board->others, SCORE_OTHERS_LIMIT, board->disturbed, board->again);
+            board->foreign_load, SCORE_FOREIGN_LOAD_LIMIT, board->disturbed, board->again);
 }
 
 /* Lines that stand on the screen and on the page. */
@@ -298,7 +298,7 @@ static void lines_write(struct board *board, FILE *out)
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
     if (board->books.count)
         books_write(board, out);
-    others_write(board, out);
+    foreign_load_write(board, out);
 }
 
 static void board_text(struct board *board)
@@ -330,7 +330,7 @@ static bool board_good(const struct board *board)
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
                       const struct score_result *result)
 {
-    char text[200], times[96] = "", ledger[80] = "", others[80] = "";
+    char text[200], times[96] = "", ledger[80] = "", foreign_load[80] = "";
     const char *answer = "nothing said, rightly";
 
     score_case_text(at, text, sizeof(text));
@@ -347,10 +347,11 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);
-    if (result->others > SCORE_OTHERS_LIMIT)
-        snprintf(others, sizeof(others), "; others took %.2f of a core", result->others);
+    if (result->foreign_load > SCORE_FOREIGN_LOAD_LIMIT)
+        snprintf(foreign_load, sizeof(foreign_load), "; others took %.2f of a core",
+                 result->foreign_load);
     fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
-            others, result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
+            foreign_load, result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
 }
 
 /* ---- running ---- */

@@ -5,7 +5,7 @@
 
 #include "agent/proc/proc.h"
 #include "core/clean.h"
-#include "lab/score/others.h"
+#include "lab/score/foreign_load.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     proc_parse_oom_kill(text, &kills);
     if (proc_parse(text, &proc) == 0 && proc.pid <= 0)
         abort();
-    others_parse_stolen(text, &stolen);
+    foreign_load_parse_stolen(text, &stolen);
     proc_parse_uids(text, uid);
     if (proc_parse_nspid(text, &pid) == 0 && pid == 0)
         abort();

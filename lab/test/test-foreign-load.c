@@ -1,4 +1,4 @@
-/* test-others.c - who is whose, and what they took. */
+/* test-foreign-load.c - who is whose, and what they took. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/score/others.h"
+#include "lab/score/foreign_load.h"
 
 static void stolen_time_is_read(void **state)
 {
@@ -22,11 +22,11 @@ static void stolen_time_is_read(void **state)
 
     (void)state;
     assert_int_equal(
-        others_parse_stolen("cpu  4780859 745115 1723508 4853327 27805 0 61625 8639 0 0\ncpu0 1\n",
-                            &ticks),
+        foreign_load_parse_stolen(
+            "cpu  4780859 745115 1723508 4853327 27805 0 61625 8639 0 0\ncpu0 1\n", &ticks),
         0);
     assert_int_equal(ticks, 8639);
-    assert_int_equal(others_parse_stolen("cpu  1 2 3\n", &ticks), -EPROTO);
+    assert_int_equal(foreign_load_parse_stolen("cpu  1 2 3\n", &ticks), -EPROTO);
 }
 
 static void descendants_and_the_kernel_are_no_others(void **state)
@@ -45,7 +45,7 @@ static void descendants_and_the_kernel_are_no_others(void **state)
     struct procs procs = { .list = list, .count = COUNT(list) };
 
     (void)state;
-    assert_int_equal(others_sum(&procs, 50), 1 + 5 + 7 + 11);
+    assert_int_equal(foreign_load_sum(&procs, 50), 1 + 5 + 7 + 11);
 }
 
 /* A grandchild whose parent is gone is not below us; it works for ten seconds at most. */
@@ -75,23 +75,25 @@ static pid_t stranger_start(void)
 static void a_stranger_at_work_is_seen(void **state)
 {
     int64_t began_ns = time_mono_ns();
-    struct others *others;
+    struct foreign_load *foreign_load;
     pid_t stranger;
 
     (void)state;
     prctl(PR_SET_CHILD_SUBREAPER, 0);
-    assert_int_equal(others_create(&others), 0);
-    others_look(others);
-    assert_true(others_most(others, 0) == 0); /* nothing to compare with */
+    assert_int_equal(foreign_load_create(&foreign_load), 0);
+    foreign_load_look(foreign_load);
+    assert_true(foreign_load_most(foreign_load, 0) == 0); /* nothing to compare with */
     stranger = stranger_start();
-    while (others_most(others, began_ns) < 0.1 && time_mono_ns() - began_ns < 9 * NS_PER_S) {
+    while (foreign_load_most(foreign_load, began_ns) < 0.1 &&
+           time_mono_ns() - began_ns < 9 * NS_PER_S) {
         usleep(100000);
-        others_look(others);
+        foreign_load_look(foreign_load);
     }
     kill(stranger, SIGKILL);
-    assert_true(others_most(others, began_ns) >= 0.1);
-    assert_true(others_most(others, time_mono_ns()) == 0); /* since then nothing was looked at */
-    others_destroy(others);
+    assert_true(foreign_load_most(foreign_load, began_ns) >= 0.1);
+    assert_true(foreign_load_most(foreign_load, time_mono_ns()) ==
+                0); /* since then nothing was looked at */
+    foreign_load_destroy(foreign_load);
 }
 
 int main(void)

@@ -1,9 +1,9 @@
-/* others.c - sums the processor time of all processes that are not below us, once a second.
+/* foreign_load.c - sums the processor time of all processes that are not below us, once a second.
  *
  * With a process's own time goes that of its children that it has waited for: so nothing is lost or counted twice when
  * one ends, and those count that begin and end between two looks.
  */
-#include "lab/score/others.h"
+#include "lab/score/foreign_load.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,27 +27,27 @@ struct sum { /* since the machine began */
     uint64_t ticks, stolen;
 };
 
-struct others {
+struct foreign_load {
     struct procs procs;
     struct sum before;
     struct second second[SECONDS_KEPT];
     uint64_t seconds; /* ever */
 };
 
-int others_create(struct others **ret)
+int foreign_load_create(struct foreign_load **ret)
 {
     *ret = calloc(1, sizeof(**ret));
     return *ret ? 0 : -ENOMEM;
 }
 
-void others_destroy(struct others *others)
+void foreign_load_destroy(struct foreign_load *foreign_load)
 {
-    if (others)
-        procs_fini(&others->procs);
-    free(others);
+    if (foreign_load)
+        procs_fini(&foreign_load->procs);
+    free(foreign_load);
 }
 
-int others_parse_stolen(const char *text, uint64_t *ticks)
+int foreign_load_parse_stolen(const char *text, uint64_t *ticks)
 {
     return sscanf(text, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, ticks) == 1 ? 0 : -EPROTO;
 }
@@ -63,7 +63,7 @@ static int others_text_read(const char *path, char *text, size_t room)
     return 0;
 }
 
-uint64_t others_sum(struct procs *procs, pid_t us)
+uint64_t foreign_load_sum(struct procs *procs, pid_t us)
 {
     uint64_t sum = 0;
 
@@ -77,17 +77,17 @@ uint64_t others_sum(struct procs *procs, pid_t us)
     return sum;
 }
 
-static int sum_read(struct others *others, struct sum *ret)
+static int sum_read(struct foreign_load *foreign_load, struct sum *ret)
 {
     struct sum sum = { .at_ns = time_mono_ns() };
     char text[1024];
     int result = others_text_read("/proc/stat", text, sizeof(text));
 
     if (result == 0)
-        result = others_parse_stolen(text, &sum.stolen);
+        result = foreign_load_parse_stolen(text, &sum.stolen);
     if (result == 0)
-        result = procs_read(&others->procs);
-    sum.ticks = result == 0 ? others_sum(&others->procs, getpid()) : 0;
+        result = procs_read(&foreign_load->procs);
+    sum.ticks = result == 0 ? foreign_load_sum(&foreign_load->procs, getpid()) : 0;
     *ret = sum;
     return result;
 }
@@ -102,25 +102,26 @@ static double cores_between(const struct sum *before, const struct sum *now)
     return (double)(ticks + stolen) / second;
 }
 
-void others_look(struct others *others)
+void foreign_load_look(struct foreign_load *foreign_load)
 {
     struct sum now;
 
-    if (!others || time_mono_ns() - others->before.at_ns < NS_PER_S || sum_read(others, &now) < 0)
+    if (!foreign_load || time_mono_ns() - foreign_load->before.at_ns < NS_PER_S ||
+        sum_read(foreign_load, &now) < 0)
         return;
-    if (others->before.at_ns)
-        others->second[others->seconds++ % SECONDS_KEPT] =
-            (struct second){ now.at_ns, cores_between(&others->before, &now) };
-    others->before = now;
+    if (foreign_load->before.at_ns)
+        foreign_load->second[foreign_load->seconds++ % SECONDS_KEPT] =
+            (struct second){ now.at_ns, cores_between(&foreign_load->before, &now) };
+    foreign_load->before = now;
 }
 
-double others_most(const struct others *others, int64_t since_ns)
+double foreign_load_most(const struct foreign_load *foreign_load, int64_t since_ns)
 {
     double most = 0;
 
-    for (uint64_t i = 0; others && i < MIN(others->seconds, SECONDS_KEPT); i++) {
-        if (others->second[i].end_ns > since_ns)
-            most = MAX(most, others->second[i].cores);
+    for (uint64_t i = 0; foreign_load && i < MIN(foreign_load->seconds, SECONDS_KEPT); i++) {
+        if (foreign_load->second[i].end_ns > since_ns)
+            most = MAX(most, foreign_load->second[i].cores);
     }
     return most;
 }
