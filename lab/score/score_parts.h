@@ -84,7 +84,7 @@ double score_seconds_since(const struct score_truth *truth, const char *utc);
 void score_compare(const struct score_case *at, struct json_object *answer,
                    struct score_truth *truth, struct score_result *result);
 
-/* score_books.c */
+/* ledger_scores.c */
 void score_ledger_read(struct json_object *answer, const struct score_truth *truth,
                        struct score_ledger *ret);
 

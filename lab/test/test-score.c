@@ -11,7 +11,7 @@
 #include <json-c/json.h>
 
 #include "core/clean.h"
-#include "lab/score/score_books.h"
+#include "lab/score/ledger_scores.h"
 #include "lab/score/score_parts.h"
 #include "lab/score/score_plan.h"
 #include "lab/score/score_stats.h"
@@ -316,7 +316,7 @@ static void lost_seconds_are_looked_for_where_they_belong(void **state)
 
 static void errors_within_the_blur_are_the_machines(void **state)
 {
-    struct score_books *books = malloc(sizeof(*books));
+    struct ledger_scores *ledger_scores = malloc(sizeof(*ledger_scores));
     struct score_case cases[] = { case_with(FAULT_GPU_SLOW), case_with(FAULT_NONE),
                                   case_with(FAULT_NONE) };
     struct score_result results[3] = {
@@ -326,21 +326,23 @@ static void errors_within_the_blur_are_the_machines(void **state)
 
     (void)state;
     cases[0].twin = cases[2].twin = SCORE_NO_TWIN;
-    score_books_fill(cases, results, 3,
-                     books); /* one twin: 10 lost, 9 found, and nobody knows how finely */
-    assert_true(books->count == 1 && books->good == 0 && books->blurred == 0);
-    assert_false(score_books_good(books));
+    ledger_scores_fill(cases, results, 3,
+                       ledger_scores); /* one twin: 10 lost, 9 found, and nobody knows how finely */
+    assert_true(ledger_scores->count == 1 && ledger_scores->good == 0 &&
+                ledger_scores->blurred == 0);
+    assert_false(ledger_scores_good(ledger_scores));
     cases[2].twin = 0;
     results[2] = (struct score_result){ .ran = true, .ledger = { .whole = 102 } };
     results[2].ledger.bucket[LEDGER_STRAGGLER_WAIT] = 3;
-    score_books_fill(cases, results, 3, books); /* mean of two: 9 lost, 8.5 found */
-    assert_true(books->at[0].due == 9 && books->at[0].found == 8.5 && books->blur > 0.0199);
-    assert_true(books->good == 0 && books->blurred == 1);
-    assert_false(score_books_good(books)); /* the family is out by more than 5 % */
+    ledger_scores_fill(cases, results, 3, ledger_scores); /* mean of two: 9 lost, 8.5 found */
+    assert_true(ledger_scores->at[0].due == 9 && ledger_scores->at[0].found == 8.5 &&
+                ledger_scores->blur > 0.0199);
+    assert_true(ledger_scores->good == 0 && ledger_scores->blurred == 1);
+    assert_false(ledger_scores_good(ledger_scores)); /* the family is out by more than 5 % */
     results[0].ledger.bucket[LEDGER_STRAGGLER_WAIT] = 11.25;
-    score_books_fill(cases, results, 3, books);
-    assert_true(books->good == 1 && score_books_good(books));
-    free(books);
+    ledger_scores_fill(cases, results, 3, ledger_scores);
+    assert_true(ledger_scores->good == 1 && ledger_scores_good(ledger_scores));
+    free(ledger_scores);
 }
 
 int main(void)

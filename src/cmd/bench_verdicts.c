@@ -14,7 +14,7 @@
 #include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
-#include "lab/score/score_books.h"
+#include "lab/score/ledger_scores.h"
 #include "lab/score/score_doc.h"
 #include "lab/score/score_plan.h"
 #include "lab/score/score_pool.h"
@@ -114,7 +114,7 @@ const struct command command_bench_verdicts = {
 struct board {
     struct score_board score;
     uint64_t slowest[2]; /* most steps that a verdict took: from 1.25×, and below */
-    struct score_books books;
+    struct ledger_scores ledger_scores;
     double unattributed[SCORE_CASES_MAX];
     uint32_t healthies;
     double foreign_load;       /* cores: the most that they took in a second of a case */
@@ -154,12 +154,12 @@ static void board_add(struct board *board, const struct score_case *at,
 }
 
 /* Case by case, while it is known which. */
-static void books_tell(const struct score_books *books)
+static void ledger_scores_tell(const struct ledger_scores *ledger_scores)
 {
-    for (uint32_t i = 0; i < books->count; i++)
+    for (uint32_t i = 0; i < ledger_scores->count; i++)
         fprintf(stderr, "case %u: %.2f GPU-seconds lost, %.2f in the ledger (%+.1f %%)\n",
-                books->at[i].number + 1, books->at[i].due, books->at[i].found,
-                100 * books->at[i].error);
+                ledger_scores->at[i].number + 1, ledger_scores->at[i].due,
+                ledger_scores->at[i].found, 100 * ledger_scores->at[i].error);
 }
 
 /* ---- telling ---- */
@@ -210,21 +210,23 @@ static struct json_object *calm_families_json(const struct score_board *score)
     return object;
 }
 
-static void books_json(struct json_object *object, struct score_books *books)
+static void ledger_scores_json(struct json_object *object, struct ledger_scores *ledger_scores)
 {
     struct json_object *families = json_object_new_object();
 
     bench_verdicts_number_add(object, "ledger_error_p50",
-                              stats_quantile(books->error, books->count, 0.5));
-    bench_verdicts_number_add(object, "ledger_error_most", books->most);
-    bench_verdicts_number_add(object, "ledger_error_all", score_book_error(&books->all));
-    json_object_object_add(object, "ledgers", json_object_new_int64(books->count));
-    json_object_object_add(object, "ledgers_within_5_percent", json_object_new_int64(books->good));
-    json_object_object_add(object, "ledgers_within_blur", json_object_new_int64(books->blurred));
-    bench_verdicts_number_add(object, "ledger_blur", books->blur);
-    for (uint32_t i = 0; i < books->families; i++)
-        bench_verdicts_number_add(families, books->family[i].name,
-                                  score_book_error(&books->family[i]));
+                              stats_quantile(ledger_scores->error, ledger_scores->count, 0.5));
+    bench_verdicts_number_add(object, "ledger_error_most", ledger_scores->most);
+    bench_verdicts_number_add(object, "ledger_error_all", score_book_error(&ledger_scores->all));
+    json_object_object_add(object, "ledgers", json_object_new_int64(ledger_scores->count));
+    json_object_object_add(object, "ledgers_within_5_percent",
+                           json_object_new_int64(ledger_scores->good));
+    json_object_object_add(object, "ledgers_within_blur",
+                           json_object_new_int64(ledger_scores->blurred));
+    bench_verdicts_number_add(object, "ledger_blur", ledger_scores->blur);
+    for (uint32_t i = 0; i < ledger_scores->families; i++)
+        bench_verdicts_number_add(families, ledger_scores->family[i].name,
+                                  score_book_error(&ledger_scores->family[i]));
     json_object_object_add(object, "ledger_error_families", families);
 }
 
@@ -249,7 +251,7 @@ static void board_json(struct board *board)
     bench_verdicts_number_add(object, "others_most_cores", board->foreign_load);
     json_object_object_add(object, "run_again", json_object_new_int64(board->again));
     json_object_object_add(object, "disturbed", json_object_new_int64(board->disturbed));
-    books_json(object, &board->books);
+    ledger_scores_json(object, &board->ledger_scores);
     bench_verdicts_number_add(object, "unattributed_p50",
                               stats_quantile(board->unattributed, board->healthies, 0.5));
     puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
@@ -264,20 +266,21 @@ static void tally_text(const char *name, struct score_tally *tally)
            score_seconds(tally, 0.9), score_steps(tally, 0.9), score_brier(tally));
 }
 
-static void books_write(struct board *board, FILE *out)
+static void ledger_scores_write(struct board *board, FILE *out)
 {
-    struct score_books *books = &board->books;
+    struct ledger_scores *ledger_scores = &board->ledger_scores;
 
     fprintf(out,
             "lost seconds in their buckets: %u of %u cases within 5 %%, %u of the others within "
             "the %.2f %% of a run by which healthy ones with the same seed differ; median error "
             "%+.1f %%, at most %.1f %%, all together %+.1f %%",
-            books->good, books->count, books->blurred, 100 * books->blur,
-            100 * stats_quantile(books->error, books->count, 0.5), 100 * books->most,
-            100 * score_book_error(&books->all));
-    for (uint32_t i = 0; i < books->families; i++)
-        fprintf(out, "%s %s %+.1f %%", i ? "," : ";", books->family[i].name,
-                100 * score_book_error(&books->family[i]));
+            ledger_scores->good, ledger_scores->count, ledger_scores->blurred,
+            100 * ledger_scores->blur,
+            100 * stats_quantile(ledger_scores->error, ledger_scores->count, 0.5),
+            100 * ledger_scores->most, 100 * score_book_error(&ledger_scores->all));
+    for (uint32_t i = 0; i < ledger_scores->families; i++)
+        fprintf(out, "%s %s %+.1f %%", i ? "," : ";", ledger_scores->family[i].name,
+                100 * score_book_error(&ledger_scores->family[i]));
     fprintf(out, "; unattributed in healthy runs: median %.2f %%\n",
             100 * stats_quantile(board->unattributed, board->healthies, 0.5));
 }
@@ -296,8 +299,8 @@ static void lines_write(struct board *board, FILE *out)
 {
     fprintf(out, "said after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
-    if (board->books.count)
-        books_write(board, out);
+    if (board->ledger_scores.count)
+        ledger_scores_write(board, out);
     foreign_load_write(board, out);
 }
 
@@ -324,7 +327,7 @@ static bool board_good(const struct board *board)
 
     return score_precision(all) >= 0.98 && score_recall(all) >= 0.98 &&
            score_layer_exact(all) >= 0.95 && board->slowest[0] <= 5 && board->slowest[1] <= 20 &&
-           score_books_good(&board->books) && board->score.calm.false_alarms == 0;
+           ledger_scores_good(&board->ledger_scores) && board->score.calm.false_alarms == 0;
 }
 
 static void case_text(uint32_t number, uint32_t count, const struct score_case *at,
@@ -449,8 +452,8 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
         if (bench->known[i])
             board_add(bench->board, &bench->cases[i], &bench->results[i]);
     }
-    score_books_fill(bench->cases, bench->results, bench->count, &bench->board->books);
-    books_tell(&bench->board->books);
+    ledger_scores_fill(bench->cases, bench->results, bench->count, &bench->board->ledger_scores);
+    ledger_scores_tell(&bench->board->ledger_scores);
     return result;
 }
 

@@ -1,4 +1,4 @@
-/* score_books.c - are the seconds that a fault costs in the bucket where they belong?
+/* ledger_scores.c - are the seconds that a fault costs in the bucket where they belong?
  *
  * A healthy twin with the same seed has the same jitter, so what the run with the fault took longer is
  * the fault's, and so is what its buckets have more.  That holds in pipelines, too, where some of
@@ -9,7 +9,7 @@
  * twins, whose mean is compared; and what two twins differ by, at most, is how finely runs can be
  * compared on this machine.  An error below that may be the machine's as well as the ledger's.
  */
-#include "lab/score/score_books.h"
+#include "lab/score/ledger_scores.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -134,42 +134,43 @@ static struct twins twins_of(uint32_t number, const struct score_case *cases,
     return twins;
 }
 
-static struct score_book *family_book(struct score_books *books, const char *family)
+static struct score_book *family_book(struct ledger_scores *ledger_scores, const char *family)
 {
-    for (uint32_t i = 0; i < books->families; i++) {
-        if (strcmp(books->family[i].name, family) == 0)
-            return &books->family[i];
+    for (uint32_t i = 0; i < ledger_scores->families; i++) {
+        if (strcmp(ledger_scores->family[i].name, family) == 0)
+            return &ledger_scores->family[i];
     }
-    if (books->families == COUNT(books->family))
+    if (ledger_scores->families == COUNT(ledger_scores->family))
         return NULL;
-    books->family[books->families].name = family;
-    return &books->family[books->families++];
+    ledger_scores->family[ledger_scores->families].name = family;
+    return &ledger_scores->family[ledger_scores->families++];
 }
 
-void score_books_fill(const struct score_case *cases, const struct score_result *results,
-                      uint32_t count, struct score_books *books)
+void ledger_scores_fill(const struct score_case *cases, const struct score_result *results,
+                        uint32_t count, struct ledger_scores *ledger_scores)
 {
     struct twins twins;
 
-    *books = (struct score_books){ 0 };
+    *ledger_scores = (struct ledger_scores){ 0 };
     for (uint32_t i = 0; i < count; i++)
-        books->blur = MAX(books->blur, twins_of(i, cases, results, count).apart);
+        ledger_scores->blur = MAX(ledger_scores->blur, twins_of(i, cases, results, count).apart);
     for (uint32_t i = 0; i < count; i++) {
-        struct score_book *family, *all = &books->all;
+        struct score_book *family, *all = &ledger_scores->all;
         double due, found, error;
 
         if (!results[i].ran || (twins = twins_of(i, cases, results, count)).count == 0)
             continue;
         error = score_ledger_compare(&cases[i], &results[i].ledger, &twins.mean, &due, &found);
-        books->at[books->count] = (struct score_booked){ i, due, found, error };
-        books->error[books->count++] = error;
-        books->good += fabs(error) <= GOOD;
-        books->blurred +=
-            fabs(error) > GOOD && fabs(error * due) <= books->blur * results[i].ledger.whole;
-        books->most = MAX(books->most, fabs(error));
+        ledger_scores->at[ledger_scores->count] = (struct score_booked){ i, due, found, error };
+        ledger_scores->error[ledger_scores->count++] = error;
+        ledger_scores->good += fabs(error) <= GOOD;
+        ledger_scores->blurred +=
+            fabs(error) > GOOD &&
+            fabs(error * due) <= ledger_scores->blur * results[i].ledger.whole;
+        ledger_scores->most = MAX(ledger_scores->most, fabs(error));
         all->due += due;
         all->found += found;
-        family = family_book(books, score_family(&cases[i]));
+        family = family_book(ledger_scores, score_family(&cases[i]));
         if (family) {
             family->due += due;
             family->found += found;
@@ -182,11 +183,12 @@ double score_book_error(const struct score_book *book)
     return book->due > 0 ? book->found / book->due - 1 : 0;
 }
 
-bool score_books_good(const struct score_books *books)
+bool ledger_scores_good(const struct ledger_scores *ledger_scores)
 {
-    for (uint32_t i = 0; i < books->families; i++) {
-        if (fabs(score_book_error(&books->family[i])) > GOOD)
+    for (uint32_t i = 0; i < ledger_scores->families; i++) {
+        if (fabs(score_book_error(&ledger_scores->family[i])) > GOOD)
             return false;
     }
-    return books->good + (books->blur <= BLUR_MOST ? books->blurred : 0) == books->count;
+    return ledger_scores->good + (ledger_scores->blur <= BLUR_MOST ? ledger_scores->blurred : 0) ==
+           ledger_scores->count;
 }

@@ -1,6 +1,6 @@
-/* score_books.h - how many of the seconds that faults cost are in the bucket where they belong. */
-#ifndef LOCKSTEP_LAB_SCORE_SCORE_BOOKS_H
-#define LOCKSTEP_LAB_SCORE_SCORE_BOOKS_H
+/* ledger_scores.h - how many of the seconds that faults cost are in the bucket where they belong. */
+#ifndef LOCKSTEP_LAB_SCORE_LEDGER_SCORES_H
+#define LOCKSTEP_LAB_SCORE_LEDGER_SCORES_H
 
 #include "lab/score/score.h"
 #include "lab/score/score_tally.h"
@@ -16,7 +16,7 @@ struct score_book { /* of several together */
     double due, found;
 };
 
-struct score_books {
+struct ledger_scores {
     uint32_t count;
     struct score_booked at[SCORE_CASES_MAX];
     double error[SCORE_CASES_MAX]; /* of each, for its quantiles */
@@ -28,10 +28,10 @@ struct score_books {
     uint32_t families;
 };
 
-void score_books_fill(const struct score_case *cases, const struct score_result *results,
-                      uint32_t count, struct score_books *books);
+void ledger_scores_fill(const struct score_case *cases, const struct score_result *results,
+                        uint32_t count, struct ledger_scores *ledger_scores);
 double score_book_error(const struct score_book *book); /* share of what is due */
 /* Every family's within 5 %, and every case's within 5 % or a blur that is itself below 1 %. */
-bool score_books_good(const struct score_books *books);
+bool ledger_scores_good(const struct ledger_scores *ledger_scores);
 
 #endif
