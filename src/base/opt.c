@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/near.h"
+#include "base/suggest.h"
 #include "core/clean.h"
 #include "core/time.h"
 
@@ -225,18 +225,18 @@ static const struct opt *opt_by_letter(const struct command *command, char lette
 static int opt_unknown(struct opt_reader *reader, const char *name, size_t size)
 {
     char typed[80];
-    struct near near = { .typed = typed };
+    struct suggest suggest = { .typed = typed };
 
     snprintf(typed, sizeof(typed), "%.*s", (int)MIN(size, sizeof(typed) - 1), name);
     for (const struct opt *opt = reader->command->opt; opt && opt->name; opt++) {
         if (!opt->hidden)
-            near_offer(&near, opt->name);
+            suggest_offer(&suggest, opt->name);
     }
     for (const struct opt *opt = opt_common_rows(); opt->name; opt++)
-        near_offer(&near, opt->name);
-    if (near.best)
+        suggest_offer(&suggest, opt->name);
+    if (suggest.best)
         return err_set(reader->err, -EINVAL, "unknown option --%s; did you mean --%s?", typed,
-                       near.best);
+                       suggest.best);
     return err_set(reader->err, -EINVAL, "unknown option --%s; see --help", typed);
 }
 
@@ -340,16 +340,16 @@ const char *opt_config(const struct command *command, int argc, char **argv)
 static int opt_unknown_key(const struct command *command, const struct conf *conf,
                            const struct conf_entry *entry, struct err *err)
 {
-    struct near near = { .typed = entry->key };
+    struct suggest suggest = { .typed = entry->key };
 
     for (const struct opt *opt = command->opt; opt && opt->name; opt++) {
         if (!opt->hidden)
-            near_offer(&near, opt->name);
+            suggest_offer(&suggest, opt->name);
     }
-    if (near.best)
+    if (suggest.best)
         return conf_error(conf, entry->at, err,
                           "unknown key '%s' in section '%s'; did you mean '%s'?", entry->key,
-                          entry->section, near.best);
+                          entry->section, suggest.best);
     return conf_error(conf, entry->at, err,
                       "unknown key '%s' in section '%s'; see 'lockstep help %s'", entry->key,
                       entry->section, command->name);

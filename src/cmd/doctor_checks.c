@@ -92,7 +92,7 @@ static void nearest_existing(struct path *path)
 
 static void look_state_directory(const char *root, struct doctor_finding *finding)
 {
-    struct path state, near;
+    struct path state, suggest;
     struct statvfs fs;
     struct err err;
     char room[32];
@@ -103,11 +103,11 @@ static void look_state_directory(const char *root, struct doctor_finding *findin
         fix(finding, "set LOCKSTEP_STATE to a folder that you may write to");
         return;
     }
-    near = state;
-    nearest_existing(&near);
-    if (access(near.text, W_OK | X_OK) < 0 || statvfs(near.text, &fs) < 0) {
-        found(finding, DOCTOR_MISSING, "%.160s: %m", near.text);
-        fix(finding, "make %.120s writable, or set LOCKSTEP_STATE to another folder", near.text);
+    suggest = state;
+    nearest_existing(&suggest);
+    if (access(suggest.text, W_OK | X_OK) < 0 || statvfs(suggest.text, &fs) < 0) {
+        found(finding, DOCTOR_MISSING, "%.160s: %m", suggest.text);
+        fix(finding, "make %.120s writable, or set LOCKSTEP_STATE to another folder", suggest.text);
         return;
     }
     show_bytes((uint64_t)fs.f_bavail * fs.f_frsize, room);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/near.h"
+#include "base/suggest.h"
 #include "cmd/settings.h"
 
 /* In the order in which people meet them, one a line. */
@@ -116,15 +116,15 @@ static int program_unknown_command(int count, char **word)
 {
     bool in_group = group_exists(word[0]) && count > 1;
     char typed[160];
-    struct near near = { .typed = typed };
+    struct suggest suggest = { .typed = typed };
 
     snprintf(typed, sizeof(typed), "%s%s%s", word[0], in_group ? " " : "", in_group ? word[1] : "");
     for (size_t i = 0; commands[i]; i++) {
         if (!commands[i]->hidden)
-            near_offer(&near, commands[i]->name);
+            suggest_offer(&suggest, commands[i]->name);
     }
-    if (near.best)
-        log_error("unknown command '%s'; did you mean '%s'?", typed, near.best);
+    if (suggest.best)
+        log_error("unknown command '%s'; did you mean '%s'?", typed, suggest.best);
     else
         log_error("unknown command '%s'; 'lockstep help' lists them", typed);
     return 2;

@@ -12,7 +12,7 @@
 
 #include "base/conf.h"
 #include "base/log.h"
-#include "base/near.h"
+#include "base/suggest.h"
 #include "core/clean.h"
 
 static const struct command *settings_command(const char *section)
@@ -30,16 +30,16 @@ static int settings_unknown(const struct conf *conf, const struct conf_entry *en
                             struct err *err)
 {
     const struct command *const *list = lockstep_commands();
-    struct near near = { .typed = entry->section };
+    struct suggest suggest = { .typed = entry->section };
 
     for (size_t i = 0; list[i]; i++) {
         if (!list[i]->hidden)
-            near_offer(&near, list[i]->name);
+            suggest_offer(&suggest, list[i]->name);
     }
-    near_offer(&near, SETTINGS_JUDGE);
-    if (near.best)
+    suggest_offer(&suggest, SETTINGS_JUDGE);
+    if (suggest.best)
         return conf_error(conf, entry->at, err, "unknown section '%s'; did you mean '%s'?",
-                          entry->section, near.best);
+                          entry->section, suggest.best);
     return conf_error(conf, entry->at, err,
                       "unknown section '%s'; expected a command's name, such as 'control'",
                       entry->section);
@@ -48,13 +48,13 @@ static int settings_unknown(const struct conf *conf, const struct conf_entry *en
 static int settings_unknown_threshold(const struct conf *conf, const struct conf_entry *entry,
                                       struct err *err)
 {
-    struct near near = { .typed = entry->key };
+    struct suggest suggest = { .typed = entry->key };
 
     for (const struct threshold *row = thresholds_table; row->name; row++)
-        near_offer(&near, row->name);
+        suggest_offer(&suggest, row->name);
     return conf_error(conf, entry->at, err, "unknown key '%s' in section '%s'; %s%s%s", entry->key,
-                      entry->section, near.best ? "did you mean '" : "see lockstep.yaml(5)",
-                      near.best ? near.best : "", near.best ? "'?" : "");
+                      entry->section, suggest.best ? "did you mean '" : "see lockstep.yaml(5)",
+                      suggest.best ? suggest.best : "", suggest.best ? "'?" : "");
 }
 
 /* The section 'judge' into `ret`. */

@@ -1,19 +1,19 @@
-/* near.c - edit distance with three rows, and the limit beyond which a guess is noise. */
-#include "base/near.h"
+/* suggest.c - edit distance with three rows, and the limit beyond which a guess is noise. */
+#include "base/suggest.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "core/clean.h"
 
-#define NEAR_MAX 64
+#define SUGGEST_MAX 64
 
-size_t near_distance(const char *a, const char *b)
+size_t suggest_distance(const char *a, const char *b)
 {
-    size_t row[3][NEAR_MAX + 1];
+    size_t row[3][SUGGEST_MAX + 1];
     size_t a_size = strlen(a), b_size = strlen(b);
 
-    if (a_size > NEAR_MAX || b_size > NEAR_MAX)
+    if (a_size > SUGGEST_MAX || b_size > SUGGEST_MAX)
         return SIZE_MAX;
     for (size_t j = 0; j <= b_size; j++)
         row[0][j] = j;
@@ -31,16 +31,16 @@ size_t near_distance(const char *a, const char *b)
     return row[a_size % 3][b_size];
 }
 
-void near_offer(struct near *near, const char *name)
+void suggest_offer(struct suggest *suggest, const char *name)
 {
-    size_t limit = strlen(near->typed) / 3 + 1;
-    size_t distance = near_distance(near->typed, name);
+    size_t limit = strlen(suggest->typed) / 3 + 1;
+    size_t distance = suggest_distance(suggest->typed, name);
 
     /* Somebody who stopped typing meant the word that begins so. */
-    if (near->typed[0] && strncmp(name, near->typed, strlen(near->typed)) == 0)
+    if (suggest->typed[0] && strncmp(name, suggest->typed, strlen(suggest->typed)) == 0)
         distance = 1;
-    if (distance > limit || (near->best && distance >= near->distance))
+    if (distance > limit || (suggest->best && distance >= suggest->distance))
         return;
-    near->best = name;
-    near->distance = distance;
+    suggest->best = name;
+    suggest->distance = distance;
 }
