@@ -42,24 +42,24 @@ static const struct score_group *group_of(const char *name)
 }
 
 /* In a full score a number given is the most of each family. */
-static uint32_t wish_count(const struct score_wish *wish, uint32_t given, uint32_t usual)
+static uint32_t filter_count(const struct score_filter *filter, uint32_t given, uint32_t usual)
 {
     if (given == SCORE_PLAN_DEFAULT)
         return usual;
-    return wish->all ? MIN(given, usual) : given;
+    return filter->all ? MIN(given, usual) : given;
 }
 
-static uint32_t group_draw(const struct score_group *group, const struct score_wish *wish,
+static uint32_t group_draw(const struct score_group *group, const struct score_filter *filter,
                            struct score_case *ret, uint32_t room)
 {
-    uint32_t cases = wish_count(wish, wish->cases, group->cases);
-    uint32_t healthy = wish_count(wish, wish->healthy, group->healthy);
-    struct rand rand = { wish->seed };
+    uint32_t cases = filter_count(filter, filter->cases, group->cases);
+    uint32_t healthy = filter_count(filter, filter->healthy, group->healthy);
+    struct rand rand = { filter->seed };
 
     if (!group->fill)
-        return score_draw(wish->seed, cases, healthy, group->name, ret, room);
+        return score_draw(filter->seed, cases, healthy, group->name, ret, room);
     for (uint32_t i = 0; i < cases && i < room; i++) {
-        ret[i] = (struct score_case){ .seed = wish->seed * 1000 + i, .twin = SCORE_NO_TWIN };
+        ret[i] = (struct score_case){ .seed = filter->seed * 1000 + i, .twin = SCORE_NO_TWIN };
         group->fill(i, &rand, &ret[i]);
     }
     return MIN(cases, room);
@@ -75,34 +75,35 @@ static uint32_t twins_move(struct score_case *cases, uint32_t first, uint32_t co
     return first + count;
 }
 
-static uint32_t series_draw(uint32_t which, const struct score_wish *wish, struct score_case *ret,
-                            uint32_t room)
+static uint32_t series_draw(uint32_t which, const struct score_filter *filter,
+                            struct score_case *ret, uint32_t room)
 {
-    uint32_t cases = wish_count(wish, wish->cases, PLACES * score_series_faults(which));
+    uint32_t cases = filter_count(filter, filter->cases, PLACES * score_series_faults(which));
 
-    return score_draw(wish->seed, cases, 0, score_series_name(which), ret, room);
+    return score_draw(filter->seed, cases, 0, score_series_name(which), ret, room);
 }
 
 /* One family, or NULL for all of them, or for the usual draw. */
-static uint32_t plan_only(const struct score_wish *wish, const char *only, struct score_case *ret,
-                          uint32_t room)
+static uint32_t plan_only(const struct score_filter *filter, const char *only,
+                          struct score_case *ret, uint32_t room)
 {
     const struct score_group *group = only ? group_of(only) : NULL;
     uint32_t count = 0;
 
-    if (group && (wish->all || group->fill))
-        return group_draw(group, wish, ret, room);
-    if (wish->all && !only) {
+    if (group && (filter->all || group->fill))
+        return group_draw(group, filter, ret, room);
+    if (filter->all && !only) {
         for (size_t i = 0; i < COUNT(groups); i++)
-            count = twins_move(ret, count, group_draw(&groups[i], wish, &ret[count], room - count));
+            count =
+                twins_move(ret, count, group_draw(&groups[i], filter, &ret[count], room - count));
     }
-    for (uint32_t i = 0; wish->all && score_series_name(i); i++) {
+    for (uint32_t i = 0; filter->all && score_series_name(i); i++) {
         if (!only || strcmp(only, score_series_name(i)) == 0)
-            count += series_draw(i, wish, &ret[count], room - count);
+            count += series_draw(i, filter, &ret[count], room - count);
     }
     if (count == 0) /* one family of a set, or what is drawn by default */
-        count = score_draw(wish->seed, wish_count(wish, wish->cases, USUAL),
-                           wish_count(wish, wish->healthy, USUAL_HEALTHY), only, ret, room);
+        count = score_draw(filter->seed, filter_count(filter, filter->cases, USUAL),
+                           filter_count(filter, filter->healthy, USUAL_HEALTHY), only, ret, room);
     return count;
 }
 
@@ -119,17 +120,18 @@ static bool name_next(const char **list, char *out, size_t room)
 }
 
 /* Long ones find what short ones cannot: drifts, and rules that look over hundreds of steps. */
-static uint32_t plan_healthy(const struct score_wish *wish, struct score_case *ret, uint32_t room)
+static uint32_t plan_healthy(const struct score_filter *filter, struct score_case *ret,
+                             uint32_t room)
 {
     static const uint32_t saves[] = { 0, 50, 200 };
-    struct rand rand = { wish->seed + 7000 };
+    struct rand rand = { filter->seed + 7000 };
     uint32_t count = 0;
 
-    for (double left_s = wish->healthy_seconds; left_s > 0 && count < room; count++) {
+    for (double left_s = filter->healthy_seconds; left_s > 0 && count < room; count++) {
         struct score_case *at = &ret[count];
         double seconds = MIN(left_s, LONG_RUN_S);
 
-        *at = (struct score_case){ .seed = wish->seed * 1000 + 700 + count,
+        *at = (struct score_case){ .seed = filter->seed * 1000 + 700 + count,
                                    .nodes = 1 + count % 2,
                                    .twin = SCORE_NO_TWIN,
                                    .checkpoint_every = saves[count % COUNT(saves)],
@@ -141,17 +143,17 @@ static uint32_t plan_healthy(const struct score_wish *wish, struct score_case *r
     return count;
 }
 
-uint32_t score_plan(const struct score_wish *wish, struct score_case *ret, uint32_t room)
+uint32_t score_plan(const struct score_filter *filter, struct score_case *ret, uint32_t room)
 {
-    const char *list = wish->only;
+    const char *list = filter->only;
     uint32_t count = 0;
     char name[NAME];
 
     if (!list)
-        count = plan_only(wish, NULL, ret, room);
+        count = plan_only(filter, NULL, ret, room);
     while (list && name_next(&list, name, sizeof(name)))
-        count = twins_move(ret, count, plan_only(wish, name, &ret[count], room - count));
-    return count + plan_healthy(wish, &ret[count], room - count);
+        count = twins_move(ret, count, plan_only(filter, name, &ret[count], room - count));
+    return count + plan_healthy(filter, &ret[count], room - count);
 }
 
 bool score_plan_has(const char *families)

@@ -10,7 +10,7 @@
 
 #define SCORE_PLAN_DEFAULT UINT32_MAX
 
-struct score_wish {
+struct score_filter {
     uint64_t seed;
     bool all;                /* the full score, of `only` where that is given */
     const char *only;        /* families or sets, a comma between; NULL: the usual set, or all */
@@ -19,7 +19,7 @@ struct score_wish {
 };
 
 /* Returns how many cases there are; their twins (score.h) come after them. */
-uint32_t score_plan(const struct score_wish *wish, struct score_case *ret, uint32_t room);
+uint32_t score_plan(const struct score_filter *filter, struct score_case *ret, uint32_t room);
 bool score_plan_has(const char *family);       /* whether --only may name it */
 void score_plan_names(char *out, size_t room); /* all that it may name */
 

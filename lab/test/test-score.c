@@ -152,13 +152,13 @@ static void one_bad_rank_makes_the_case_bad_in_the_bound(void **state)
 
 static void a_full_plan_has_every_place_and_size(void **state)
 {
-    struct score_wish wish = { .seed = 1,
-                               .all = true,
-                               .only = "desync",
-                               .cases = SCORE_PLAN_DEFAULT,
-                               .healthy = SCORE_PLAN_DEFAULT };
+    struct score_filter filter = { .seed = 1,
+                                   .all = true,
+                                   .only = "desync",
+                                   .cases = SCORE_PLAN_DEFAULT,
+                                   .healthy = SCORE_PLAN_DEFAULT };
     struct score_case *cases = calloc(SCORE_CASES_MAX, sizeof(*cases));
-    uint32_t count = score_plan(&wish, cases, SCORE_CASES_MAX), seen = 0;
+    uint32_t count = score_plan(&filter, cases, SCORE_CASES_MAX), seen = 0;
 
     (void)state;
     assert_int_equal(count, 18);
@@ -180,10 +180,10 @@ static void every_fault_of_a_full_plan_can_be_made(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct score_wish wish = {
+        struct score_filter filter = {
             .seed = seed, .all = true, .cases = SCORE_PLAN_DEFAULT, .healthy = SCORE_PLAN_DEFAULT
         };
-        uint32_t count = score_plan(&wish, cases, SCORE_CASES_MAX);
+        uint32_t count = score_plan(&filter, cases, SCORE_CASES_MAX);
 
         for (uint32_t i = 0; i < 2 * count; i++) {
             const struct fault *made = i % 2 ? &cases[i / 2].also : &cases[i / 2].fault;
@@ -204,13 +204,13 @@ static void every_fault_of_a_full_plan_can_be_made(void **state)
 /* Twins stand where their draw says, also when other families come before. */
 static void a_full_plan_is_one_list_without_doubles(void **state)
 {
-    struct score_wish wish = { .seed = 3,
-                               .all = true,
-                               .cases = SCORE_PLAN_DEFAULT,
-                               .healthy = SCORE_PLAN_DEFAULT,
-                               .healthy_seconds = 400 };
+    struct score_filter filter = { .seed = 3,
+                                   .all = true,
+                                   .cases = SCORE_PLAN_DEFAULT,
+                                   .healthy = SCORE_PLAN_DEFAULT,
+                                   .healthy_seconds = 400 };
     struct score_case *cases = calloc(SCORE_CASES_MAX, sizeof(*cases));
-    uint32_t count = score_plan(&wish, cases, SCORE_CASES_MAX), longs = 0;
+    uint32_t count = score_plan(&filter, cases, SCORE_CASES_MAX), longs = 0;
     char a[SCORE_COMMAND], b[SCORE_COMMAND];
 
     (void)state;

@@ -378,7 +378,7 @@ static void trainer_meanwhile(struct trainer *trainer)
         (void)trainer_data_next(trainer, trainer->step + 1, NULL); /* made up: cannot fail */
 }
 
-static void trainer_read_wishes(struct trainer *trainer)
+static void trainer_read_settings(struct trainer *trainer)
 {
     const char *stop = trainer->config->stop_file;
     bool save = (lockstep_control_word(trainer->probe) & LOCKSTEP_CONTROL_CHECKPOINT_NOW) != 0;
@@ -407,7 +407,7 @@ int trainer_step(struct trainer *trainer, struct err *err)
     trainer->works = 0;
     trainer->own_squares = 0;
     toy_step_begin(&trainer->toy);
-    trainer_read_wishes(trainer);
+    trainer_read_settings(trainer);
     result = trainer_take_batch(trainer, err);
     if (result < 0)
         return result;

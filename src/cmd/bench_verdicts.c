@@ -545,12 +545,12 @@ static int bench_main(int argc, char **argv)
         return 3;
     }
     bench.count =
-        score_plan(&(struct score_wish){ .seed = settings->seed,
-                                         .all = settings->all,
-                                         .only = settings->only,
-                                         .cases = settings->cases,
-                                         .healthy = settings->healthy,
-                                         .healthy_seconds = (double)settings->healthy_ns / 1e9 },
+        score_plan(&(struct score_filter){ .seed = settings->seed,
+                                           .all = settings->all,
+                                           .only = settings->only,
+                                           .cases = settings->cases,
+                                           .healthy = settings->healthy,
+                                           .healthy_seconds = (double)settings->healthy_ns / 1e9 },
                    bench.cases, SCORE_CASES_MAX);
     result = bench_run(&bench, &err);
     if (result == 0 && settings->write)

@@ -241,7 +241,7 @@ static int add_kernel_logs(const char *directory, const struct thresholds *limit
     CLEAN(processes_fini) struct processes processes = { 0 };
     CLEAN(findings_fini) struct findings findings = { .limits = limits };
     CLEAN(logs_fini) struct logs logs = { 0 };
-    struct kernellogs_wish wish = { .skip = why_remains_is_ours };
+    struct kernellogs_filter filter = { .skip = why_remains_is_ours };
     struct postmortem_watched watched = { .run = summary->run };
     int result;
 
@@ -250,9 +250,9 @@ static int add_kernel_logs(const char *directory, const struct thresholds *limit
     result = processes_read(directory, &processes, err);
     if (result < 0 || !processes.count)
         return result;
-    wish.from_real_ns = processes.process[0].began_real_ns - KERNEL_BEFORE_NS;
-    wish.until_real_ns = processes.end_real_ns + KERNEL_AFTER_NS;
-    result = kernellogs_read(directory, &wish, &logs, err);
+    filter.from_real_ns = processes.process[0].began_real_ns - KERNEL_BEFORE_NS;
+    filter.until_real_ns = processes.end_real_ns + KERNEL_AFTER_NS;
+    result = kernellogs_read(directory, &filter, &logs, err);
     if (result < 0)
         return result;
     watched.process = processes.process;

@@ -22,14 +22,14 @@ static int kernellogs_take_file(struct logtext *logtext, const char *path, const
     return result == -ENOMEM && !logtext->budget->refused ? result : 0;
 }
 
-int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, struct logs *ret,
+int kernellogs_read(const char *directory, const struct kernellogs_filter *filter, struct logs *ret,
                     struct err *err)
 {
     CLEAN(walk_clean) FTS *fts = walk_open(directory, err);
     struct budget budget = { .limit = BUDGET_WHY };
     CLEAN(logtext_fini)
-    struct logtext logtext = { .from_real_ns = wish->from_real_ns,
-                               .until_real_ns = wish->until_real_ns,
+    struct logtext logtext = { .from_real_ns = filter->from_real_ns,
+                               .until_real_ns = filter->until_real_ns,
                                .budget = &budget };
     FTSENT *entry;
     int result = 0;
@@ -39,7 +39,7 @@ int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, s
     while (result == 0 && (entry = fts_read(fts))) {
         const char *name = walk_name(directory, entry);
 
-        if (*name && (entry->fts_level > DEPTH_MAX || wish->skip(name)))
+        if (*name && (entry->fts_level > DEPTH_MAX || filter->skip(name)))
             fts_set(fts, entry, FTS_SKIP);
         else if (entry->fts_info == FTS_F)
             result = kernellogs_take_file(&logtext, entry->fts_path, name);

@@ -10,12 +10,12 @@
 #include "core/err.h"
 #include "wire/log_event.h"
 
-struct kernellogs_wish {
+struct kernellogs_filter {
     int64_t from_real_ns, until_real_ns;
     bool (*skip)(const char *path); /* files and folders, below the directory, that are none */
 };
 
-int kernellogs_read(const char *directory, const struct kernellogs_wish *wish, struct logs *ret,
+int kernellogs_read(const char *directory, const struct kernellogs_filter *filter, struct logs *ret,
                     struct err *err);
 
 #endif
