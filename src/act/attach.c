@@ -55,11 +55,11 @@ static bool attach_directory(struct path *ret)
 static void attach_library(char ret[static PATH_MAX])
 {
     char self[PATH_MAX];
-    const char *beside = attach_beside(self), *wish = getenv("LOCKSTEP_NCCL");
+    const char *beside = attach_beside(self), *mode = getenv("LOCKSTEP_NCCL");
     struct path file;
 
     ret[0] = '\0';
-    if (getenv("NCCL_PROFILER_PLUGIN") || (wish && strcmp(wish, "off") == 0))
+    if (getenv("NCCL_PROFILER_PLUGIN") || (mode && strcmp(mode, "off") == 0))
         return;
     for (size_t i = 0; beside && i < COUNT(library_places) && ret[0] == '\0'; i++)
         if (path_join(&file, beside, library_places[i], NULL) < 0 || !realpath(file.text, ret))
@@ -81,12 +81,12 @@ int attach_package_file(const char *name, struct path *ret)
 
 void attach_find(struct attach *ret)
 {
-    const char *wish = getenv("LOCKSTEP_ATTACH"), *before = getenv("PYTHONPATH");
+    const char *mode = getenv("LOCKSTEP_ATTACH"), *before = getenv("PYTHONPATH");
     struct path directory;
     int length;
 
     ret->python_path[0] = ret->nccl_plugin[0] = '\0';
-    if (wish && strcmp(wish, "0") == 0)
+    if (mode && strcmp(mode, "0") == 0)
         return;
     attach_library(ret->nccl_plugin);
     if (!attach_directory(&directory))

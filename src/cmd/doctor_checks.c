@@ -455,7 +455,7 @@ static void look_torch(const char *root, struct doctor_finding *finding)
 
 static void look_nccl(const char *root, struct doctor_finding *finding)
 {
-    const char *other = getenv("NCCL_PROFILER_PLUGIN"), *wish = getenv("LOCKSTEP_NCCL");
+    const char *other = getenv("NCCL_PROFILER_PLUGIN"), *mode = getenv("LOCKSTEP_NCCL");
     struct attach attach;
 
     (void)root;
@@ -466,7 +466,7 @@ static void look_nccl(const char *root, struct doctor_finding *finding)
         fix(finding, "unset NCCL_PROFILER_PLUGIN: lockstep run names ours then");
     } else if (attach.nccl_plugin[0] == '\0') {
         found(finding, DOCTOR_MISSING, "%s",
-              wish && strcmp(wish, "off") == 0 ? "LOCKSTEP_NCCL=off"
+              mode && strcmp(mode, "off") == 0 ? "LOCKSTEP_NCCL=off"
                                                : "no liblockstep.so.0 beside this program, or "
                                                  "LOCKSTEP_ATTACH=0");
     } else {

@@ -29,12 +29,12 @@ void *nccl_task_start(void *context, const struct nccl_task *task);
 void *nccl_kernel_start(void *task, uint32_t channel, uint64_t timer_ns);
 void nccl_kernel_stop(void *kernel, uint64_t timer_ns);
 
-enum nccl_wish { /* $LOCKSTEP_NCCL */
-    NCCL_WISH_OFF,
-    NCCL_WISH_METHOD, /* algorithms and channels only: no event of the device is asked for */
-    NCCL_WISH_TIMES,  /* unless told otherwise */
+enum nccl_mode { /* $LOCKSTEP_NCCL */
+    NCCL_MODE_OFF,
+    NCCL_MODE_METHOD, /* algorithms and channels only: no event of the device is asked for */
+    NCCL_MODE_TIMES,  /* unless told otherwise */
 };
-enum nccl_wish nccl_wish(void);
+enum nccl_mode nccl_mode(void);
 
 /* The device's clock in ours.  An event is told after it has happened, so the smallest difference that was seen of late
  * is the offset, too large by the quickest telling; clocks drift, so only of late.

@@ -52,13 +52,13 @@ struct nccl_comm *nccl_handle_comm(const void *handle, enum nccl_handle_kind kin
 
 /* ---- the ring ---- */
 
-enum nccl_wish nccl_wish(void)
+enum nccl_mode nccl_mode(void)
 {
     const char *text = getenv("LOCKSTEP_NCCL");
 
     if (text && strcmp(text, "off") == 0)
-        return NCCL_WISH_OFF;
-    return text && strcmp(text, "how") == 0 ? NCCL_WISH_METHOD : NCCL_WISH_TIMES;
+        return NCCL_MODE_OFF;
+    return text && strcmp(text, "how") == 0 ? NCCL_MODE_METHOD : NCCL_MODE_TIMES;
 }
 
 static bool number_from(const char *name, uint64_t *ret)
@@ -191,7 +191,7 @@ static void comm_begin(struct nccl_comm *comm, uint64_t id, const char *name, ui
     comm->rank = rank;
     memset(comm->name, 0, sizeof(comm->name));
     memcpy(comm->name, name ? name : "nccl", strnlen(name ? name : "nccl", sizeof(comm->name) - 1));
-    comm->times = nccl_wish() == NCCL_WISH_TIMES;
+    comm->times = nccl_mode() == NCCL_MODE_TIMES;
     comm->blurred = false;
     comm->settled = atomic_load_explicit(&comm->launched, relaxed);
     atomic_fetch_add_explicit(&comm->number, 1, relaxed);
@@ -210,7 +210,7 @@ void *nccl_comm_open(uint64_t id, const char *name, int ranks, int rank)
     void *context = NULL;
     int slot;
 
-    if (ranks < 2 || rank < 0 || rank >= ranks || id == UINT64_MAX || nccl_wish() == NCCL_WISH_OFF)
+    if (ranks < 2 || rank < 0 || rank >= ranks || id == UINT64_MAX || nccl_mode() == NCCL_MODE_OFF)
         return NULL; /* alone it moves nothing */
     pthread_mutex_lock(&nccl.lock);
     slot = comm_slot(id);

@@ -15,10 +15,10 @@ static _Atomic(int *) plugin_mask; /* NCCL's own: what it tells of, in all commu
 
 static int mask_wanted(void)
 {
-    switch (nccl_wish()) {
-    case NCCL_WISH_TIMES:
+    switch (nccl_mode()) {
+    case NCCL_MODE_TIMES:
         return NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL;
-    case NCCL_WISH_METHOD:
+    case NCCL_MODE_METHOD:
         return NCCL_EVENT_COLL;
     default:
         return 0;
