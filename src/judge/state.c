@@ -98,7 +98,7 @@ void judge_state_attempt(struct judge_state *judge, uint32_t attempt, int64_t mo
 
     if (attempt > judge->model.attempt) {
         crash_restarted(judge, attempt);
-        judge->exits = judge->tolds = judge->notes = 0;
+        judge->exits = judge->told_count = judge->notes = 0;
         crash_left_clear(judge);
         judge->crash_told = judge->failed = false;
         forget_steps(judge);
@@ -483,7 +483,7 @@ void judge_state_numbers(struct judge_state *judge, struct job_step *job_step)
 
 bool judge_state_left_unseen(const struct judge_state *judge, uint32_t rank)
 {
-    for (uint32_t i = 0; i < judge->lefts; i++) {
+    for (uint32_t i = 0; i < judge->left_count; i++) {
         if (judge->left[i].rank == rank && judge->left[i].status == -1)
             return true;
     }

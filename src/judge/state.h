@@ -99,14 +99,14 @@ struct judge_state {
     uint32_t exits;
     struct fact_exit
         told[64]; /* of ranks that were told to end: not well, and no fault by themselves */
-    uint32_t tolds;
+    uint32_t told_count;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
     struct fact_note raised, raised_thread; /* crash_parts.h; text "": none */
     struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
-    uint32_t uncaughts;
+    uint32_t uncaught_count;
     struct fact_exit left[64]; /* crash_left.c: faults, should the attempt have failed */
-    uint32_t lefts;
+    uint32_t left_count;
     bool failed;        /* the attempt has ended, and not well */
     bool crash_told;    /* of this attempt */
     bool stepped;       /* a whole step has been seen, in any attempt */

@@ -371,7 +371,7 @@ static bool somebody_gave_up(const struct judge_state *judge, const struct fact_
 {
     bool gave_up = crash_gave_up(first);
 
-    for (uint32_t i = 0; i < judge->tolds && crash_blames_others(first); i++)
+    for (uint32_t i = 0; i < judge->told_count && crash_blames_others(first); i++)
         gave_up |= crash_gave_up(&judge->told[i]) &&
                    judge->told[i].mono_ns - first->mono_ns < near_ns(judge);
     return gave_up;

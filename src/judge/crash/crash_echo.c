@@ -62,8 +62,8 @@ void crash_told_exit(struct judge_state *judge, const struct fact_exit *fact)
 {
     bool raised = fact->rank == judge->raised.rank || fact->rank == judge->raised_thread.rank;
 
-    if (judge->tolds < COUNT(judge->told))
-        judge->told[judge->tolds++] = *fact;
+    if (judge->told_count < COUNT(judge->told))
+        judge->told[judge->told_count++] = *fact;
     else if (raised)
         judge->told[COUNT(judge->told) - 1] = *fact;
 }
@@ -91,7 +91,7 @@ static const struct fact_exit *exit_of(const struct judge_state *judge, uint32_t
         if (judge->exit[i].rank == rank)
             return &judge->exit[i];
     }
-    for (uint32_t i = 0; i < judge->tolds; i++) {
+    for (uint32_t i = 0; i < judge->told_count; i++) {
         if (judge->told[i].rank == rank)
             return &judge->told[i];
     }

@@ -37,7 +37,7 @@ static const struct fact_note *note_of(const struct judge_state *judge, uint32_t
 {
     if (judge->raised.text[0] && judge->raised.rank == rank && ends_a_rank(&judge->raised))
         return &judge->raised;
-    for (uint32_t i = 0; i < judge->uncaughts; i++) {
+    for (uint32_t i = 0; i < judge->uncaught_count; i++) {
         if (judge->uncaught[i].rank == rank)
             return &judge->uncaught[i];
     }
@@ -47,9 +47,9 @@ static const struct fact_note *note_of(const struct judge_state *judge, uint32_t
 /* The first is why it ends; of more ranks than there is room for, `raised` has the one that matters most. */
 void crash_left_note(struct judge_state *judge, const struct fact_note *fact)
 {
-    if (ends_a_rank(fact) && judge->uncaughts < COUNT(judge->uncaught) &&
+    if (ends_a_rank(fact) && judge->uncaught_count < COUNT(judge->uncaught) &&
         !note_of(judge, fact->rank))
-        judge->uncaught[judge->uncaughts++] = *fact;
+        judge->uncaught[judge->uncaught_count++] = *fact;
 }
 
 void crash_fill_noted(const struct judge_state *judge, const struct fact_note *note,
@@ -83,8 +83,8 @@ void crash_left_exit(struct judge_state *judge, const struct fact_exit *left)
 
     if (raised || (judge->failed && left->status != 0))
         crash_add(judge, left);
-    else if (judge->lefts < COUNT(judge->left)) /* the first are the ones that count */
-        judge->left[judge->lefts++] = *left;
+    else if (judge->left_count < COUNT(judge->left)) /* the first are the ones that count */
+        judge->left[judge->left_count++] = *left;
 }
 
 void crash_failed(struct judge_state *judge)
@@ -92,7 +92,7 @@ void crash_failed(struct judge_state *judge)
     uint32_t kept = 0;
 
     judge->failed = true;
-    for (uint32_t i = 0; i < judge->lefts; i++) {
+    for (uint32_t i = 0; i < judge->left_count; i++) {
         const struct fact_exit *left = &judge->left[i];
 
         if (left->status == 0)
@@ -100,7 +100,7 @@ void crash_failed(struct judge_state *judge)
         else if (!hang_is_alive(judge, left->rank)) /* else another process is that rank now */
             crash_add(judge, left);
     }
-    judge->lefts = kept;
+    judge->left_count = kept;
 }
 
 bool crash_left_first(const struct judge_state *judge, const struct fact_exit *first,
@@ -108,7 +108,7 @@ bool crash_left_first(const struct judge_state *judge, const struct fact_exit *f
 {
     const struct fact_exit *found = NULL;
 
-    for (uint32_t i = 0; i < judge->lefts; i++) {
+    for (uint32_t i = 0; i < judge->left_count; i++) {
         const struct fact_exit *left = &judge->left[i];
         double before = (double)(first->mono_ns - left->mono_ns) / 1e9;
 
@@ -128,7 +128,7 @@ bool crash_left_first(const struct judge_state *judge, const struct fact_exit *f
 void crash_left_clear(struct judge_state *judge)
 {
     judge->raised.text[0] = judge->raised_thread.text[0] = '\0';
-    judge->uncaughts = judge->lefts = 0;
+    judge->uncaught_count = judge->left_count = 0;
 }
 
 void crash_workers_restarted(struct judge_state *judge)

@@ -85,7 +85,7 @@ static bool hits_gather(const struct judge_state *judge, uint32_t window, struct
     for (uint32_t back = window; back-- > 0;) {
         const struct past_step *past = history_back(&judge->history, back);
 
-        for (uint32_t i = 0; i < past->fars; i++) {
+        for (uint32_t i = 0; i < past->far_count; i++) {
             if (is_hit(judge, past, past->far[i]) && !hits_add(ret, past->far[i], back))
                 return false;
         }

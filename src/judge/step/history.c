@@ -68,7 +68,7 @@ struct past_step *history_next(struct history *history, uint32_t world, uint64_t
     }
     past->step = step;
     past->begin_ns = past->measured_ns = past->replayed_ns = past->ideal_ns = 0;
-    past->fars = 0;
+    past->far_count = 0;
     past->uneven_ms = 0;
     return past;
 }
@@ -77,15 +77,15 @@ void history_mark_far(struct history *history, double share, double least_ms)
 {
     struct past_step *past = &history->step[(history->count - 1) % HISTORY_STEPS];
 
-    past->fars = 0;
+    past->far_count = 0;
     for (uint32_t rank = 0; rank < history->world; rank++) {
         double most = (double)MAX(past->excess_ms[rank], past->compute_ms[rank]);
 
         if (most <= least_ms || most <= share * (double)past->typical_ms[rank])
             continue;
-        if (!ARRAY_FIT(past->far, past->far_room, past->fars + 1))
+        if (!ARRAY_FIT(past->far, past->far_room, past->far_count + 1))
             return; /* fewer are seen: nobody is blamed for that */
-        past->far[past->fars++] = rank;
+        past->far[past->far_count++] = rank;
     }
 }
 

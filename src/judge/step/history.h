@@ -37,7 +37,7 @@ struct past_step {
     struct node_typical *node; /* by node: of this step */
     uint32_t nodes;
     uint32_t *far; /* ranks far from their peers, in order: a few, of which judges may make more */
-    uint32_t fars, far_room;
+    uint32_t far_count, far_room;
 };
 
 struct history {

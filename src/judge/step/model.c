@@ -179,13 +179,13 @@ static int comm_fit(struct model *model, struct model_comm *comm)
     model->bytes += (room - comm->known) * sizeof(*grown);
     comm->member = grown;
     comm->known = room;
-    for (uint32_t i = 0; i < comm->fars; i++) {
+    for (uint32_t i = 0; i < comm->far_count; i++) {
         if (comm->far[i].index < room)
             comm->member[comm->far[i].index] = comm->far[i].rank;
         else
             comm->far[left++] = comm->far[i];
     }
-    comm->fars = left;
+    comm->far_count = left;
     return 0;
 }
 
@@ -202,10 +202,10 @@ static int comm_join(struct model *model, struct model_comm *comm, const struct 
         comm->member[fact->index] = fact->rank;
         return 0;
     }
-    if (!ARRAY_FIT(comm->far, comm->far_room, comm->fars + 1))
+    if (!ARRAY_FIT(comm->far, comm->far_room, comm->far_count + 1))
         return -ENOMEM;
     model->bytes += (comm->far_room - room) * sizeof(*comm->far);
-    comm->far[comm->fars++] = (struct comm_far){ fact->index, fact->rank };
+    comm->far[comm->far_count++] = (struct comm_far){ fact->index, fact->rank };
     return 0;
 }
 
@@ -499,7 +499,7 @@ static void comm_move(struct model *model, struct model_comm *from)
         if (from->member[i] != MODEL_NONE)
             map_put(&model->index_of, (uint64_t)slot << 32 | from->member[i], i);
     }
-    for (uint32_t i = 0; i < from->fars; i++)
+    for (uint32_t i = 0; i < from->far_count; i++)
         map_put(&model->index_of, (uint64_t)slot << 32 | from->far[i].rank, from->far[i].index);
     from->member = NULL;
     from->far = NULL;

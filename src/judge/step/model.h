@@ -122,7 +122,7 @@ struct model_comm {
     uint32_t known;   /* size, or less while few members have spoken */
     uint32_t heard;   /* members that have */
     struct comm_far *far;
-    uint32_t fars, far_room;
+    uint32_t far_count, far_room;
 };
 
 struct model_rank {
