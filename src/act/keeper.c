@@ -30,7 +30,7 @@ static void keeper_free(struct keeper *keeper)
         return;
     if (keeper->socket >= 0)
         close(keeper->socket);
-    tree_destroy(keeper->tree);
+    process_tree_destroy(keeper->tree);
     free(keeper->queue);
     free(keeper);
 }
@@ -48,7 +48,7 @@ static void keeper_spare_foreign(struct process_tree *tree)
     if (procs_read(&procs) == 0)
         for (size_t i = 0; i < procs.count; i++)
             if (procs.list[i].parent == getpid())
-                tree_add(tree, procs.list[i].pid, 0, TREE_FOREIGN);
+                process_tree_add(tree, procs.list[i].pid, 0, TREE_FOREIGN);
     procs_fini(&procs);
 }
 
@@ -61,7 +61,7 @@ int keeper_start(const struct keeper_plan *plan, struct keeper **ret, struct err
         return err_nomem(err);
     keeper->socket = -1;
     keeper->status = -1;
-    if (tree_create(&keeper->tree) < 0)
+    if (process_tree_create(&keeper->tree) < 0)
         return err_nomem(err);
     keeper_spare_foreign(keeper->tree);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -189,14 +189,14 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
         if (report.pid <= 0)
             return err_set(err, report.status, "cannot start a process: %s",
                            strerror(-report.status));
-        tree_add(keeper->tree, report.pid, job->token, job->level);
+        process_tree_add(keeper->tree, report.pid, job->token, job->level);
         *ret = report.pid;
         return 0;
     }
     return err_set(err, -EPIPE, "the keeper is gone");
 }
 
-void keeper_end(struct keeper *keeper, const struct tree_ending *how)
+void keeper_end(struct keeper *keeper, const struct process_tree_ending *how)
 {
     const struct keeper_request request = { .ask = KEEPER_END,
                                             .token = ++keeper->end_token,
@@ -207,7 +207,7 @@ void keeper_end(struct keeper *keeper, const struct tree_ending *how)
     if (keeper->socket >= 0 && keeper_send(keeper, &request, NULL, NULL) == 0)
         return;
     /* Gone: keeper_next() will find out, if it has not yet, and goes on with our own tree. */
-    tree_end(keeper->tree, how, time_mono_ns());
+    process_tree_end(keeper->tree, how, time_mono_ns());
 }
 
 int64_t keeper_pause_ns(const struct keeper *keeper)
@@ -216,7 +216,7 @@ int64_t keeper_pause_ns(const struct keeper *keeper)
         return 0;
     if (keeper->socket >= 0)
         return -1;
-    return tree_pause_ns(keeper->tree, time_mono_ns());
+    return process_tree_pause_ns(keeper->tree, time_mono_ns());
 }
 
 static int keeper_next_own(struct keeper *keeper, struct keeper_report *ret)
@@ -224,7 +224,7 @@ static int keeper_next_own(struct keeper *keeper, struct keeper_report *ret)
     struct tree_exit exit;
 
     *ret = (struct keeper_report){ .mono_ns = time_mono_ns() };
-    if (tree_reap(keeper->tree, &exit)) {
+    if (process_tree_reap(keeper->tree, &exit)) {
         ret->event = KEEPER_EXITED;
         ret->token = exit.token;
         ret->pid = exit.pid;
@@ -233,9 +233,9 @@ static int keeper_next_own(struct keeper *keeper, struct keeper_report *ret)
     }
     ret->event = KEEPER_ENDED;
     ret->token = keeper->end_token;
-    if (!tree_step(keeper->tree, ret->mono_ns))
+    if (!process_tree_step(keeper->tree, ret->mono_ns))
         return 0;
-    ret->status = (int)tree_spared(keeper->tree);
+    ret->status = (int)process_tree_spared(keeper->tree);
     return 1;
 }
 
@@ -248,7 +248,7 @@ static int keeper_next_any(struct keeper *keeper, struct keeper_report *ret)
         return keeper->socket < 0 ? keeper_next_own(keeper, ret) : 0;
     }
     if (ret->event == KEEPER_EXITED)
-        tree_forget(keeper->tree, ret->pid);
+        process_tree_forget(keeper->tree, ret->pid);
     return 1;
 }
 

@@ -69,7 +69,7 @@ pid_t keeper_pid(const struct keeper *keeper);
  * is ready for it: so one that has only just begun still does its work before it ends.
  */
 int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret, struct err *err);
-void keeper_end(struct keeper *keeper, const struct tree_ending *how);
+void keeper_end(struct keeper *keeper, const struct process_tree_ending *how);
 
 int keeper_fd(const struct keeper *keeper); /* poll it for reading; -1: the keeper is gone */
 int64_t keeper_pause_ns(

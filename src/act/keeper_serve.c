@@ -165,7 +165,7 @@ static void serve_spawn(struct serve *serve, const struct keeper_request *reques
     report.mono_ns = time_mono_ns();
     if (pid > 0) {
         setpgid(pid, pid); /* so that it has its group when the launcher hears of it */
-        tree_add(serve->tree, pid, request->token, request->level);
+        process_tree_add(serve->tree, pid, request->token, request->level);
         serve->finished = false;
         if (request->level != TREE_RANKS)
             serve->daemon[request->command] =
@@ -192,7 +192,7 @@ static void serve_last_words(struct serve *serve)
 
 static void serve_alone(struct serve *serve, enum tree_level level)
 {
-    const struct tree_ending how = {
+    const struct process_tree_ending how = {
         .level = level,
         .signal = SIGTERM,
         .grace_ns = level == TREE_RANKS ? serve->plan->grace_ns : serve->plan->drain_ns,
@@ -200,7 +200,7 @@ static void serve_alone(struct serve *serve, enum tree_level level)
 
     serve->alone = true;
     serve->level = level;
-    tree_end(serve->tree, &how, time_mono_ns());
+    process_tree_end(serve->tree, &how, time_mono_ns());
 }
 
 /* Takes the two descriptors out of a message; -1 where there are none. */
@@ -243,11 +243,11 @@ static void serve_request(struct serve *serve)
     if (request.ask == KEEPER_END) {
         serve->end_token = request.token;
         serve->asked = request.level;
-        tree_end(serve->tree,
-                 &(struct tree_ending){ .level = request.level,
-                                        .signal = request.signal,
-                                        .grace_ns = request.grace_ns },
-                 time_mono_ns());
+        process_tree_end(serve->tree,
+                         &(struct process_tree_ending){ .level = request.level,
+                                                        .signal = request.signal,
+                                                        .grace_ns = request.grace_ns },
+                         time_mono_ns());
     } else if (request.command < serve->plan->commands && fd[0] >= 0 &&
                request.env_bytes == (size_t)got - sizeof(request)) {
         serve_spawn(serve, &request, fd);
@@ -262,7 +262,7 @@ static void serve_reap(struct serve *serve)
 {
     struct tree_exit exit;
 
-    while (tree_reap(serve->tree, &exit)) {
+    while (process_tree_reap(serve->tree, &exit)) {
         const struct keeper_report report = { .event = KEEPER_EXITED,
                                               .token = exit.token,
                                               .pid = exit.pid,
@@ -280,19 +280,20 @@ static void serve_end(struct serve *serve)
 {
     struct keeper_report report = { .event = KEEPER_ENDED, .token = serve->end_token };
 
-    while (tree_step(serve->tree, time_mono_ns()) && serve->alone && serve->level < TREE_CONTROL) {
+    while (process_tree_step(serve->tree, time_mono_ns()) && serve->alone &&
+           serve->level < TREE_CONTROL) {
         if (serve->level == TREE_RANKS)
             serve_last_words(serve);
         serve_alone(serve, serve->level + 1);
     }
-    if (tree_ending(serve->tree))
+    if (process_tree_ending(serve->tree))
         return;
     serve->finished = serve->asked == TREE_CONTROL;
     if (serve->alone) {
         rings_remove(serve->plan->rings);
         _exit(0);
     }
-    report.status = (int)tree_spared(serve->tree);
+    report.status = (int)process_tree_spared(serve->tree);
     report.mono_ns = time_mono_ns();
     serve_report(serve, &report);
 }
@@ -304,7 +305,8 @@ static void serve_wait(struct serve *serve)
 {
     struct pollfd fd[2] = { { .fd = serve->signals, .events = POLLIN },
                             { .fd = serve->alone ? -1 : serve->socket, .events = POLLIN } };
-    int64_t pause_ns = tree_ending(serve->tree) ? tree_pause_ns(serve->tree, time_mono_ns()) : -1;
+    int64_t pause_ns =
+        process_tree_ending(serve->tree) ? process_tree_pause_ns(serve->tree, time_mono_ns()) : -1;
     struct signalfd_siginfo info;
 
     poll(fd, 2, pause_ns < 0 ? -1 : (int)(pause_ns / NS_PER_MS));
@@ -324,12 +326,12 @@ _Noreturn void keeper_serve(const struct keeper_plan *plan, int socket)
     serve_stdio(plan->keep_stdin);
     serve.signals = serve_signals();
     serve.daemon = calloc(plan->commands, sizeof(*serve.daemon));
-    if (serve.signals < 0 || !serve.daemon || tree_create(&serve.tree) < 0)
+    if (serve.signals < 0 || !serve.daemon || process_tree_create(&serve.tree) < 0)
         _exit(1);
     for (;;) {
         serve_wait(&serve);
         serve_reap(&serve);
-        if (tree_ending(serve.tree))
+        if (process_tree_ending(serve.tree))
             serve_end(&serve);
     }
 }

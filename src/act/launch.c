@@ -88,9 +88,9 @@ static void launch_end(struct launch *launch, enum tree_level level, int64_t gra
     launch->level = level;
     /* Who asks for KeyboardInterrupt to save its work shall get it.  Agents and controller know SIGTERM. */
     launch->end_signal = level == TREE_RANKS && launch->stop_signal ? launch->stop_signal : SIGTERM;
-    keeper_end(launch->keeper, &(struct tree_ending){ .level = level,
-                                                      .signal = launch->end_signal,
-                                                      .grace_ns = grace_ns });
+    keeper_end(launch->keeper, &(struct process_tree_ending){ .level = level,
+                                                              .signal = launch->end_signal,
+                                                              .grace_ns = grace_ns });
 }
 
 static void launch_say_exit(struct launch *launch, uint32_t rank, int status)
@@ -138,8 +138,8 @@ static void launch_on_signal(struct launch *launch, int number)
     launch->signalled = true;
     if (again) {
         if (number == SIGINT && launch->ending && !launch->ended)
-            keeper_end(launch->keeper, &(struct tree_ending){ .level = launch->level,
-                                                              .signal = launch->end_signal });
+            keeper_end(launch->keeper, &(struct process_tree_ending){
+                                           .level = launch->level, .signal = launch->end_signal });
     } else if (launch->level == TREE_RANKS) {
         launch->stop_signal = number;
         output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",

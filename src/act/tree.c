@@ -30,12 +30,12 @@ struct process_tree {
     struct procs procs; /* kept between walks for its memory */
     struct map told;    /* pid → start + 1 of those that were told in this ending */
     bool ending;
-    struct tree_ending how;
+    struct process_tree_ending how;
     int64_t begun_ns;
     uint32_t spared;
 };
 
-int tree_create(struct process_tree **ret)
+int process_tree_create(struct process_tree **ret)
 {
     struct process_tree *tree = calloc(1, sizeof(*tree));
 
@@ -45,7 +45,7 @@ int tree_create(struct process_tree **ret)
     return 0;
 }
 
-void tree_destroy(struct process_tree *tree)
+void process_tree_destroy(struct process_tree *tree)
 {
     if (!tree)
         return;
@@ -63,7 +63,7 @@ static struct tree_child *tree_find(const struct process_tree *tree, pid_t pid)
     return NULL;
 }
 
-int tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level)
+int process_tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level)
 {
     if (!ARRAY_FIT(tree->child, tree->room, tree->count + 1))
         return -ENOMEM;
@@ -71,7 +71,7 @@ int tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_lev
     return 0;
 }
 
-void tree_forget(struct process_tree *tree, pid_t pid)
+void process_tree_forget(struct process_tree *tree, pid_t pid)
 {
     struct tree_child *child = tree_find(tree, pid);
 
@@ -79,7 +79,7 @@ void tree_forget(struct process_tree *tree, pid_t pid)
         *child = tree->child[--tree->count];
 }
 
-int tree_reap(struct process_tree *tree, struct tree_exit *ret)
+int process_tree_reap(struct process_tree *tree, struct tree_exit *ret)
 {
     pid_t pid;
     int status;
@@ -90,14 +90,15 @@ int tree_reap(struct process_tree *tree, struct tree_exit *ret)
 
         if (report)
             *ret = (struct tree_exit){ .token = child->token, .pid = pid, .status = status };
-        tree_forget(tree, pid);
+        process_tree_forget(tree, pid);
         if (report)
             return 1;
     }
     return 0;
 }
 
-void tree_end(struct process_tree *tree, const struct tree_ending *how, int64_t now_ns)
+void process_tree_end(struct process_tree *tree, const struct process_tree_ending *how,
+                      int64_t now_ns)
 {
     map_fini(&tree->told);
     tree->ending = true;
@@ -106,17 +107,17 @@ void tree_end(struct process_tree *tree, const struct tree_ending *how, int64_t 
     tree->spared = 0;
 }
 
-bool tree_ending(const struct process_tree *tree)
+bool process_tree_ending(const struct process_tree *tree)
 {
     return tree->ending;
 }
 
-uint32_t tree_spared(const struct process_tree *tree)
+uint32_t process_tree_spared(const struct process_tree *tree)
 {
     return tree->spared;
 }
 
-int64_t tree_pause_ns(const struct process_tree *tree, int64_t now_ns)
+int64_t process_tree_pause_ns(const struct process_tree *tree, int64_t now_ns)
 {
     /* Quick at first, when most trees end; a walk over a busy node's /proc takes milliseconds. */
     return (now_ns - tree->begun_ns < NS_PER_S ? 10 : 100) * NS_PER_MS;
@@ -185,7 +186,7 @@ static bool tree_childless(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
-bool tree_step(struct process_tree *tree, int64_t now_ns)
+bool process_tree_step(struct process_tree *tree, int64_t now_ns)
 {
     if (!tree->ending)
         return false;

@@ -27,15 +27,15 @@ struct tree_exit {
 
 struct process_tree;
 
-int tree_create(struct process_tree **ret);
-void tree_destroy(struct process_tree *tree); /* NULL is fine; ends nobody */
+int process_tree_create(struct process_tree **ret);
+void process_tree_destroy(struct process_tree *tree); /* NULL is fine; ends nobody */
 
-int tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level);
-void tree_forget(struct process_tree *tree, pid_t pid); /* another process reaped it */
+int process_tree_add(struct process_tree *tree, pid_t pid, uint32_t token, enum tree_level level);
+void process_tree_forget(struct process_tree *tree, pid_t pid); /* another process reaped it */
 /* 1 and *ret: a known child has ended.  0: none for now.  Orphans are reaped without a word. */
-int tree_reap(struct process_tree *tree, struct tree_exit *ret);
+int process_tree_reap(struct process_tree *tree, struct tree_exit *ret);
 
-struct tree_ending {
+struct process_tree_ending {
     enum tree_level level;
     int signal;       /* what they are told; those that ignore it get SIGTERM */
     int64_t grace_ns; /* from then on until SIGKILL */
@@ -46,13 +46,14 @@ struct tree_ending {
  * of it everybody is killed, again and again, until nobody is left.  Calling it again
  * starts over with the new level and grace; a grace of 0 kills at once.
  */
-void tree_end(struct process_tree *tree, const struct tree_ending *how, int64_t now_ns);
-bool tree_ending(const struct process_tree *tree);
-/* Goes on with it; call it every tree_pause_ns().  True, once: everybody has ended, or is beyond our
- * power (another user's; tree_spared() counts them).
+void process_tree_end(struct process_tree *tree, const struct process_tree_ending *how,
+                      int64_t now_ns);
+bool process_tree_ending(const struct process_tree *tree);
+/* Goes on with it; call it every process_tree_pause_ns().  True, once: everybody has ended, or is beyond our
+ * power (another user's; process_tree_spared() counts them).
  */
-bool tree_step(struct process_tree *tree, int64_t now_ns);
-int64_t tree_pause_ns(const struct process_tree *tree, int64_t now_ns);
-uint32_t tree_spared(const struct process_tree *tree);
+bool process_tree_step(struct process_tree *tree, int64_t now_ns);
+int64_t process_tree_pause_ns(const struct process_tree *tree, int64_t now_ns);
+uint32_t process_tree_spared(const struct process_tree *tree);
 
 #endif
