@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/paths.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/score/foreign_load.h"

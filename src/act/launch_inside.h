@@ -8,8 +8,8 @@
 #include "act/keeper.h"
 #include "act/launch.h"
 #include "act/launcher_log.h"
-#include "act/layout.h"
 #include "act/output.h"
+#include "act/rank_environment.h"
 #include "act/run_directory.h"
 #include "act/verdict_follow.h"
 

@@ -6,7 +6,7 @@
 
 #include "act/attach.h"
 #include "act/launcher_log.h"
-#include "act/layout.h"
+#include "act/rank_environment.h"
 #include "act/run_directory.h"
 
 static void show_env(const struct layout *layout, const struct layout_start *start, uint32_t rank,

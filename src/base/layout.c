@@ -1,4 +1,4 @@
-/* layout.c - which rank is on which node. */
+/* rank_environment.c - which rank is on which node. */
 #include "base/layout.h"
 
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "autopsy/postmortem.h"
 #include "base/log.h"
 #include "base/paths.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"

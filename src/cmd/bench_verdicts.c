@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/opt.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "lab/score/ledger_scores.h"

@@ -21,9 +21,9 @@
 #include "core/time.h"
 #include "lab/faults/fault.h"
 #include "lab/trainer/trainer.h"
-#include "show/ledger.h"
+#include "show/ledger_view.h"
 #include "show/run_summary.h"
-#include "show/verdict.h"
+#include "show/verdict_view.h"
 #include "wire/spool.h"
 
 #define TICK_NS (50 * NS_PER_MS)

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/paths.h"
+#include "base/remove_tree.h"
 #include "base/runfile.h"
-#include "base/tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "core/words.h"

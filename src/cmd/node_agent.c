@@ -16,8 +16,8 @@
 #include "agent/node/child.h"
 #include "agent/send/send.h"
 #include "base/log.h"
+#include "base/remove_tree.h"
 #include "base/token.h"
-#include "base/tree.h"
 #include "cmd/lockstep.h"
 #include "core/time.h"
 

@@ -20,7 +20,7 @@
 #include "core/map.h"
 #include "core/time.h"
 #include "show/run_summary.h"
-#include "show/verdict.h"
+#include "show/verdict_view.h"
 
 #define FOLLOW_NAP_NS (100 * NS_PER_MS)
 

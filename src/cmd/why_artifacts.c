@@ -15,7 +15,7 @@
 #include "core/time.h"
 #include "read/artifacts.h"
 #include "read/kernellogs.h"
-#include "show/verdict.h"
+#include "show/verdict_view.h"
 
 #define SKIPPED_SAID 16 /* on stderr; all of them are in JSON */
 

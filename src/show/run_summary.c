@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "core/clean.h"
-#include "show/ledger.h"
-#include "show/verdict.h"
+#include "show/ledger_view.h"
+#include "show/verdict_view.h"
 
 static const char *const sources[] = {
     [RUN_SUMMARY_LOG] = "log",

@@ -1,4 +1,4 @@
-/* traffic.c - what an agent says about its own sending. */
+/* agent_traffic.c - what an agent says about its own sending. */
 #include <errno.h>
 
 #include "wire/facts.h"

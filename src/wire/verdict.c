@@ -1,4 +1,4 @@
-/* verdict.c - names, ids, and the verdict as bytes. */
+/* verdict_view.c - names, ids, and the verdict as bytes. */
 #include "wire/verdict.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* verdict.h - the one currency between judge, policy and show.
+/* verdict_view.h - the one currency between judge, policy and show.
  *
  * A verdict without evidence is a bug: verdict_put() asserts that `because` is not empty.
  * Ids derive from content (run, kind, ranks or group), so that the same fault seen

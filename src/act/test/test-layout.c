@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "act/layout.h"
+#include "act/rank_environment.h"
 
 static void every_rank_is_on_exactly_one_node(void **state)
 {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "act/rings.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 
 struct folder {
     char path[64];

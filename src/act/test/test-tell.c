@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "act/launcher_log.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "wire/spool.h"
 
 static void begin_with_hello_and_come_in_order(void **state)

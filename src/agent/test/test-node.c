@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "agent/node/node_private.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "wire/ring.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/send/sender.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"

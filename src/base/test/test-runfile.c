@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
+#include "base/remove_tree.h"
 #include "base/runfile.h"
-#include "base/tree.h"
 #include "core/clean.h"
 
 struct folder {

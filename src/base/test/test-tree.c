@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "core/clean.h"
 
 #define RACES 30 /* removals beside somebody who exchanges a link and a directory */

@@ -5,8 +5,8 @@
 #include <sqlite3.h>
 
 #include "base/paths.h"
+#include "control/index/agent_traffic.h"
 #include "control/index/index.h"
-#include "control/index/traffic.h"
 #include "control/matrix/columns.h"
 #include "control/matrix/matrix.h"
 #include "core/map.h"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "control/log/compaction.h"
 #include "control/log/merge.h"
 #include "control/log/retention.h"

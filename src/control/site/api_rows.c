@@ -7,10 +7,10 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "show/ledger.h"
+#include "show/ledger_view.h"
 #include "show/run_summary.h"
 #include "show/style.h"
-#include "show/verdict.h"
+#include "show/verdict_view.h"
 #include "wire/names.h"
 
 static void rows_add_text(struct json_object *root, const char *name, const char *text)

@@ -15,14 +15,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "control/http/reply.h"
 #include "control/log/spools.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/time.h"
-#include "show/ledger.h"
-#include "show/verdict.h"
+#include "show/ledger_view.h"
+#include "show/verdict_view.h"
 #include "wire/facts.h"
 #include "wire/verdict.h"
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "control/site/site_inside.h"
 #include "core/clean.h"
 #include "wire/spool.h"

@@ -15,7 +15,7 @@
 #include <sqlite3.h>
 
 #include "base/log.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "control/log/runlog.h"
 #include "control/matrix/matrix.h"
 #include "control/test/lab_frames.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "base/tree.h"
+#include "base/remove_tree.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
 

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "show/ledger.h"
+#include "show/ledger_view.h"
 #include "show/run_summary.h"
-#include "show/verdict.h"
+#include "show/verdict_view.h"
 
 #define T0 INT64_C(1772361727123000000) /* 2026-03-01T10:42:07.123Z */
 

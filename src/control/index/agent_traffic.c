@@ -1,5 +1,5 @@
-/* traffic.c - one entry an agent; the controller's own frames only bring the time. */
-#include "control/index/traffic.h"
+/* agent_traffic.c - one entry an agent; the controller's own frames only bring the time. */
+#include "control/index/agent_traffic.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* tree.h - the processes below this one: told apart, reaped, and ended.
+/* remove_tree.h - the processes below this one: told apart, reaped, and ended.
  *
  * The process that uses it must be a child subreaper: then whatever its children leave
  * behind (daemons with a session of their own, double forks) becomes its child, and "no children
  * and no descendants" means that really nothing is left.  One tree per process.
  */
-#ifndef LOCKSTEP_ACT_TREE_H
-#define LOCKSTEP_ACT_TREE_H
+#ifndef LOCKSTEP_ACT_PROCESS_TREE_H
+#define LOCKSTEP_ACT_PROCESS_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

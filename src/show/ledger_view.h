@@ -1,6 +1,6 @@
-/* ledger.h - where the GPU-seconds went, for people and for programs. */
-#ifndef LOCKSTEP_SHOW_LEDGER_H
-#define LOCKSTEP_SHOW_LEDGER_H
+/* ledger_view.h - where the GPU-seconds went, for people and for programs. */
+#ifndef LOCKSTEP_SHOW_LEDGER_VIEW_H
+#define LOCKSTEP_SHOW_LEDGER_VIEW_H
 
 #include <stdio.h>
 

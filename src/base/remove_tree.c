@@ -1,5 +1,5 @@
-/* tree.c - rm -r on descriptors, without recursion. */
-#include "base/tree.h"
+/* remove_tree.c - rm -r on descriptors, without recursion. */
+#include "base/remove_tree.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* tree.c - the processes below this one: told apart, reaped, and ended.
+/* remove_tree.c - the processes below this one: told apart, reaped, and ended.
  *
  * Why from the top and not everybody at once: a rank that is told to end may want to
  * save its work, and cannot when its data loaders die under it.  So each process is told when it
  * has no living parent but us.  A shell that defers its trap until its command ends would never pass
  * the word on; hence everybody is told after half the grace.
  */
-#include "act/tree.h"
+#include "act/process_tree.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* ledger.c - the ledger as a table and as JSON. */
-#include "show/ledger.h"
+/* ledger_view.c - the ledger as a table and as JSON. */
+#include "show/ledger_view.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,10 +1,10 @@
-/* tree.h - removes a directory with all that is in it.
+/* remove_tree.h - removes a directory with all that is in it.
  *
  * Each step is one name below an open directory: a link is removed and never followed, also when somebody exchanges
  * it for a directory meanwhile, and a mount point stays.  What cannot be removed stays.
  */
-#ifndef LOCKSTEP_BASE_TREE_H
-#define LOCKSTEP_BASE_TREE_H
+#ifndef LOCKSTEP_BASE_REMOVE_TREE_H
+#define LOCKSTEP_BASE_REMOVE_TREE_H
 
 #define TREE_DEPTH 64 /* levels; what is deeper stays, with -ELOOP */
 

@@ -1,6 +1,6 @@
-/* verdict.h - a verdict for people and for programs. */
-#ifndef LOCKSTEP_SHOW_VERDICT_H
-#define LOCKSTEP_SHOW_VERDICT_H
+/* verdict_view.h - a verdict for people and for programs. */
+#ifndef LOCKSTEP_SHOW_VERDICT_VIEW_H
+#define LOCKSTEP_SHOW_VERDICT_VIEW_H
 
 #include <stdio.h>
 

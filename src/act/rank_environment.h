@@ -1,6 +1,6 @@
-/* layout.h - what a rank is told about where it is.  Pure, but for layout_port(). */
-#ifndef LOCKSTEP_ACT_LAYOUT_H
-#define LOCKSTEP_ACT_LAYOUT_H
+/* rank_environment.h - what a rank is told about where it is.  Pure, but for layout_port(). */
+#ifndef LOCKSTEP_ACT_RANK_ENVIRONMENT_H
+#define LOCKSTEP_ACT_RANK_ENVIRONMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

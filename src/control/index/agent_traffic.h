@@ -1,9 +1,9 @@
-/* traffic.h - the agents of a run: when each was heard last, and what it says that it sends.
+/* agent_traffic.h - the agents of a run: when each was heard last, and what it says that it sends.
  *
  * Fed with a run's log, frame by frame, live or read back: both give the same.
  */
-#ifndef LOCKSTEP_CONTROL_INDEX_TRAFFIC_H
-#define LOCKSTEP_CONTROL_INDEX_TRAFFIC_H
+#ifndef LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H
+#define LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* layout.c - what a rank is told about where it is. */
-#include "act/layout.h"
+/* rank_environment.c - what a rank is told about where it is. */
+#include "act/rank_environment.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* verdict.c - a verdict as a person would tell it to a colleague, and as one JSON object. */
-#include "show/verdict.h"
+/* verdict_view.c - a verdict as a person would tell it to a colleague, and as one JSON object. */
+#include "show/verdict_view.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
