@@ -7,7 +7,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/faults/inject_parts.h"
+#include "lab/faults/inject_private.h"
 #include "wire/ring.h"
 
 #define INJECT_WATCH_STEPS 5 /* seen before a fault is made, to know what the hosts use */

@@ -13,7 +13,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/faults/inject_parts.h"
+#include "lab/faults/inject_private.h"
 
 #define HOG_PERIOD_NS 20000000 /* of one that is busy for a part of the time */
 

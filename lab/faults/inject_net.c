@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/faults/inject_parts.h"
+#include "lab/faults/inject_private.h"
 #include "lab/faults/net.h"
 
 struct cut_link {

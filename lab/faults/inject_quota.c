@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "core/clean.h"
-#include "lab/faults/inject_parts.h"
+#include "lab/faults/inject_private.h"
 
 #define QUOTA_PATH 1024
 #define QUOTA_LEAST_US 1000.0 /* the kernel takes no less */

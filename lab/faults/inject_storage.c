@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/clean.h"
-#include "lab/faults/inject_parts.h"
+#include "lab/faults/inject_private.h"
 #include "lab/faults/slowfs.h"
 
 static int64_t storage_delay(const struct inject_target *target)

@@ -19,7 +19,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/faults/slowfs_parts.h"
+#include "lab/faults/slowfs_private.h"
 
 #define LOOK_NS (100 * NS_PER_MS) /* how often stuck callers are looked at */
 

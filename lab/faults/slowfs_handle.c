@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
-#include "lab/faults/slowfs_parts.h"
+#include "lab/faults/slowfs_private.h"
 
 static struct slowfs_handle *handle_get(const struct slowfs_server *server, uint64_t number)
 {

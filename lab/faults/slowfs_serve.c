@@ -1,5 +1,5 @@
 /* slowfs_serve.c - the requests of the kernel, carried out on a directory. */
-#include "lab/faults/slowfs_parts.h"
+#include "lab/faults/slowfs_private.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 #define GOOD 0.05
 #define BLUR_MOST 0.01 /* a machine more restless than this tells nothing about slight faults */

@@ -10,7 +10,7 @@
 
 #include "core/clean.h"
 #include "core/rand.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 static const struct score_expect expects[] = {
     { FAULT_GPU_SLOW, FAULT_EVERY, "recurring", "straggler", "gpu", SCORE_RANK, 0 },

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 #define FAULTS 2
 

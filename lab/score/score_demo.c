@@ -15,7 +15,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "core/words.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 #define ANSWER_BYTES (4u << 20)
 /* A run takes its steps' time, a few seconds to begin and end, a limit of ten seconds where it hangs.  One that

@@ -13,7 +13,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 #define ONSET 20
 #define LONG_AGO_NS (3 * 3600 * NS_PER_S)

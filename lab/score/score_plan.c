@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 
 #define PLACES 9         /* first, middle and last rank of each of three sizes */
 #define USUAL 30         /* cases of what is drawn by default */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lab/score/score_parts.h"
+#include "lab/score/score_private.h"
 #include "lockstep/probe.h"
 
 #define PAUSE_MS 14000 /* longer than the limit of a hang */

@@ -12,8 +12,8 @@
 
 #include "core/clean.h"
 #include "lab/score/ledger_scores.h"
-#include "lab/score/score_parts.h"
 #include "lab/score/score_plan.h"
+#include "lab/score/score_private.h"
 #include "lab/score/score_stats.h"
 #include "lab/score/score_store.h"
 #include "lab/score/score_tally.h"

@@ -10,7 +10,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/faults/net.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define TELL_EVERY_NS NS_PER_S
 #define TRUTH_GENERATION                                                                           \

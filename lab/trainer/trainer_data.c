@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define DATA_BATCHES 16 /* then they come again */
 #define DATA_PATH 4096

@@ -17,7 +17,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define TO_BE_CONTINUED 75 /* EX_TEMPFAIL */
 #define POLL_NS (20 * NS_PER_MS)

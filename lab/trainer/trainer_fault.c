@@ -12,7 +12,7 @@
 #include "core/hash.h"
 #include "core/rand.h"
 #include "core/time.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define LENGTH 512.0 /* tokens of a sequence, nominal */
 #define SEQUENCES 4  /* in a micro-batch */

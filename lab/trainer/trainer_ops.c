@@ -11,7 +11,7 @@
 #include "core/hash.h"
 #include "core/rand.h"
 #include "core/time.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define JITTER 0.003
 

@@ -12,7 +12,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/trainer/shard.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 #define SAVE_KEEP 2
 #define SAVE_LIST 256

@@ -12,7 +12,7 @@
 #include "core/time.h"
 #include "lab/faults/net.h"
 #include "lab/trainer/rendezvous.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 /* Shares of a step, for operations that cost a network's time. */
 #define TIME_TP 0.004

@@ -11,7 +11,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 /* ---- what a framework's host does between launches ----
  *

@@ -12,7 +12,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/faults/oom.h"
-#include "lab/trainer/trainer_parts.h"
+#include "lab/trainer/trainer_private.h"
 
 /* Faults that end an attempt are made in the first one only: the next shall get through. */
 static int fault_due(struct trainer *trainer, enum fault_id id)

@@ -4,7 +4,7 @@
  * agents and controller finish.  Whatever is waited for, it is waited for in launch_turn(), which serves all that
  * can happen in the meantime.
  */
-#include "act/launch_inside.h"
+#include "act/launch_private.h"
 
 #include <errno.h>
 #include <poll.h>

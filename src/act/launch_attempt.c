@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "act/attach.h"
-#include "act/launch_inside.h"
+#include "act/launch_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 

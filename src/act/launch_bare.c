@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "act/keeper_wire.h"
-#include "act/launch_inside.h"
+#include "act/launch_private.h"
 #include "core/clean.h"
 
 /* `parent` 0: in its place. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 
 #define EARLIEST_NS INT64_C(1000000000000000000) /* in 2001: less is a time since something else */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "core/map.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 
 #define SURE 0.95

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 #include "judge/compare/whatif.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 
 #define SIGNAL_ABORT (-6)

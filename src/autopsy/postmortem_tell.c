@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "autopsy/postmortem_parts.h"
+#include "autopsy/postmortem_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 

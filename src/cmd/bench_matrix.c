@@ -19,7 +19,7 @@
 #include "base/paths.h"
 #include "cmd/lockstep.h"
 #include "control/matrix/matrix.h"
-#include "control/matrix/matrix_parts.h"
+#include "control/matrix/matrix_private.h"
 #include "core/clean.h"
 #include "core/rand.h"
 #include "core/time.h"

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/ledger_parts.h"
+#include "judge/ledger_private.h"
 
 struct ledger_book {
     struct ledger total;

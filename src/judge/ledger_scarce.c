@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/ledger_parts.h"
+#include "judge/ledger_private.h"
 
 #define TYPICAL_STEPS                                                                              \
     32 /* before the first scarce one: all but the outermost of them are typical */

@@ -8,7 +8,7 @@
 
 #include "core/clean.h"
 #include "judge/crash/crash.h"
-#include "judge/crash/crash_parts.h"
+#include "judge/crash/crash_private.h"
 #include "judge/ledger.h"
 #include "judge/slow/regress.h"
 #include "judge/slow/stall.h"

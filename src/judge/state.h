@@ -102,7 +102,7 @@ struct judge_state {
     uint32_t told_count;
     struct fact_note note[16]; /* the newest of this attempt, by number % 16 */
     uint32_t notes;
-    struct fact_note raised, raised_thread; /* crash_parts.h; text "": none */
+    struct fact_note raised, raised_thread; /* crash_private.h; text "": none */
     struct fact_note uncaught[64];          /* the first of a rank; for want of its status */
     uint32_t uncaught_count;
     struct fact_exit left[64]; /* crash_left.c: faults, should the attempt have failed */

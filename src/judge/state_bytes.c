@@ -4,13 +4,13 @@
  * controller of many runs compares it with what each may have; test-core.c compares it with what malloc() gave.
  */
 #include "judge/ledger.h"
-#include "judge/replay/program_parts.h"
+#include "judge/replay/program_private.h"
 #include "judge/replay/replay.h"
-#include "judge/slow/stall_parts.h"
-#include "judge/slow/sync_parts.h"
+#include "judge/slow/stall_private.h"
+#include "judge/slow/sync_private.h"
 #include "judge/state.h"
-#include "judge/stuck/hang_parts.h"
-#include "judge/wrong/corrupt_parts.h"
+#include "judge/stuck/hang_private.h"
+#include "judge/wrong/corrupt_private.h"
 
 #define REPLAY_OP_BYTES 64 /* of the order in which a replay visits its ops; measured */
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/clean.h"
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 
 #define relaxed memory_order_relaxed
 

@@ -3,7 +3,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 #include "wire/facts.h"
 #include "wire/ring_format.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 
 #define relaxed memory_order_relaxed
 #define DEAF_LAUNCHES 256

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "read/logtext_parts.h"
+#include "read/logtext_private.h"
 
 #define KEPT 32         /* notes of one rule and file, half of them the last; but for identities */
 #define KEPT_TIMED 4096 /* where their times matter: older ones may come before those that do */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "read/logtext_parts.h"
+#include "read/logtext_private.h"
 #include "wire/verdict.h"
 
 /* The first that fits.  Those of communication come first: "NCCL error" is never a cause. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "read/logtext_parts.h"
+#include "read/logtext_private.h"
 #include "wire/verdict.h"
 
 static const struct {

@@ -11,7 +11,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "read/logtext_parts.h"
+#include "read/logtext_private.h"
 
 #define BEGIN 64          /* characters in which a time stands */
 #define EARLIEST_S 400000 /* more than any zone takes away */

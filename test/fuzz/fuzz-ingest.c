@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "control/log/spools.h"
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/clean.h"
-#include "lab/faults/slowfs_parts.h"
+#include "lab/faults/slowfs_private.h"
 
 #define REQUESTS_MOST 64
 

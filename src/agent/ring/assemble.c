@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ring/assemble_inside.h"
+#include "agent/ring/assemble_private.h"
 #include "core/clean.h"
 #include "lockstep/probe.h"
 

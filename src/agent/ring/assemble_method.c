@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "agent/ring/assemble_inside.h"
+#include "agent/ring/assemble_private.h"
 #include "core/clean.h"
 #include "wire/ring_format.h"
 

@@ -1,5 +1,5 @@
 /* assemble_ops.c - operations of a step in the making: launched, started and ended, in whatever order that is read. */
-#include "agent/ring/assemble_inside.h"
+#include "agent/ring/assemble_private.h"
 #include "core/clean.h"
 #include "lockstep/probe.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/ring/assemble.h"
-#include "agent/ring/assemble_inside.h"
+#include "agent/ring/assemble_private.h"
 #include "core/clean.h"
 
 #define YEAR_NS INT64_C(31557600000000000)

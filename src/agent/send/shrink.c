@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "agent/send/shrink_parts.h"
+#include "agent/send/shrink_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
 #include "wire/spool.h"

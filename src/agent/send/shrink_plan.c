@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "agent/send/shrink_parts.h"
+#include "agent/send/shrink_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/index/index_parts.h"
+#include "control/index/index_private.h"
 #include "core/clean.h"
 
 #define INDEX_VERSION 3              /* of the tables: another one is made anew */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "control/index/index_parts.h"
+#include "control/index/index_private.h"
 #include "control/log/rundir.h"
 #include "control/log/spools.h"
 #include "core/clean.h"

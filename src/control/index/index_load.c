@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "control/index/index_parts.h"
+#include "control/index/index_private.h"
 #include "control/index/index_read.h"
 #include "core/clean.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/index/index_parts.h"
+#include "control/index/index_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/matrix/matrix_parts.h"
+#include "control/matrix/matrix_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/matrix/matrix_parts.h"
+#include "control/matrix/matrix_private.h"
 #include "core/clean.h"
 #include "core/hash.h"
 

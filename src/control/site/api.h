@@ -2,7 +2,7 @@
 #ifndef LOCKSTEP_CONTROL_SITE_API_H
 #define LOCKSTEP_CONTROL_SITE_API_H
 
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 struct api_call { /* a request that was admitted: what it asks for, and whose it is */
     struct site *site;

@@ -5,7 +5,7 @@
  */
 #include "control/site/index_catchup.h"
 
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 

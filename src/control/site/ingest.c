@@ -4,7 +4,7 @@
  * A frame must be whole, of our version, and may speak of its own run only: the controller's name is
  * taken, and a hello must name the run that the token is for.
  */
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* metrics.c - what Prometheus is told: names with units, and per run at most what a run has once. */
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* site.c - the site's controller as a process: lock, tokens, certificate, loop. */
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "control/log/spools.h"
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/spool.h"

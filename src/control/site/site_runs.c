@@ -3,7 +3,7 @@
  * A run's log is open, and its core in memory, while facts come; when its books are closed or nobody
  * has spoken for a while, both go, and come back with the next fact.
  */
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 
 #include <dirent.h>
 #include <errno.h>

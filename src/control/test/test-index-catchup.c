@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/remove_tree.h"
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 #include "core/clean.h"
 #include "wire/spool.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "control/log/spools.h"
-#include "control/site/site_inside.h"
+#include "control/site/site_private.h"
 #include "wire/facts.h"
 
 #define SENDER 77

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/compare/whatif_parts.h"
+#include "judge/compare/whatif_private.h"
 
 #define WORST_PCT 3                      /* of the workers are "the worst" */
 #define STEP_LIMIT_NS (INT64_C(1) << 61) /* all durations of a step together */

@@ -15,7 +15,7 @@
 #include "core/hash.h"
 #include "core/map.h"
 #include "judge/compare/whatif.h"
-#include "judge/compare/whatif_parts.h"
+#include "judge/compare/whatif_private.h"
 
 #define LONGEST_NS INT64_C(1000000000000000000) /* 31 years: nobody computes longer */
 

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/compare/whatif_parts.h"
+#include "judge/compare/whatif_private.h"
 
 #define CLOCK_EPS_NS 50000 /* within it two times of one worker are the same */
 

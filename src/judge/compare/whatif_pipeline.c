@@ -10,7 +10,7 @@
 
 #include "core/clean.h"
 #include "judge/compare/whatif.h"
-#include "judge/compare/whatif_parts.h"
+#include "judge/compare/whatif_private.h"
 
 static void builder_fini(struct whatif_builder *builder)
 {

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "core/clean.h"
-#include "judge/crash/crash_parts.h"
+#include "judge/crash/crash_private.h"
 
 static bool words_blame(const char *words)
 {

@@ -11,7 +11,7 @@
 
 #include "core/clean.h"
 #include "judge/crash/crash.h"
-#include "judge/crash/crash_parts.h"
+#include "judge/crash/crash_private.h"
 #include "judge/stuck/hang.h"
 
 bool crash_is_unknown(const struct fact_exit *fact)

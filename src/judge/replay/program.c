@@ -10,7 +10,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "judge/median.h"
-#include "judge/replay/program_parts.h"
+#include "judge/replay/program_private.h"
 #include "judge/thresholds.h"
 
 #define LARGE_OPS 1000000 /* from here on a program is built anew only when it must be */

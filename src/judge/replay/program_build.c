@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/replay/program_parts.h"
+#include "judge/replay/program_private.h"
 
 #define SMALL_OPS 2000000 /* up to here every launch is an op, above only those that matter */
 

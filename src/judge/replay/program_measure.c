@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/replay/program_parts.h"
+#include "judge/replay/program_private.h"
 
 /* What cannot be explained by anything an op waits for counts as its own up to this much; more is
  * left out, so that the replay then does not fit and nothing is built on it.

@@ -7,7 +7,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
-#include "judge/slow/stall_parts.h"
+#include "judge/slow/stall_private.h"
 
 int stall_create(struct stall **ret)
 {

@@ -11,7 +11,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
-#include "judge/slow/stall_parts.h"
+#include "judge/slow/stall_private.h"
 
 const struct stall_rule stall_input_rules[STALL_INPUT_RULES] = {
     { 3, 3 },

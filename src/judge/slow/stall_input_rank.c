@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/clean.h"
-#include "judge/slow/stall_parts.h"
+#include "judge/slow/stall_private.h"
 #include "judge/slow/straggler.h"
 
 #define SUSPECTS_MAX 32

@@ -12,7 +12,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
-#include "judge/slow/stall_parts.h"
+#include "judge/slow/stall_private.h"
 
 enum reason {
     REASON_NONE,

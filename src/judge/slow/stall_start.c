@@ -11,7 +11,7 @@
 #include "core/clean.h"
 #include "judge/ledger.h"
 #include "judge/median.h"
-#include "judge/slow/stall_parts.h"
+#include "judge/slow/stall_private.h"
 #include "wire/names.h"
 
 void stall_start_attempt(struct stall *stall)

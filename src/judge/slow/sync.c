@@ -12,7 +12,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "judge/median.h"
-#include "judge/slow/sync_parts.h"
+#include "judge/slow/sync_private.h"
 
 /* Much slower is clear after three steps, a little only after many. */
 static const struct sync_rule {

@@ -14,7 +14,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/slow/sync_parts.h"
+#include "judge/slow/sync_private.h"
 #include "wire/names.h"
 
 #define MOVES_MAX 65536

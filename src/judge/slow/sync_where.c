@@ -10,7 +10,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
-#include "judge/slow/sync_parts.h"
+#include "judge/slow/sync_private.h"
 
 /* Marks the nodes of a link; returns how many. */
 static uint32_t link_nodes(const struct judge_state *judge, const struct sync_link *link,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/stuck/hang_parts.h"
+#include "judge/stuck/hang_private.h"
 
 int hang_create(struct hang **ret)
 {

@@ -7,7 +7,7 @@
 #include "core/clean.h"
 #include "core/hash.h"
 #include "judge/ledger.h"
-#include "judge/stuck/hang_parts.h"
+#include "judge/stuck/hang_private.h"
 
 /* Beats count from when they came: clocks of nodes differ. */
 static void beats_age(const struct judge_state *judge, struct hang *hang, int64_t now_ns)

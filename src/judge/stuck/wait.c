@@ -7,7 +7,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/stuck/wait_parts.h"
+#include "judge/stuck/wait_private.h"
 #include "lockstep/probe.h"
 
 #define NAMED_PHASES                                                                               \

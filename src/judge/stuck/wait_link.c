@@ -4,7 +4,7 @@
  * the other.  Only several such messages tell more, where all of them touch one node and no other.
  */
 #include "core/clean.h"
-#include "judge/stuck/wait_parts.h"
+#include "judge/stuck/wait_private.h"
 
 static bool is_stuck(const struct instance *at)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "judge/stuck/wait_parts.h"
+#include "judge/stuck/wait_private.h"
 #include "lockstep/probe.h"
 
 static void side_add(struct wait_side *side, uint32_t rank)

@@ -1,7 +1,7 @@
 /* test-sync-method.c - when a slow transfer is one that the library moves otherwise, and when that is not why. */
 #include "core/buf.h"
 #include "judge/slow/sync.h"
-#include "judge/slow/sync_parts.h"
+#include "judge/slow/sync_private.h"
 #include "judge/test/bench.h"
 
 #define HEALTHY 14 /* steps before a fault: enough to know what is typical */

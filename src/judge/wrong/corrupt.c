@@ -17,7 +17,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/wrong/corrupt_parts.h"
+#include "judge/wrong/corrupt_private.h"
 
 /* ---- what is remembered ---- */
 

@@ -19,7 +19,7 @@
 
 #include "core/clean.h"
 #include "core/hash.h"
-#include "judge/wrong/corrupt_parts.h"
+#include "judge/wrong/corrupt_private.h"
 
 #define HOST_VIEW_CONFIDENCE 0.7 /* as other judges' where no device tells anything */
 

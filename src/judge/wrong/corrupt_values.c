@@ -9,7 +9,7 @@
 
 #include "core/clean.h"
 #include "judge/median.h"
-#include "judge/wrong/corrupt_parts.h"
+#include "judge/wrong/corrupt_private.h"
 
 static const struct {
     unsigned metric;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 #include "wire/ring_format.h"
 
 static struct nccl_p2p_v4 message(const char *func, int peer)

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 
 #define COMMS 2
 #define LAUNCHES 20000u

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "probe/nccl_parts.h"
+#include "probe/nccl_private.h"
 
 #define ALL_EVENTS (NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL)
 

@@ -1,6 +1,6 @@
-/* shrink_parts.h - what the two files of shrinking share: the spool's frames as a list, and what becomes of them. */
-#ifndef LOCKSTEP_AGENT_SEND_SHRINK_PARTS_H
-#define LOCKSTEP_AGENT_SEND_SHRINK_PARTS_H
+/* shrink_private.h - what the two files of shrinking share: the spool's frames as a list, and what becomes of them. */
+#ifndef LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
+#define LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
 
 #include <stddef.h>
 

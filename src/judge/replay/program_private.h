@@ -1,6 +1,6 @@
-/* program_parts.h - what the files of a program share: its ops and where they are. */
-#ifndef LOCKSTEP_JUDGE_REPLAY_PROGRAM_PARTS_H
-#define LOCKSTEP_JUDGE_REPLAY_PROGRAM_PARTS_H
+/* program_private.h - what the files of a program share: its ops and where they are. */
+#ifndef LOCKSTEP_JUDGE_REPLAY_PROGRAM_PRIVATE_H
+#define LOCKSTEP_JUDGE_REPLAY_PROGRAM_PRIVATE_H
 
 #include "judge/replay/program.h"
 #include "judge/replay/replay.h"

@@ -1,6 +1,6 @@
-/* corrupt_parts.h - what the files of the judge of wrong numbers share. */
-#ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_PARTS_H
-#define LOCKSTEP_JUDGE_WRONG_CORRUPT_PARTS_H
+/* corrupt_private.h - what the files of the judge of wrong numbers share. */
+#ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_PRIVATE_H
+#define LOCKSTEP_JUDGE_WRONG_CORRUPT_PRIVATE_H
 
 #include "core/map.h"
 #include "judge/state.h"

@@ -1,6 +1,6 @@
-/* site_inside.h - what the files of the site's controller share. */
-#ifndef LOCKSTEP_CONTROL_SITE_SITE_INSIDE_H
-#define LOCKSTEP_CONTROL_SITE_SITE_INSIDE_H
+/* site_private.h - what the files of the site's controller share. */
+#ifndef LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
+#define LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
 
 #include "base/http.h"
 #include "base/loop.h"

@@ -1,6 +1,6 @@
-/* wait_parts.h - what the files that follow the waiting share. */
-#ifndef LOCKSTEP_JUDGE_STUCK_WAIT_PARTS_H
-#define LOCKSTEP_JUDGE_STUCK_WAIT_PARTS_H
+/* wait_private.h - what the files that follow the waiting share. */
+#ifndef LOCKSTEP_JUDGE_STUCK_WAIT_PRIVATE_H
+#define LOCKSTEP_JUDGE_STUCK_WAIT_PRIVATE_H
 
 #include "judge/stuck/wait.h"
 

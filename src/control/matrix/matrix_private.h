@@ -1,12 +1,12 @@
-/* matrix_parts.h - the matrix file's layout, for its reader and its writer.
+/* matrix_private.h - the matrix file's layout, for its reader and its writer.
  *
  * A band is 256 columns of a level, all its tiles one after the other.  Bands lie in the order in which
  * their first column comes: a band of level n begins together with the bands of all levels below it that
  * begin at that column, lower levels first.  So every place is known by arithmetic, and a file that
  * grows never moves anything.  Parts that were not written yet are holes.
  */
-#ifndef LOCKSTEP_CONTROL_MATRIX_MATRIX_PARTS_H
-#define LOCKSTEP_CONTROL_MATRIX_MATRIX_PARTS_H
+#ifndef LOCKSTEP_CONTROL_MATRIX_MATRIX_PRIVATE_H
+#define LOCKSTEP_CONTROL_MATRIX_MATRIX_PRIVATE_H
 
 #include <stdint.h>
 

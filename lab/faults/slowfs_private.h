@@ -1,6 +1,6 @@
-/* slowfs_parts.h - what the files of the slow file system share: the server's state and its answers. */
-#ifndef LOCKSTEP_LAB_FAULTS_SLOWFS_PARTS_H
-#define LOCKSTEP_LAB_FAULTS_SLOWFS_PARTS_H
+/* slowfs_private.h - what the files of the slow file system share: the server's state and its answers. */
+#ifndef LOCKSTEP_LAB_FAULTS_SLOWFS_PRIVATE_H
+#define LOCKSTEP_LAB_FAULTS_SLOWFS_PRIVATE_H
 
 #include <dirent.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* trainer_parts.h - what the trainer's own files share. */
-#ifndef LOCKSTEP_LAB_TRAINER_TRAINER_PARTS_H
-#define LOCKSTEP_LAB_TRAINER_TRAINER_PARTS_H
+/* trainer_private.h - what the trainer's own files share. */
+#ifndef LOCKSTEP_LAB_TRAINER_TRAINER_PRIVATE_H
+#define LOCKSTEP_LAB_TRAINER_TRAINER_PRIVATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* assemble_inside.h - the assembler's own structures, shared by its files only. */
-#ifndef LOCKSTEP_AGENT_RING_ASSEMBLE_INSIDE_H
-#define LOCKSTEP_AGENT_RING_ASSEMBLE_INSIDE_H
+/* assemble_private.h - the assembler's own structures, shared by its files only. */
+#ifndef LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
+#define LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
 
 #include "agent/ring/assemble.h"
 #include "agent/ring/optable.h"

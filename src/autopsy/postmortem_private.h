@@ -1,6 +1,6 @@
-/* postmortem_parts.h - dumps laid out as groups with seats; shared by the files of postmortem. */
-#ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_PARTS_H
-#define LOCKSTEP_AUTOPSY_POSTMORTEM_PARTS_H
+/* postmortem_private.h - dumps laid out as groups with seats; shared by the files of postmortem. */
+#ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
+#define LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
 
 #include "autopsy/postmortem.h"
 

@@ -1,6 +1,6 @@
-/* whatif_parts.h - what the makers of plans share. */
-#ifndef LOCKSTEP_JUDGE_COMPARE_WHATIF_PARTS_H
-#define LOCKSTEP_JUDGE_COMPARE_WHATIF_PARTS_H
+/* whatif_private.h - what the makers of plans share. */
+#ifndef LOCKSTEP_JUDGE_COMPARE_WHATIF_PRIVATE_H
+#define LOCKSTEP_JUDGE_COMPARE_WHATIF_PRIVATE_H
 
 #include "core/map.h"
 #include "judge/compare/whatif.h"

@@ -1,6 +1,6 @@
-/* inject_parts.h - what the injector's files share: the threads it acts on, and its ways to act. */
-#ifndef LOCKSTEP_LAB_FAULTS_INJECT_PARTS_H
-#define LOCKSTEP_LAB_FAULTS_INJECT_PARTS_H
+/* inject_private.h - what the injector's files share: the threads it acts on, and its ways to act. */
+#ifndef LOCKSTEP_LAB_FAULTS_INJECT_PRIVATE_H
+#define LOCKSTEP_LAB_FAULTS_INJECT_PRIVATE_H
 
 #include <stdint.h>
 #include <sys/types.h>

@@ -1,10 +1,10 @@
-/* nccl_parts.h - what the files of the NCCL plugin share.
+/* nccl_private.h - what the files of the NCCL plugin share.
  *
  * One thread at a time launches in a communicator, another tells of its kernels.  The words that both touch are atomic,
  * and an op's number is the first of it to be erased and the last to be written: who finds it finds the rest.
  */
-#ifndef LOCKSTEP_PROBE_NCCL_PARTS_H
-#define LOCKSTEP_PROBE_NCCL_PARTS_H
+#ifndef LOCKSTEP_PROBE_NCCL_PRIVATE_H
+#define LOCKSTEP_PROBE_NCCL_PRIVATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-/* launch_inside.h - what the files of the launcher share. */
-#ifndef LOCKSTEP_ACT_LAUNCH_INSIDE_H
-#define LOCKSTEP_ACT_LAUNCH_INSIDE_H
+/* launch_private.h - what the files of the launcher share. */
+#ifndef LOCKSTEP_ACT_LAUNCH_PRIVATE_H
+#define LOCKSTEP_ACT_LAUNCH_PRIVATE_H
 
 #include <poll.h>
 

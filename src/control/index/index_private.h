@@ -1,6 +1,6 @@
-/* index_parts.h - what the files of the index share. */
-#ifndef LOCKSTEP_CONTROL_INDEX_INDEX_PARTS_H
-#define LOCKSTEP_CONTROL_INDEX_INDEX_PARTS_H
+/* index_private.h - what the files of the index share. */
+#ifndef LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
+#define LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
 
 #include <sqlite3.h>
 

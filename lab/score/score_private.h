@@ -1,6 +1,6 @@
-/* score_parts.h - the run behind a case: started, waited for, and its truth read. */
-#ifndef LOCKSTEP_LAB_SCORE_SCORE_PARTS_H
-#define LOCKSTEP_LAB_SCORE_SCORE_PARTS_H
+/* score_private.h - the run behind a case: started, waited for, and its truth read. */
+#ifndef LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
+#define LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
 
 #include <json-c/json.h>
 

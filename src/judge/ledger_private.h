@@ -1,6 +1,6 @@
-/* ledger_parts.h - what the files of the ledger share: the account of each step. */
-#ifndef LOCKSTEP_JUDGE_LEDGER_PARTS_H
-#define LOCKSTEP_JUDGE_LEDGER_PARTS_H
+/* ledger_private.h - what the files of the ledger share: the account of each step. */
+#ifndef LOCKSTEP_JUDGE_LEDGER_PRIVATE_H
+#define LOCKSTEP_JUDGE_LEDGER_PRIVATE_H
 
 #include "judge/ledger.h"
 

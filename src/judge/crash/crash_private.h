@@ -1,6 +1,6 @@
-/* crash_parts.h - what tells a culprit from those who only noticed. */
-#ifndef LOCKSTEP_JUDGE_CRASH_CRASH_PARTS_H
-#define LOCKSTEP_JUDGE_CRASH_CRASH_PARTS_H
+/* crash_private.h - what tells a culprit from those who only noticed. */
+#ifndef LOCKSTEP_JUDGE_CRASH_CRASH_PRIVATE_H
+#define LOCKSTEP_JUDGE_CRASH_CRASH_PRIVATE_H
 
 #include "judge/state.h"
 

@@ -1,6 +1,6 @@
-/* stall_parts.h - what the files of the stall judge share. */
-#ifndef LOCKSTEP_JUDGE_SLOW_STALL_PARTS_H
-#define LOCKSTEP_JUDGE_SLOW_STALL_PARTS_H
+/* stall_private.h - what the files of the stall judge share. */
+#ifndef LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
+#define LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 
 #include "judge/slow/stall.h"
 #include "lockstep/probe.h"

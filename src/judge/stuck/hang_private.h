@@ -1,8 +1,8 @@
-/* hang_parts.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it, also
+/* hang_private.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it, also
  * when somebody ends, and has the verdicts.
  */
-#ifndef LOCKSTEP_JUDGE_STUCK_HANG_PARTS_H
-#define LOCKSTEP_JUDGE_STUCK_HANG_PARTS_H
+#ifndef LOCKSTEP_JUDGE_STUCK_HANG_PRIVATE_H
+#define LOCKSTEP_JUDGE_STUCK_HANG_PRIVATE_H
 
 #include "core/sketch.h"
 #include "core/time.h"

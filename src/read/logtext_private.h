@@ -1,6 +1,6 @@
-/* logtext_parts.h - what the files of the log reader share. */
-#ifndef LOCKSTEP_READ_LOGTEXT_PARTS_H
-#define LOCKSTEP_READ_LOGTEXT_PARTS_H
+/* logtext_private.h - what the files of the log reader share. */
+#ifndef LOCKSTEP_READ_LOGTEXT_PRIVATE_H
+#define LOCKSTEP_READ_LOGTEXT_PRIVATE_H
 
 #include "read/logtext.h"
 

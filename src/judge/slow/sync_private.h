@@ -1,6 +1,6 @@
-/* sync_parts.h - what the files of the sync judge share. */
-#ifndef LOCKSTEP_JUDGE_SLOW_SYNC_PARTS_H
-#define LOCKSTEP_JUDGE_SLOW_SYNC_PARTS_H
+/* sync_private.h - what the files of the sync judge share. */
+#ifndef LOCKSTEP_JUDGE_SLOW_SYNC_PRIVATE_H
+#define LOCKSTEP_JUDGE_SLOW_SYNC_PRIVATE_H
 
 #include "judge/slow/sync.h"
 
