@@ -26,9 +26,10 @@ enum field_type {
     TYPE_TEXT
 };
 
-#define FIELD(name, type)                                                                          \
+#define FIELD(name, type) FIELD_AS(#name, name, type)
+#define FIELD_AS(key, name, type)                                                                  \
     {                                                                                              \
-#name, type, offsetof(struct score_result, name), sizeof(((struct score_result *)0)->name) \
+        key, type, offsetof(struct score_result, name), sizeof(((struct score_result *)0)->name)   \
     }
 
 static const struct field {
@@ -36,16 +37,26 @@ static const struct field {
     enum field_type type;
     size_t offset, size;
 } fields[] = {
-    FIELD(ran, TYPE_BOOL),           FIELD(why, TYPE_TEXT),
-    FIELD(found, TYPE_BOOL),         FIELD(layer_exact, TYPE_BOOL),
-    FIELD(right, TYPE_U32),          FIELD(wrong, TYPE_U32),
-    FIELD(expected, TYPE_U32),       FIELD(extra, TYPE_U32),
-    FIELD(verdicts, TYPE_U32),       FIELD(brier, TYPE_F64),
-    FIELD(seconds, TYPE_F64),        FIELD(steps, TYPE_U64),
-    FIELD(run_seconds, TYPE_F64),    FIELD(said, TYPE_TEXT),
-    FIELD(run, TYPE_TEXT),           FIELD(ledger.whole, TYPE_F64),
-    FIELD(ledger.bucket, TYPE_F64S), FIELD(ledger.injected, TYPE_F64),
-    FIELD(foreign_load, TYPE_F64),   FIELD(again, TYPE_U32),
+    FIELD(ran, TYPE_BOOL),
+    FIELD(why, TYPE_TEXT),
+    FIELD(found, TYPE_BOOL),
+    FIELD(layer_exact, TYPE_BOOL),
+    FIELD(right, TYPE_U32),
+    FIELD(wrong, TYPE_U32),
+    FIELD(expected, TYPE_U32),
+    FIELD(extra, TYPE_U32),
+    FIELD(verdicts, TYPE_U32),
+    FIELD(brier, TYPE_F64),
+    FIELD(seconds, TYPE_F64),
+    FIELD(steps, TYPE_U64),
+    FIELD(run_seconds, TYPE_F64),
+    FIELD(said, TYPE_TEXT),
+    FIELD(run, TYPE_TEXT),
+    FIELD(ledger.whole, TYPE_F64),
+    FIELD(ledger.bucket, TYPE_F64S),
+    FIELD(ledger.injected, TYPE_F64),
+    FIELD_AS("others", foreign_load, TYPE_F64),
+    FIELD(again, TYPE_U32),
 };
 
 /* Who adds a field there adds a row here: else it is lost when a score goes on. */
