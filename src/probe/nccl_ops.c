@@ -3,6 +3,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "probe/nccl.h"
 #include "probe/nccl_private.h"
 
 #define relaxed memory_order_relaxed
@@ -275,4 +276,28 @@ void nccl_kernel_stop(void *kernel, uint64_t timer_ns)
         return;
     op_end(comm, op, handle.number, time_ns);
     comm_settle(comm, op, handle.number);
+}
+
+/* ---- a device's times on the host's clock. ---- */
+
+uint64_t nccl_clock_host(struct nccl_clock *clock, uint64_t device_ns, uint64_t now_ns)
+{
+    int64_t now = (int64_t)now_ns, difference, age, host;
+
+    if (device_ns == 0 || device_ns > INT64_MAX || now_ns > INT64_MAX)
+        return now_ns;
+    difference = now - (int64_t)device_ns;
+    age = now - clock->since_ns;
+    if (!clock->set || age >= 2 * NS_PER_S || age < 0) {
+        *clock = (struct nccl_clock){
+            .since_ns = now, .now = difference, .before = difference, .set = true
+        };
+    } else if (age >= NS_PER_S) {
+        clock->before = clock->now;
+        clock->now = difference;
+        clock->since_ns = now;
+    }
+    clock->now = MIN(clock->now, difference);
+    host = (int64_t)device_ns + MIN(clock->now, clock->before); /* never after now */
+    return host > 0 ? (uint64_t)host : now_ns;
 }

@@ -86,7 +86,7 @@ struct lockstep_probe *nccl_ring(void);
 /* Has it its place in the ring that is open now?  A ring may have been closed and another opened. */
 bool nccl_comm_joined(struct nccl_comm *comm);
 
-/* nccl_how.c: NCCL's words in ours. */
+/* nccl_comm.c: NCCL's words in ours. */
 struct nccl_word {
     const char *text;
     uint32_t number, size; /* in bytes, of a type of elements */

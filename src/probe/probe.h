@@ -69,12 +69,12 @@ uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep
                            uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
                            uint64_t time_ns);
 
-/* probe_self.c: what /proc says about this process.  0 or an empty text: unknown. */
+/* probe_file.c: what /proc says about this process.  0 or an empty text: unknown. */
 uint64_t probe_self_pid_ns(void);
 uint64_t probe_self_start(void);
 void probe_self_program(char *out, size_t room);
 
-/* probe_lane.c: a lane for this thread at its first mark; sets probe_thread. */
+/* probe_mark.c: a lane for this thread at its first mark; sets probe_thread. */
 void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
 void probe_lane_missed(struct lockstep_probe *probe); /* counts a mark that found no lane */
 

@@ -2,6 +2,7 @@
 #include "wire/facts.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #define LAYOUT_FIELDS 10
@@ -541,4 +542,106 @@ double ledger_goodput(const struct ledger *ledger)
     double all = ledger->wall_seconds * ledger->ranks;
 
     return all > 0 ? ledger->gpu_seconds[LEDGER_PRODUCTIVE] / all : 0;
+}
+
+/* ---- how a communication library moves a collective. ---- */
+
+#define MONO_NS_MAX (10 * INT64_C(31557600000000000))
+
+void fact_method_put(struct buf *out, const struct fact_method *fact)
+{
+    buf_put_u32(out, fact->rank);
+    buf_put_u32(out, fact->attempt);
+    buf_put_u64(out, fact->step);
+    buf_put_u64(out, (uint64_t)fact->mono_ns);
+    buf_put_u64(out, fact->comm);
+    buf_put_u8(out, fact->op);
+    buf_put_u64(out, fact->bytes);
+    buf_put_u32(out, fact->channels);
+    buf_put_str(out, fact->text);
+}
+
+int fact_method_get(struct reader in, struct fact_method *ret)
+{
+    struct fact_method fact = { .rank = reader_get_u32(&in) };
+
+    fact.attempt = reader_get_u32(&in);
+    fact.step = reader_get_u64(&in);
+    fact.mono_ns = (int64_t)reader_get_u64(&in);
+    fact.comm = reader_get_u64(&in);
+    fact.op = reader_get_u8(&in);
+    fact.bytes = reader_get_u64(&in);
+    fact.channels = reader_get_u32(&in);
+    reader_get_str(&in, fact.text, sizeof(fact.text));
+    if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX || fact.comm == 0 ||
+        fact.op == 0 || fact.op >= LOCKSTEP_OP_SEND || fact.channels > FACT_CHANNELS_MAX)
+        return -EPROTO;
+    *ret = fact;
+    return 0;
+}
+
+/* ---- a threshold of the judges that somebody changed. ---- */
+
+#define REAL_NS_MAX (150 * INT64_C(31557600000000000))
+
+void fact_setting_put(struct buf *out, const struct fact_setting *fact)
+{
+    buf_put_u64(out, (uint64_t)fact->real_ns);
+    buf_put_f64(out, fact->value);
+    buf_put_str(out, fact->name);
+    buf_put_str(out, fact->who);
+}
+
+int fact_setting_get(struct reader in, struct fact_setting *ret)
+{
+    struct fact_setting fact = { .real_ns = (int64_t)reader_get_u64(&in) };
+
+    fact.value = reader_get_f64(&in);
+    reader_get_str(&in, fact.name, sizeof(fact.name));
+    reader_get_str(&in, fact.who, sizeof(fact.who));
+    if (in.bad || !isfinite(fact.value) || !fact.name[0] || fact.real_ns > REAL_NS_MAX ||
+        fact.real_ns < -REAL_NS_MAX)
+        return -EPROTO;
+    *ret = fact;
+    return 0;
+}
+
+/* ---- what an agent says about its own sending. ---- */
+
+#define MONO_NS_MAX (10 * INT64_C(31557600000000000))
+
+void fact_traffic_put(struct buf *out, const struct fact_traffic *fact)
+{
+    buf_put_u64(out, (uint64_t)fact->mono_ns);
+    buf_put_u64(out, (uint64_t)fact->since_ns);
+    buf_put_u64(out, fact->bodies);
+    buf_put_u64(out, fact->frames);
+    buf_put_u64(out, fact->steps);
+    buf_put_u64(out, fact->bytes);
+    buf_put_u64(out, fact->wire_bytes);
+    buf_put_u64(out, fact->failures);
+    buf_put_u64(out, fact->refused);
+    buf_put_u64(out, fact->backlog_bytes);
+    buf_put_u64(out, fact->spool_bytes);
+}
+
+int fact_traffic_get(struct reader in, struct fact_traffic *ret)
+{
+    struct fact_traffic fact = { .mono_ns = (int64_t)reader_get_u64(&in) };
+
+    fact.since_ns = (int64_t)reader_get_u64(&in);
+    fact.bodies = reader_get_u64(&in);
+    fact.frames = reader_get_u64(&in);
+    fact.steps = reader_get_u64(&in);
+    fact.bytes = reader_get_u64(&in);
+    fact.wire_bytes = reader_get_u64(&in);
+    fact.failures = reader_get_u64(&in);
+    fact.refused = reader_get_u64(&in);
+    fact.backlog_bytes = reader_get_u64(&in);
+    fact.spool_bytes = reader_get_u64(&in);
+    if (in.bad || fact.mono_ns > MONO_NS_MAX || fact.mono_ns < -MONO_NS_MAX ||
+        fact.since_ns > fact.mono_ns || fact.since_ns < -MONO_NS_MAX)
+        return -EPROTO;
+    *ret = fact;
+    return 0;
 }

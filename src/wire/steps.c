@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "core/clean.h"
+#include "core/hash.h"
+#include "core/map.h"
+#include "lockstep/probe.h"
 #include "wire/facts.h"
 
 #define ITEM_BYTES 28 /* of a shape's item on the wire */
@@ -296,4 +299,200 @@ int64_t fact_step_local_ns(const struct fact_step *step, const struct fact_shape
     if (spans_ns > 0 && !(step->flags & STEP_HOST_VIEW))
         return spans_ns;
     return MAX(0, step->duration_ns - shared_ns);
+}
+
+/* ---- what a step is made of: hashing, and merging until a step fits its bound. ---- */
+
+#define STEP_HEAD_BYTES 224 /* fixed fields of a step and its metrics, rounded up */
+#define STEP_ITEM_BYTES 6
+#define STEP_WAIT_BYTES 2 /* of a merged op, if the step is split: that the merging cannot know */
+
+static uint64_t item_key(const struct shape_item *item) /* ops that may merge have the same */
+{
+    uint64_t key = hash64_u64(item->kind, item->what);
+
+    key = hash64_u64(key, item->stream);
+    key = hash64_u64(key, item->peer);
+    return hash64_u64(key, item->comm);
+}
+
+/* One try with 2^shift ops a merged item.  Returns the count, or SIZE_MAX without memory. */
+static size_t merge_by(const struct shape_item *item, size_t count, unsigned shift,
+                       struct shape_item *merged, uint32_t *group)
+{
+    CLEAN(map_fini) struct map open = { 0 }; /* key → merged item that still has room */
+    size_t used = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *at = map_put(&open, item_key(&item[i]), SIZE_MAX);
+
+        if (!at)
+            return SIZE_MAX;
+        if (*at == SIZE_MAX || merged[*at].count >= UINT32_C(1) << shift) {
+            *at = used++;
+            merged[*at] = item[i];
+            merged[*at].count = 0;
+            merged[*at].bytes = 0;
+        }
+        if (merged[*at].dtype != item[i].dtype) /* a type must not change what is merged */
+            merged[*at].dtype = LOCKSTEP_DTYPE_MIXED;
+        merged[*at].count += item[i].count;
+        merged[*at].bytes += item[i].bytes;
+        group[i] = (uint32_t)*at;
+    }
+    return used;
+}
+
+static bool step_fits(const struct shape_item *item, size_t count)
+{
+    size_t bytes = STEP_HEAD_BYTES + count * STEP_ITEM_BYTES;
+
+    for (size_t i = 0; i < count && bytes <= FACT_STEP_BYTES_MAX; i++)
+        bytes += item_has_wait(&item[i]) ? STEP_WAIT_BYTES : 0;
+    return bytes <= FACT_STEP_BYTES_MAX;
+}
+
+size_t shape_merge(const struct shape_item *item, size_t count, struct shape_item *merged,
+                   uint32_t *group)
+{
+    size_t used;
+
+    for (unsigned shift = 0; shift < 20; shift++) {
+        used = merge_by(item, count, shift, merged, group);
+        if (used == SIZE_MAX)
+            return 0;
+        if (step_fits(merged, used))
+            break;
+    }
+    for (size_t i = 0; i < used; i++)
+        merged[i].bytes = bytes_round(merged[i].bytes);
+    return used;
+}
+
+void shape_hash(struct fact_shape *shape)
+{
+    uint64_t hash = hash64_u64(1, shape->count), class = hash;
+
+    for (uint32_t i = 0; i < shape->count; i++) {
+        const struct shape_item *item = &shape->item[i];
+        uint64_t work = (uint64_t)item->kind << 48 | (uint64_t)item->what << 32 | item->stream;
+
+        work = hash64_u64(work, (uint64_t)item->count << 1);
+        class = hash64_u64(class, work);
+        /* Bytes are in the hash but not in the class: ranks that do the same work on
+         * sequences of different lengths are peers.
+         */
+        hash = hash64_u64(hash, hash64_u64(work, item->bytes));
+        hash = hash64_u64(hash, hash64_u64(item->comm, item->peer));
+        if (item->dtype) /* shapes that do not tell keep the hash that they always had */
+            hash = hash64_u64(hash, item->dtype);
+    }
+    shape->hash = hash ? hash : 1; /* 0 says "malformed" elsewhere */
+    shape->class = class;
+}
+
+/* ---- times in 16 bits, sizes to an eighth of an octave. ---- */
+
+#define HALF_UNIT_NS 125
+#define HALF_FRACTION 2048
+#define HALF_EXPONENT_MAX 31
+
+uint16_t half_from_ns(int64_t ns)
+{
+    uint64_t units, exponent = 1;
+
+    if (ns <= 0)
+        return 0;
+    units = ((uint64_t)ns + HALF_UNIT_NS / 2) / HALF_UNIT_NS;
+    if (units < HALF_FRACTION)
+        return (uint16_t)units;
+    while (units >> (exponent - 1) >= 2 * HALF_FRACTION)
+        exponent++;
+    if (exponent > 1) { /* to the nearest: may carry into the next exponent */
+        units += UINT64_C(1) << (exponent - 2);
+        if (units >> (exponent - 1) >= 2 * HALF_FRACTION)
+            exponent++;
+    }
+    if (exponent > HALF_EXPONENT_MAX)
+        return UINT16_MAX;
+    return (uint16_t)(exponent << 11 | ((units >> (exponent - 1)) - HALF_FRACTION));
+}
+
+uint64_t bytes_round(uint64_t bytes)
+{
+    unsigned shift = 0;
+
+    if (bytes > UINT64_MAX / 2)
+        return UINT64_C(1) << 63;
+    while (bytes >> shift >= 16)
+        shift++;
+    if (shift == 0)
+        return bytes;
+    return (bytes + (UINT64_C(1) << (shift - 1))) >> shift << shift;
+}
+
+/* ---- steps of all ranks that were merged into one frame. ---- */
+
+#define RANK_BYTES 6
+#define YEAR_NS INT64_C(31557600000000000)
+
+void fact_merged_put(struct buf *out, const struct fact_merged *fact)
+{
+    buf_put_u32(out, fact->attempt);
+    buf_put_u64(out, fact->step_from);
+    buf_put_u64(out, fact->step_to);
+    buf_put_u32(out, fact->steps);
+    buf_put_u64(out, fact->dropped);
+    buf_put_u64(out, (uint64_t)fact->begin_real_ns);
+    buf_put_u64(out, (uint64_t)fact->duration_ns);
+    buf_put_u64(out, (uint64_t)fact->median_ns);
+    buf_put_u32(out, fact->ranks);
+    for (uint32_t i = 0; i < fact->ranks; i++) {
+        buf_put_u16(out, fact->rank[i].told);
+        buf_put_u16(out, half_from_ns(fact->rank[i].local_ns));
+        buf_put_u16(out, half_from_ns(fact->rank[i].excess_ns));
+    }
+    if (fact->rank_from) /* came later: readers of then ignore it */
+        buf_put_u32(out, fact->rank_from);
+}
+
+void fact_merged_fini(struct fact_merged *fact)
+{
+    free(fact->rank);
+    fact->rank = NULL;
+}
+
+static bool merged_is_good(const struct fact_merged *fact)
+{
+    return fact->step_from <= fact->step_to && fact->duration_ns >= 0 &&
+           fact->duration_ns < YEAR_NS && fact->median_ns >= 0 && fact->median_ns < YEAR_NS &&
+           fact->begin_real_ns > -150 * YEAR_NS && fact->begin_real_ns < 150 * YEAR_NS;
+}
+
+int fact_merged_get(struct reader in, struct fact_merged *ret)
+{
+    struct fact_merged fact = { .attempt = reader_get_u32(&in) };
+
+    fact.step_from = reader_get_u64(&in);
+    fact.step_to = reader_get_u64(&in);
+    fact.steps = reader_get_u32(&in);
+    fact.dropped = reader_get_u64(&in);
+    fact.begin_real_ns = (int64_t)reader_get_u64(&in);
+    fact.duration_ns = (int64_t)reader_get_u64(&in);
+    fact.median_ns = (int64_t)reader_get_u64(&in);
+    fact.ranks = reader_get_u32(&in);
+    if (in.bad || !merged_is_good(&fact) || fact.ranks > reader_left(&in) / RANK_BYTES)
+        return -EPROTO;
+    fact.rank = calloc(MAX(1, fact.ranks), sizeof(*fact.rank));
+    if (!fact.rank)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < fact.ranks; i++) {
+        fact.rank[i].told = reader_get_u16(&in);
+        fact.rank[i].local_ns = half_to_ns(reader_get_u16(&in));
+        fact.rank[i].excess_ns = half_to_ns(reader_get_u16(&in));
+    }
+    if (reader_left(&in) >= sizeof(uint32_t))
+        fact.rank_from = reader_get_u32(&in);
+    *ret = fact;
+    return 0;
 }
