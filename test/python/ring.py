@@ -13,7 +13,7 @@ NONE = (1 << 64) - 1
 KINDS = {
     1: "step_begin", 2: "step_end", 3: "phase_begin", 4: "phase_end", 5: "coll_enqueue",
     6: "coll_start", 7: "coll_end", 8: "p2p_enqueue", 9: "p2p_start", 10: "p2p_end", 11: "span",
-    12: "metric", 13: "digest", 14: "note", 15: "depth", 16: "coll_how",
+    12: "metric", 13: "digest", 14: "note", 15: "depth", 16: "coll_method",
 }
 PHASES = ("", "init", "comm-init", "compile", "data", "forward", "backward", "optimizer",
           "checkpoint", "eval", "gc", "other")
@@ -78,7 +78,7 @@ class Ring:
         kind, detail = KINDS[what & 0xFF], what >> 8 & 0xFF
         if kind.startswith("phase") or kind == "span":
             detail = PHASES[detail]
-        elif kind.endswith("enqueue") or kind == "coll_how":
+        elif kind.endswith("enqueue") or kind == "coll_method":
             detail = OPS[detail]
         elif kind == "metric":
             detail = METRICS[detail]
@@ -119,7 +119,7 @@ class Ring:
     def how(self):
         """[op, communicator's place, bytes, channels, words] of how collectives are moved, in order."""
         return [(event.detail, event.comm, event.a & (1 << 48) - 1, event.a >> 48,
-                 _text(struct.pack("<3Q", event.b, event.c, event.d))) for event in self.of("coll_how")]
+                 _text(struct.pack("<3Q", event.b, event.c, event.d))) for event in self.of("coll_method")]
 
     def metrics(self, name):
         return [(event.step, event.a) for event in self.of("metric") if event.detail == name]

@@ -63,7 +63,7 @@ _MARKS = {
     "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
     "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
-    "coll_how": (None, [_PROBE, _INT, _INT, _U64, _U32, ctypes.c_char_p]),
+    "coll_method": (None, [_PROBE, _INT, _INT, _U64, _U32, ctypes.c_char_p]),
     "p2p_enqueue": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16]),
     "p2p_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
     "p2p_start": (None, [_PROBE, _INT, _U64, _U64]),
