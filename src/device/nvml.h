@@ -1,0 +1,84 @@
+/* nvml.h - NVIDIA's management library: which GPUs are here, and how they are.
+ *
+ * A value that a GPU or driver does not report is absent from a sample, never zero.  A call may block for seconds or for
+ * ever when a GPU is failing: whoever watches a node calls from a process that it can kill.
+ */
+#ifndef LOCKSTEP_DEVICE_NVML_H
+#define LOCKSTEP_DEVICE_NVML_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+
+struct nvml;
+
+struct nvml_identity { /* empty text: not reported */
+    char name[96];
+    char uuid[96];
+    char serial[32];
+    char pci[32]; /* "00000000:3B:00.0" */
+};
+
+enum nvml_value {
+    NVML_TEMPERATURE_C,
+    NVML_MEMORY_TEMPERATURE_C,
+    NVML_POWER_MW,
+    NVML_POWER_LIMIT_MW,
+    NVML_ENERGY_MJ, /* since the driver was loaded */
+    NVML_SM_CLOCK_MHZ,
+    NVML_SM_CLOCK_MAX_MHZ,
+    NVML_MEMORY_CLOCK_MHZ,
+    NVML_CLOCK_REASONS, /* why clocks are lower than they could be: NVML_REASON_* */
+    NVML_GPU_BUSY_PERCENT,
+    NVML_MEMORY_BUSY_PERCENT,
+    NVML_MEMORY_USED_BYTES,
+    NVML_MEMORY_TOTAL_BYTES,
+    NVML_ECC_CORRECTED, /* since the last reset, as the next */
+    NVML_ECC_UNCORRECTED,
+    NVML_REMAPPED_CORRECTABLE, /* rows, over the GPU's life, as the next */
+    NVML_REMAPPED_UNCORRECTABLE,
+    NVML_REMAP_PENDING, /* 1: a reset is needed to put a remapped row into use */
+    NVML_REMAP_FAILED,  /* 1: no spare rows are left; the GPU is to be replaced */
+    NVML_PCIE_GENERATION,
+    NVML_PCIE_GENERATION_MAX,
+    NVML_PCIE_WIDTH,
+    NVML_PCIE_WIDTH_MAX,
+    NVML_PCIE_REPLAYS,
+    NVML_RECOVERY_ACTION, /* what the driver asks for: 0 none, 1 reset, 2 reboot, 3 drain, 4 drain and reset */
+    NVML_VALUES
+};
+
+enum { /* bits of NVML_CLOCK_REASONS */
+    NVML_REASON_IDLE = 0x1,
+    NVML_REASON_POWER_CAP = 0x4,
+    NVML_REASON_HW_SLOWDOWN = 0x8,
+    NVML_REASON_SW_THERMAL = 0x20,
+    NVML_REASON_HW_THERMAL = 0x40,
+    NVML_REASON_POWER_BRAKE = 0x80,
+};
+
+struct nvml_sample {
+    uint32_t known; /* bit of each value that is there */
+    int64_t value[NVML_VALUES];
+};
+
+/* NULL: NVML_LIBRARY.  -ENOENT: the library is not there (no driver, or a container without it). */
+int nvml_open(const char *library, struct nvml **ret, struct err *err);
+void nvml_close(struct nvml *nvml); /* NULL is allowed */
+
+int nvml_driver_version(const struct nvml *nvml, char *ret, unsigned room, struct err *err);
+int nvml_count(const struct nvml *nvml, unsigned *ret, struct err *err);
+/* Both return -ENODEV when the GPU has fallen off its bus, -ENOTRECOVERABLE when it must be reset, -ETIMEDOUT when it does
+ * not answer: findings about that GPU, not about us.  A sample is then what was read before.
+ */
+int nvml_identify(const struct nvml *nvml, unsigned gpu, struct nvml_identity *ret,
+                  struct err *err);
+int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, struct err *err);
+
+bool nvml_has(const struct nvml_sample *sample, enum nvml_value value);
+const char *nvml_value_name(enum nvml_value value); /* "temperature", as people and JSON name it */
+
+#endif
