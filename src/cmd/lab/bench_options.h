@@ -1,4 +1,8 @@
-/* bench_options.h - the options of 'lockstep bench ...', which is in lockstep-lab. */
+/* bench_options.h - the options of 'lockstep bench ...', which is in lockstep-lab.
+ *
+ * Data only, in both programs: lockstep needs it for help, completions and settings files.  What they do is in
+ * lab/cmd.
+ */
 #ifndef LOCKSTEP_CMD_LAB_BENCH_OPTIONS_H
 #define LOCKSTEP_CMD_LAB_BENCH_OPTIONS_H
 
