@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sibling.h"
 #include "core/buf.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -69,8 +70,11 @@ void score_case_command(const struct score_case *at, char *out, size_t room)
         snprintf(out + used, room - used, " # kernel log: %s", score_kernel_name(&at->fault));
 }
 
-static void self_exec(struct words *words, const char *state, int out, int complaints)
+/* Starts `program`, one of ours, with these words. */
+static void sibling_exec(const char *program, struct words *words, const char *state, int out,
+                         int complaints)
 {
+    struct path path;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -78,8 +82,8 @@ static void self_exec(struct words *words, const char *state, int out, int compl
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(complaints, STDERR_FILENO);
-    if (!words->full)
-        execv("/proc/self/exe", words->argv);
+    if (!words->full && sibling_find(program, &path, NULL) == 0)
+        execv(path.text, words->argv);
     _exit(127);
 }
 
@@ -88,7 +92,7 @@ static void demo_exec(const struct score_case *at, const char *state, int out, i
     struct words words;
 
     command_words(at, &words);
-    self_exec(&words, state, out, complaints);
+    sibling_exec("lockstep-lab", &words, state, out, complaints);
 }
 
 /* Reads to the end.  false: the time was over before. */
@@ -206,7 +210,7 @@ struct json_object *score_why(const char *directory, const char *state)
         return NULL;
     pid = fork();
     if (pid == 0)
-        self_exec(&words, state, pipe_fd[1], null);
+        sibling_exec("lockstep", &words, state, pipe_fd[1], null);
     close(pipe_fd[1]);
     whole = pid > 0 && read_until(pipe_fd[0], &text, time_mono_ns() + PATIENCE_S * NS_PER_S);
     close(pipe_fd[0]);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sibling.h"
 #include "core/clean.h"
 
 static const char *const attach_places[] = {
@@ -30,39 +31,29 @@ static bool attach_try(const char *beside, const char *run_dir, struct path *ret
            access(file.text, R_OK) == 0 && realpath(directory.text, ret->text);
 }
 
-/* The directory that this program lies in. */
-static const char *attach_beside(char self[static PATH_MAX])
-{
-    ssize_t size = readlink("/proc/self/exe", self, PATH_MAX - 1);
-
-    if (size < 0)
-        return NULL;
-    self[size] = '\0';
-    return dirname(self);
-}
-
 static bool attach_directory(struct path *ret)
 {
-    char self[PATH_MAX];
-    const char *beside = attach_beside(self);
+    struct path beside;
 
-    for (size_t i = 0; beside && i < COUNT(attach_places); i++)
-        if (attach_try(beside, attach_places[i], ret))
+    if (sibling_directory(&beside, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < COUNT(attach_places); i++)
+        if (attach_try(beside.text, attach_places[i], ret))
             return true;
     return false;
 }
 
 static void attach_library(char ret[static PATH_MAX])
 {
-    char self[PATH_MAX];
-    const char *beside = attach_beside(self), *mode = getenv("LOCKSTEP_NCCL");
-    struct path file;
+    const char *mode = getenv("LOCKSTEP_NCCL");
+    struct path beside, file;
 
     ret[0] = '\0';
-    if (getenv("NCCL_PROFILER_PLUGIN") || (mode && strcmp(mode, "off") == 0))
+    if (getenv("NCCL_PROFILER_PLUGIN") || (mode && strcmp(mode, "off") == 0) ||
+        sibling_directory(&beside, NULL) < 0)
         return;
-    for (size_t i = 0; beside && i < COUNT(library_places) && ret[0] == '\0'; i++)
-        if (path_join(&file, beside, library_places[i], NULL) < 0 || !realpath(file.text, ret))
+    for (size_t i = 0; i < COUNT(library_places) && ret[0] == '\0'; i++)
+        if (path_join(&file, beside.text, library_places[i], NULL) < 0 || !realpath(file.text, ret))
             ret[0] = '\0';
 }
 

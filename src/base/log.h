@@ -1,4 +1,4 @@
-/* log.h - the conversation, on stderr.  Only the main rooms (agent, control, act, cmd) log.
+/* log.h - the conversation, on stderr.  Only the main rooms (agent, control, act, cmd, lab/cmd) and program.c log.
  *
  * One line a call, begun with the command's name: "lockstep run: rank 3 exited with 1".
  */

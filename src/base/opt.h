@@ -44,12 +44,13 @@ struct opt {
 };
 
 struct command {
-    const char *name;                  /* "run", or "bench probe" */
-    const char *operands;              /* "-- COMMAND [ARG...]"; "" for none */
-    const char *summary;               /* one line */
-    const char *details;               /* further help text, or NULL */
-    const struct opt *opt;             /* NULL: none but --help */
-    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+    const char *name;      /* "run", or "bench probe" */
+    const char *operands;  /* "-- COMMAND [ARG...]"; "" for none */
+    const char *summary;   /* one line */
+    const char *details;   /* further help text, or NULL */
+    const struct opt *opt; /* NULL: none but --help */
+    /* argv[0] is the command's name; returns the exit status.  NULL: it is in another program (program.h) */
+    int (*run)(int argc, char **argv);
     bool hidden;
     bool
         starts_job; /* only its command line can be at fault: other settings that are wrong are reported and ignored */

@@ -1,5 +1,5 @@
 /* lockstep.h - every subcommand of the program.  Each is one file of this room and one line in
- * the list of lockstep.c.
+ * the list of lockstep.c.  Those of lockstep-lab are in cmd/lab, without code.
  */
 #ifndef LOCKSTEP_CMD_LOCKSTEP_H
 #define LOCKSTEP_CMD_LOCKSTEP_H
@@ -7,23 +7,14 @@
 #include "base/opt.h"
 
 extern const struct command command_agent;
-extern const struct command command_bench_matrix;
-extern const struct command command_bench_control;
-extern const struct command command_bench_dumps;
-extern const struct command command_bench_noise;
-extern const struct command command_bench_replay;
 extern const struct command command_completion;
-extern const struct command command_bench_verdicts;
 extern const struct command command_control;
-extern const struct command command_demo;
 extern const struct command command_diff;
 extern const struct command command_doctor;
 extern const struct command command_node_agent;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_send;
-extern const struct command command_trainer;
-extern const struct command command_bench_probe;
 extern const struct command command_version;
 extern const struct command command_whatif;
 extern const struct command command_why;

@@ -6,7 +6,6 @@
 #include "cmd/settings.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,22 +132,12 @@ static int settings_check_file(const char *path, int must, struct err *err)
     return settings_check_conf(&conf, err);
 }
 
-/* Agents, controllers and ranks that we start find the same file, wherever they begin. */
-static int settings_hand_down(const char *given, struct err *err)
-{
-    char absolute[PATH_MAX];
-
-    if (!realpath(given, absolute))
-        return err_set(err, -errno, "%s: %m", given);
-    return setenv("LOCKSTEP_CONFIG", absolute, 1) < 0 ? err_nomem(err) : 0;
-}
-
 int settings_check(const struct command *command, int argc, char **argv)
 {
     const char *given = opt_config(command, argc, argv);
     struct path path[CONF_FILES_MAX];
     struct err err = { "" };
-    int must, result = given ? settings_hand_down(given, &err) : 0;
+    int must, result = 0;
     size_t count = conf_files(given, path, &must);
 
     for (size_t i = 0; i < count && result == 0; i++)

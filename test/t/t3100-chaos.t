@@ -25,7 +25,7 @@ members()
     for environ in $(grep -lsxz "LOCKSTEP_STATE=$LOCKSTEP_STATE" /proc/[0-9]*/environ); do
         pid=${environ#/proc/}
         pid=${pid%/environ}
-        [ "$(readlink "/proc/$pid/exe")" != "$program" ] || echo "$pid"
+        case $(readlink "/proc/$pid/exe") in "$program" | "$program-lab") echo "$pid" ;; esac
     done
 }
 

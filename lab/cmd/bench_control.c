@@ -22,12 +22,13 @@
 #include "base/paths.h"
 #include "base/remove_tree.h"
 #include "base/token.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "control/site/site.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/bench/fleet.h"
 #include "lab/bench/load.h"
+#include "lab/cmd/lab.h"
 
 #define RUN "bench"
 #define PROCESSES_MAX 16
@@ -37,34 +38,8 @@
 #define RSS_BAR 1e9
 #define VERDICT_BAR 1.0
 
-struct bench_settings {
-    bool json;
-    uint32_t ranks, seconds, step_ms, ops, readers, processes;
-    const char *directory;
-};
-
-static const struct opt bench_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_settings, json), NULL, "one JSON object", NULL,
-      false },
-    { "ranks", 0, OPT_U32, offsetof(struct bench_settings, ranks), "N",
-      "ranks of the job, 8 a node (default 16384)", NULL, false },
-    { "seconds", 0, OPT_U32, offsetof(struct bench_settings, seconds), "S",
-      "how long to send (default 30)", NULL, false },
-    { "step-ms", 0, OPT_U32, offsetof(struct bench_settings, step_ms), "MS",
-      "a step every so long (default 1000)", NULL, false },
-    { "ops", 0, OPT_U32, offsetof(struct bench_settings, ops), "N",
-      "collectives between nodes in a step (default 200)", NULL, false },
-    { "readers", 0, OPT_U32, offsetof(struct bench_settings, readers), "N",
-      "readers of the event stream (default 100)", NULL, false },
-    { "processes", 0, OPT_U32, offsetof(struct bench_settings, processes), "N",
-      "processes that play the agents (default 2)", NULL, false },
-    { "dir", 0, OPT_TEXT, offsetof(struct bench_settings, directory), "DIR",
-      "where the logs go meanwhile, on a real disk (default $TMPDIR or /tmp)", NULL, false },
-    { .name = NULL },
-};
-
 struct bench_control {
-    const struct bench_settings *settings;
+    const struct bench_control_settings *settings;
     struct path state;
     struct load_shared *shared;
     struct load_settings load;
@@ -187,7 +162,7 @@ static void bench_stop(struct bench_control *bench)
 
 /* ---- measuring ---- */
 
-static uint32_t bench_control_steps_of(const struct bench_settings *settings)
+static uint32_t bench_control_steps_of(const struct bench_control_settings *settings)
 {
     return (uint32_t)((uint64_t)settings->seconds * 1000 / settings->step_ms);
 }
@@ -367,7 +342,7 @@ static void bench_control_measure(struct bench_control *bench, struct result *re
 
 static int bench_open(struct bench_control *bench, struct err *err)
 {
-    const struct bench_settings *settings = bench->settings;
+    const struct bench_control_settings *settings = bench->settings;
     const char *tmp = getenv("TMPDIR");
     int result;
 
@@ -407,7 +382,7 @@ static int bench_open(struct bench_control *bench, struct err *err)
 
 /* ---- the answer ---- */
 
-static void print_json(const struct bench_settings *settings, const struct result *result)
+static void print_json(const struct bench_control_settings *settings, const struct result *result)
 {
     const struct {
         const char *name;
@@ -442,7 +417,7 @@ static void print_json(const struct bench_settings *settings, const struct resul
     json_object_put(root);
 }
 
-static void print_text(const struct bench_settings *settings, const struct result *result)
+static void print_text(const struct bench_control_settings *settings, const struct result *result)
 {
     printf("%u ranks on %u nodes, %u collectives a step, a step every %u ms for %u s\n",
            settings->ranks, settings->ranks / FLEET_NODE_RANKS, settings->ops, settings->step_ms,
@@ -466,7 +441,7 @@ static void print_text(const struct bench_settings *settings, const struct resul
            (unsigned long long)result->failed, (unsigned long long)result->bodies);
 }
 
-static bool bench_control_is_good(const struct bench_settings *settings,
+static bool bench_control_is_good(const struct bench_control_settings *settings,
                                   const struct result *result)
 {
     return result->cpu_core_share <= CPU_BAR && result->rss_bytes <= RSS_BAR &&
@@ -474,9 +449,9 @@ static bool bench_control_is_good(const struct bench_settings *settings,
            result->judged == bench_control_steps_of(settings);
 }
 
-static int bench_control_run(int argc, char **argv)
+int bench_control_main(int argc, char **argv)
 {
-    struct bench_settings settings = {
+    struct bench_control_settings settings = {
         .ranks = 16384, .seconds = 30, .step_ms = 1000, .ops = 200, .readers = 100, .processes = 2
     };
     int first = opt_parse(&command_bench_control, argc, argv, &settings), r;
@@ -507,14 +482,3 @@ static int bench_control_run(int argc, char **argv)
     (settings.json ? print_json : print_text)(&settings, &result);
     return bench_control_is_good(&settings, &result) ? 0 : 1;
 }
-
-const struct command command_bench_control = {
-    .name = "bench control",
-    .operands = "",
-    .summary = "a site's controller under the load of a very large job",
-    .details =
-        "Agents of many nodes, played by processes of their own, send real frames to a real\n"
-        "controller; readers follow its events.  Exits 1 when a bar is missed.",
-    .opt = bench_opts,
-    .run = bench_control_run,
-};

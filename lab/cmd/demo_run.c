@@ -1,5 +1,5 @@
 /* demo_run.c - starts `lockstep run` with the demo trainer and stands beside it. */
-#include "cmd/demo_run.h"
+#include "lab/cmd/demo_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "base/paths.h"
 #include "base/remove_tree.h"
 #include "base/runfile.h"
+#include "base/sibling.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "core/words.h"
@@ -22,25 +23,17 @@
 
 #define WORD 64
 
-static int self_path(char out[static PATH_MAX], struct err *err)
-{
-    ssize_t size = readlink("/proc/self/exe", out, PATH_MAX - 1);
-
-    if (size < 0)
-        return err_set(err, -errno, "/proc/self/exe: %m");
-    out[size] = '\0';
-    return 0;
-}
-
 static int command_line(const struct demo_run *demo, struct words *words, struct err *err)
 {
     const struct demo_config *config = &demo->config;
-    char self[PATH_MAX];
-    int result = self_path(self, err);
+    struct path lockstep, lab;
+    int result = sibling_find("lockstep", &lockstep, err);
 
+    if (result == 0)
+        result = sibling_find("lockstep-lab", &lab, err);
     if (result < 0)
         return result;
-    words_add(words, "%s", self);
+    words_add(words, "%s", lockstep.text);
     words_add(words, "run");
     words_add(words, "--quiet");
     words_add(words, "--ranks=%u", config->ranks);
@@ -55,7 +48,7 @@ static int command_line(const struct demo_run *demo, struct words *words, struct
         words_add(words, "%s", config->torch->python);
         words_add(words, "%s", config->torch->script.text);
     } else {
-        words_add(words, "%s", self);
+        words_add(words, "%s", lab.text);
         words_add(words, "trainer");
         words_add(words, "--host-work-ms=%g", config->host_work_ms);
         if (config->layout)
@@ -161,7 +154,7 @@ int demo_run_begin(struct demo_run *demo, struct err *err)
     return result < 0 ? result : run_spawn(demo, err);
 }
 
-/* run.json says where the rings are, once the launcher has made them. */
+/* run.json says where the rings are, once the launcher has made them; it is written before that, too. */
 static void inject_start(struct demo_run *demo)
 {
     CLEAN(runfile_fini) struct runfile run = { 0 };
@@ -175,7 +168,7 @@ static void inject_start(struct demo_run *demo)
         .net_why = demo->net_why.text,
     };
 
-    if (runfile_read(demo->run_dir, &run, NULL) == 0)
+    if (runfile_read(demo->run_dir, &run, NULL) == 0 && run.rings[0])
         inject_create(&demo->plan, &config, &demo->inject, NULL);
 }
 

@@ -17,35 +17,15 @@
 
 #include "base/log.h"
 #include "base/paths.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "control/matrix/matrix.h"
 #include "control/matrix/matrix_private.h"
 #include "core/clean.h"
 #include "core/rand.h"
 #include "core/time.h"
+#include "lab/cmd/lab.h"
 
 #define TILE_BAR_MS 10.0
-
-struct bench_matrix_settings {
-    bool json;
-    uint32_t ranks, tiles;
-    uint64_t steps;
-    const char *dir;
-};
-
-static const struct opt bench_matrix_opts[] = {
-    { "dir", 0, OPT_TEXT, offsetof(struct bench_matrix_settings, dir), "DIR",
-      "where to make the file, 2.2 GB by default; removed at the end (/var/tmp)", NULL, false },
-    { "json", 0, OPT_FLAG, offsetof(struct bench_matrix_settings, json), NULL, "one JSON object",
-      NULL, false },
-    { "ranks", 0, OPT_U32, offsetof(struct bench_matrix_settings, ranks), "N",
-      "rows of the matrix (default 16384)", NULL, false },
-    { "steps", 0, OPT_U64, offsetof(struct bench_matrix_settings, steps), "N",
-      "columns of the matrix (default 100000)", NULL, false },
-    { "tiles", 0, OPT_U32, offsetof(struct bench_matrix_settings, tiles), "N",
-      "how many tiles to read each way (default 2000)", NULL, false },
-    { .name = NULL },
-};
 
 struct bench_series {
     double *ms;
@@ -244,7 +224,7 @@ static void print_text(const struct bench_matrix *bench)
            TILE_BAR_MS);
 }
 
-static int bench_matrix_run(int argc, char **argv)
+int bench_matrix_main(int argc, char **argv)
 {
     struct bench_matrix_settings settings = {
         .ranks = 16384, .steps = 100000, .tiles = 2000, .dir = "/var/tmp"
@@ -277,15 +257,3 @@ static int bench_matrix_run(int argc, char **argv)
                ? 0
                : 1;
 }
-
-const struct command command_bench_matrix = {
-    .name = "bench matrix",
-    .operands = "",
-    .summary = "how long a tile of the rank × step matrix takes, at any zoom",
-    .details =
-        "Makes a matrix of 16384 ranks and 100000 steps and reads tiles of all zooms from it, "
-        "from\n"
-        "memory and from disk.  Exits 1 when one in a hundred takes longer than the bar (10 ms).",
-    .opt = bench_matrix_opts,
-    .run = bench_matrix_run,
-};

@@ -9,44 +9,13 @@
 
 #include "base/log.h"
 #include "base/paths.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
 #include "lab/bench/noise_job.h"
+#include "lab/cmd/lab.h"
 
 #define WEEK_S (7 * 86400.0)
-
-struct bench_noise_settings {
-    bool json, print;
-    uint32_t ranks;
-    uint64_t steps, seed;
-    double step_seconds, seconds, often;
-    const char *from;
-};
-
-static const struct opt bench_noise_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_noise_settings, json), NULL, "one JSON object",
-      NULL, false },
-    { "ranks", 'n', OPT_U32, offsetof(struct bench_noise_settings, ranks), "N",
-      "of the job, a multiple of 8, default 16384", NULL, false },
-    { "steps", 0, OPT_U64, offsetof(struct bench_noise_settings, steps), "N",
-      "to judge, default those of a week", NULL, false },
-    { "step-seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, step_seconds), "S",
-      "how long a step of that job takes, default 6", NULL, false },
-    { "seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, seconds), "S",
-      "of this machine's time to take at most, default 60; 0: no limit", NULL, false },
-    { "often", 0, OPT_F64, offsetof(struct bench_noise_settings, often), "N",
-      "times as often do hosts have bursts and ranks pauses, default 1", NULL, false },
-    { "seed", 0, OPT_U64, offsetof(struct bench_noise_settings, seed), "N",
-      "where all random choices come from, default 1", NULL, false },
-    { "from", 0, OPT_TEXT, offsetof(struct bench_noise_settings, from), "RUN",
-      "take the noise from this healthy run of 8 ranks or more, not from the built-in tape", NULL,
-      false },
-    { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
-      "print the noise of --from as a table of lab/bench/noise_tape.c, and nothing else", NULL,
-      false },
-    { .name = NULL },
-};
 
 static void bench_noise_take_step(void *arg, const struct judge_state *judge,
                                   const struct job_step *job_step)
@@ -224,7 +193,7 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
     return bench_noise_outcome(settings, result);
 }
 
-static int bench_noise_run(int argc, char **argv)
+int bench_noise_main(int argc, char **argv)
 {
     struct bench_noise_settings settings = {
         .ranks = 16384, .seed = 1, .step_seconds = 6, .often = 1, .seconds = 60
@@ -262,15 +231,3 @@ static int bench_noise_run(int argc, char **argv)
     }
     return noise_measure(&settings, tape ? tape : &noise_tape_recorded);
 }
-
-const struct command command_bench_noise = {
-    .name = "bench noise",
-    .operands = "",
-    .summary = "false alarms in a large job on noisy hosts, and faults found in that noise",
-    .details = "Judges steps of a made-up job whose hosts play recorded noise with heavy tails,\n"
-               "bursts and pauses, and counts what is said though nothing is wrong; then makes\n"
-               "faults in the same noise.  Exits 1 when there is more than one alarm a week, or a\n"
-               "fault is missed.",
-    .opt = bench_noise_opts,
-    .run = bench_noise_run,
-};

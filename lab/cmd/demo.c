@@ -12,13 +12,14 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/paths.h"
-#include "cmd/demo_run.h"
-#include "cmd/demo_torch.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/demo_options.h"
 #include "control/log/log_follow.h"
 #include "control/report/run_report.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "lab/cmd/demo_run.h"
+#include "lab/cmd/demo_torch.h"
+#include "lab/cmd/lab.h"
 #include "lab/faults/fault.h"
 #include "lab/trainer/trainer.h"
 #include "show/ledger_view.h"
@@ -27,96 +28,6 @@
 #include "wire/spool.h"
 
 #define TICK_NS (50 * NS_PER_MS)
-
-struct demo_settings {
-    struct opt_list faults;
-    bool list_faults, json, torch;
-    uint32_t ranks, nodes, checkpoint_every;
-    uint64_t steps, seed;
-    double step_ms, host_work_ms;
-    const char *layout, *name;
-};
-
-static const struct opt options[] = {
-    { .name = "fault",
-      .letter = 'f',
-      .type = OPT_LIST,
-      .offset = offsetof(struct demo_settings, faults),
-      .arg = "KIND[:name=value,...]",
-      .help = "a fault to make; may be given again; none: no fault" },
-    { .name = "list-faults",
-      .type = OPT_FLAG,
-      .offset = offsetof(struct demo_settings, list_faults),
-      .help = "the kinds of faults and what they take" },
-    { .name = "torch",
-      .type = OPT_FLAG,
-      .offset = offsetof(struct demo_settings, torch),
-      .help = "train a small transformer with PyTorch" },
-    { .name = "ranks",
-      .letter = 'n',
-      .type = OPT_U32,
-      .offset = offsetof(struct demo_settings, ranks),
-      .arg = "N",
-      .help = "ranks to train with, default 8, with --torch 4" },
-    { .name = "nodes",
-      .type = OPT_U32,
-      .offset = offsetof(struct demo_settings, nodes),
-      .arg = "K",
-      .help = "pretend that the ranks are on K nodes, default 1" },
-    { .name = "layout",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct demo_settings, layout),
-      .arg = "tp=A,pp=B,dp=C",
-      .help = "how the ranks are cut, default data parallel only" },
-    { .name = "steps",
-      .type = OPT_U64,
-      .offset = offsetof(struct demo_settings, steps),
-      .arg = "N",
-      .help = "steps to train, default 140" },
-    { .name = "step-ms",
-      .type = OPT_F64,
-      .offset = offsetof(struct demo_settings, step_ms),
-      .arg = "MS",
-      .help = "how long a healthy step takes, default 100" },
-    { .name = "host-work-ms",
-      .type = OPT_F64,
-      .offset = offsetof(struct demo_settings, host_work_ms),
-      .arg = "MS",
-      .help = "CPU time of a rank's host in a step, default 2.5" },
-    { .name = "checkpoint-every",
-      .type = OPT_U32,
-      .offset = offsetof(struct demo_settings, checkpoint_every),
-      .arg = "N",
-      .help = "steps between the trainer's checkpoints, default 20" },
-    { .name = "seed",
-      .type = OPT_U64,
-      .offset = offsetof(struct demo_settings, seed),
-      .arg = "N",
-      .help = "where all random choices come from, default 1" },
-    { .name = "name",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct demo_settings, name),
-      .arg = "RUN",
-      .help = "name of the run, default date, time and a number" },
-    { .name = "json",
-      .type = OPT_FLAG,
-      .offset = offsetof(struct demo_settings, json),
-      .help = "one JSON object at the end, nothing before it" },
-    { 0 },
-};
-
-static int demo_main(int argc, char **argv);
-
-const struct command command_demo = {
-    .name = "demo",
-    .operands = "",
-    .summary = "a training job here and now, faults made in it, verdicts; no GPU, no Python",
-    .details = "Without --fault: a straggler, and later a killed rank that is restarted from its\n"
-               "checkpoint.  The directory of the run stays: 'lockstep why' explains it again.\n"
-               "Exits as the run did: 0 when training came to its end.",
-    .opt = options,
-    .run = demo_main,
-};
 
 static volatile sig_atomic_t stopped;
 
@@ -436,7 +347,7 @@ static void say_beginning(const struct demo_run *demo, const struct demo_setting
     fflush(stdout);
 }
 
-static int demo_main(int argc, char **argv)
+int demo_main(int argc, char **argv)
 {
     struct demo_settings settings = { .ranks = UINT32_MAX,
                                       .nodes = 1,

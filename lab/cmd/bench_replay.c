@@ -6,21 +6,9 @@
 #include <json-c/json.h>
 
 #include "base/log.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "lab/bench/bench_replay.h"
-
-struct bench_replay_settings {
-    bool json;
-    uint32_t repeats;
-};
-
-static const struct opt bench_replay_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_replay_settings, json), NULL, "one JSON object",
-      NULL, false },
-    { "repeats", 0, OPT_U32, offsetof(struct bench_replay_settings, repeats), "N",
-      "how often to run each; the median counts (default 31)", NULL, false },
-    { .name = NULL },
-};
+#include "lab/cmd/lab.h"
 
 static void bench_replay_print_json(const struct bench_report *report)
 {
@@ -69,7 +57,7 @@ static bool bench_replay_good(const struct bench_report *report)
     return true;
 }
 
-static int bench_replay_run(int argc, char **argv)
+int bench_replay_main(int argc, char **argv)
 {
     struct bench_replay_settings settings = { .repeats = 31 };
     int first = opt_parse(&command_bench_replay, argc, argv, &settings);
@@ -94,14 +82,3 @@ static int bench_replay_run(int argc, char **argv)
         bench_replay_print(&report);
     return bench_replay_good(&report) ? 0 : 1;
 }
-
-const struct command command_bench_replay = {
-    .name = "bench replay",
-    .operands = "",
-    .summary = "how fast steps are replayed and judged, on one core",
-    .details = "Replays a step of up to 131072 GPUs (tp 8, pp 16, 64 micro-batches) and says what\n"
-               "part of the memory's speed it reaches; judges a step of 16384 ranks with a\n"
-               "straggler; counts the bytes of a step.  Exits 1 when a bar is missed.",
-    .opt = bench_replay_opts,
-    .run = bench_replay_run,
-};

@@ -1,5 +1,5 @@
 /* demo_torch.c - finds a Python with torch, and the demo's script. */
-#include "cmd/demo_torch.h"
+#include "lab/cmd/demo_torch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* demo_torch.h - the demo's training in Python: which Python, which script, which faults. */
-#ifndef LOCKSTEP_CMD_DEMO_TORCH_H
-#define LOCKSTEP_CMD_DEMO_TORCH_H
+#ifndef LOCKSTEP_LAB_CMD_DEMO_TORCH_H
+#define LOCKSTEP_LAB_CMD_DEMO_TORCH_H
 
 #include <limits.h>
 

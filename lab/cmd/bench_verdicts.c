@@ -12,8 +12,9 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/remove_tree.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "core/clean.h"
+#include "lab/cmd/lab.h"
 #include "lab/score/ledger_scores.h"
 #include "lab/score/score_doc.h"
 #include "lab/score/score_plan.h"
@@ -21,95 +22,6 @@
 #include "lab/score/score_stats.h"
 #include "lab/score/score_store.h"
 #include "lab/score/score_tally.h"
-
-struct score_settings {
-    uint32_t cases, healthy, jobs, retry;
-    uint64_t seed;
-    int64_t healthy_ns;
-    const char *only, *keep, *results, *write;
-    bool all, json;
-};
-
-static const struct opt options[] = {
-    { .name = "all",
-      .type = OPT_FLAG,
-      .offset = offsetof(struct score_settings, all),
-      .help = "every family, on first, middle and last rank of 4, 8 and 16; takes hours" },
-    { .name = "cases",
-      .type = OPT_U32,
-      .offset = offsetof(struct score_settings, cases),
-      .arg = "N",
-      .help = "runs with a fault, default 30; with --all of each family, at most" },
-    { .name = "healthy",
-      .type = OPT_U32,
-      .offset = offsetof(struct score_settings, healthy),
-      .arg = "N",
-      .help = "runs without, default 40; with --all of each family, at most" },
-    { .name = "healthy-time",
-      .type = OPT_DURATION,
-      .offset = offsetof(struct score_settings, healthy_ns),
-      .arg = "TIME",
-      .help = "long healthy runs besides, so long in all: 120m" },
-    { .name = "only",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct score_settings, only),
-      .arg = "FAMILY[,FAMILY...]",
-      .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
-              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
-              "slowly; storage; link; channels; kernel-log; two; torch" },
-    { .name = "seed",
-      .type = OPT_U64,
-      .offset = offsetof(struct score_settings, seed),
-      .arg = "N",
-      .help = "which cases are drawn, default 1" },
-    { .name = "jobs",
-      .type = OPT_U32,
-      .offset = offsetof(struct score_settings, jobs),
-      .arg = "N",
-      .help = "so many cases at a time, of those that mostly sleep; default 1" },
-    { .name = "retry",
-      .type = OPT_U32,
-      .offset = offsetof(struct score_settings, retry),
-      .arg = "N",
-      .help = "run a case again, so often at most, during which others took a tenth of a core for "
-              "a second, whatever was said about it; default 0" },
-    { .name = "results",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct score_settings, results),
-      .arg = "DIR",
-      .help = "keep results and the runs that were not right there, and go on from what is there" },
-    { .name = "keep",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct score_settings, keep),
-      .arg = "DIR",
-      .help = "keep all runs in this directory, for 'lockstep why'" },
-    { .name = "write",
-      .type = OPT_TEXT,
-      .offset = offsetof(struct score_settings, write),
-      .arg = "FILE",
-      .help = "the score as a page: docs/VERDICTS.md" },
-    { .name = "json",
-      .type = OPT_FLAG,
-      .offset = offsetof(struct score_settings, json),
-      .help = "one JSON object" },
-    { 0 },
-};
-
-static int bench_main(int argc, char **argv);
-
-const struct command command_bench_verdicts = {
-    .name = "bench verdicts",
-    .operands = "",
-    .summary = "real runs with real faults: precision, recall and speed of the verdicts",
-    .details =
-        "Every case is a 'lockstep demo' in processes of its own; what must be said about it\n"
-        "is in one table that no judge sees.  Takes about ten minutes, with --all hours; a busy\n"
-        "machine is itself a fault and will be named as one.\n"
-        "Exits 0 when the bars are met: precision and recall 0.98, layer 0.95, 5 steps from a\n"
-        "factor of 1.25 and 20 at 1.10, ledger 5 %, no false alarm; 3 when all was skipped.",
-    .opt = options,
-    .run = bench_main,
-};
 
 struct board {
     struct score_board score;
@@ -360,7 +272,7 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
 /* ---- running ---- */
 
 struct bench_verdicts {
-    struct score_settings settings;
+    struct bench_verdicts_settings settings;
     struct score_case *cases;
     struct score_result *results;
     bool *known;
@@ -416,7 +328,7 @@ static int results_open(struct bench_verdicts *bench, struct err *err)
 
 static int state_open(struct bench_verdicts *bench, struct err *err)
 {
-    const struct score_settings *settings = &bench->settings;
+    const struct bench_verdicts_settings *settings = &bench->settings;
 
     if (settings->keep)
         snprintf(bench->state, sizeof(bench->state), "%s", settings->keep);
@@ -458,7 +370,7 @@ static int bench_run(struct bench_verdicts *bench, struct err *err)
 }
 
 /* As people would type it, without where this machine keeps things. */
-static void command_text(const struct score_settings *settings, char *out, size_t room)
+static void command_text(const struct bench_verdicts_settings *settings, char *out, size_t room)
 {
     int used = snprintf(out, room, "lockstep bench verdicts%s --seed %llu",
                         settings->all ? " --all" : "", (unsigned long long)settings->seed);
@@ -502,7 +414,7 @@ static int page_write(struct bench_verdicts *bench, struct err *err)
     return score_doc_write(&doc, bench->settings.write, err);
 }
 
-static int settings_check(const struct score_settings *settings)
+static int settings_check(const struct bench_verdicts_settings *settings)
 {
     char names[300];
 
@@ -518,7 +430,7 @@ static int settings_check(const struct score_settings *settings)
     return 0;
 }
 
-static int bench_main(int argc, char **argv)
+int bench_verdicts_main(int argc, char **argv)
 {
     CLEAN(bench_fini)
     struct bench_verdicts bench = {
@@ -528,7 +440,7 @@ static int bench_main(int argc, char **argv)
         .known = calloc(SCORE_CASES_MAX, sizeof(*bench.known)),
         .board = calloc(1, sizeof(*bench.board)),
     };
-    struct score_settings *settings = &bench.settings;
+    struct bench_verdicts_settings *settings = &bench.settings;
     int first = opt_parse(&command_bench_verdicts, argc, argv, settings), result;
     struct err err = { "" };
 

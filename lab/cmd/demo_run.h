@@ -1,13 +1,13 @@
 /* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them. */
-#ifndef LOCKSTEP_CMD_DEMO_RUN_H
-#define LOCKSTEP_CMD_DEMO_RUN_H
+#ifndef LOCKSTEP_LAB_CMD_DEMO_RUN_H
+#define LOCKSTEP_LAB_CMD_DEMO_RUN_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/demo_torch.h"
 #include "core/err.h"
+#include "lab/cmd/demo_torch.h"
 #include "lab/faults/inject.h"
 #include "lab/faults/net.h"
 #include "lab/faults/plan.h"

@@ -6,23 +6,9 @@
 #include <json-c/json.h>
 
 #include "base/log.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "lab/bench/bench_probe.h"
-
-struct bench_probe_settings {
-    bool json;
-    uint32_t batches, cold;
-};
-
-static const struct opt bench_probe_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_probe_settings, json), NULL, "one JSON object",
-      NULL, false },
-    { "batches", 0, OPT_U32, offsetof(struct bench_probe_settings, batches), "N",
-      "batches of 1,000 marks to time (default 3000)", NULL, false },
-    { "cold", 0, OPT_U32, offsetof(struct bench_probe_settings, cold), "N",
-      "single marks to time with cold caches (default 100)", NULL, false },
-    { .name = NULL },
-};
+#include "lab/cmd/lab.h"
 
 static void bench_probe_number_add(struct json_object *root, const char *name, double value)
 {
@@ -67,7 +53,7 @@ static void bench_probe_print(const struct bench_probe_result *result)
            result->one.p50_ns <= BENCH_PROBE_BAR_NS ? "met" : "missed");
 }
 
-static int bench_probe_command_run(int argc, char **argv)
+int bench_probe_main(int argc, char **argv)
 {
     struct bench_probe_settings settings = { .batches = 3000, .cold = 100 };
     int first = opt_parse(&command_bench_probe, argc, argv, &settings);
@@ -97,16 +83,3 @@ static int bench_probe_command_run(int argc, char **argv)
         bench_probe_print(&result);
     return result.one.p50_ns <= BENCH_PROBE_BAR_NS ? 0 : 1;
 }
-
-const struct command command_bench_probe = {
-    .name = "bench probe",
-    .operands = "",
-    .summary = "what a mark costs the training process, beyond reading the clock",
-    .details =
-        "Batches of 1,000 marks take turns with batches of 1,000 clock reads. The cost is a\n"
-        "batch's time per mark less the median clock read of the same run. Then collectives of\n"
-        "two channels are told to NCCL's profiler plugin as NCCL does, in turn with a plugin that\n"
-        "does nothing. Exits 0 when the median of a mark is within the bar, 1 when it is not.",
-    .opt = bench_probe_opts,
-    .run = bench_probe_command_run,
-};

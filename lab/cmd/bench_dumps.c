@@ -11,29 +11,15 @@
 #include "base/log.h"
 #include "base/paths.h"
 #include "base/remove_tree.h"
-#include "cmd/lockstep.h"
+#include "cmd/lab/bench_options.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "lab/bench/flight_make.h"
+#include "lab/cmd/lab.h"
 #include "read/artifacts.h"
 
 #define BAR_SECONDS 10.0
 #define BAR_RANKS 1024
-
-struct bench_dumps_settings {
-    bool json;
-    uint32_t ranks, ops;
-};
-
-static const struct opt bench_dumps_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_dumps_settings, json), NULL, "one JSON object",
-      NULL, false },
-    { "ranks", 0, OPT_U32, offsetof(struct bench_dumps_settings, ranks), "N",
-      "ranks of the job, a multiple of 8 (default 1024)", NULL, false },
-    { "ops", 0, OPT_U32, offsetof(struct bench_dumps_settings, ops), "N",
-      "ops that each has recorded (default 500)", NULL, false },
-    { .name = NULL },
-};
 
 struct outcome {
     double wall_seconds, cpu_seconds;
@@ -106,7 +92,7 @@ static void bench_dumps_tell(const struct bench_dumps_settings *settings,
     json_object_put(root);
 }
 
-static int bench_dumps_run(int argc, char **argv)
+int bench_dumps_main(int argc, char **argv)
 {
     struct bench_dumps_settings settings = { .ranks = 1024, .ops = 500 };
     int first = opt_parse(&command_bench_dumps, argc, argv, &settings), result;
@@ -129,15 +115,3 @@ static int bench_dumps_run(int argc, char **argv)
                ? 0
                : 1;
 }
-
-const struct command command_bench_dumps = {
-    .name = "bench dumps",
-    .operands = "",
-    .summary = "how fast the dumps of a large job are read and judged",
-    .details = "Writes the flight-recorder dumps of a job that hangs below $TMPDIR, reads and "
-               "judges them on one\n"
-               "core, and removes them.  Exits 1 when it takes too long or the culprit is not the "
-               "one named.",
-    .opt = bench_dumps_opts,
-    .run = bench_dumps_run,
-};

@@ -1,0 +1,72 @@
+/* lab.c - the program lockstep-lab: the demo, its trainer and the benches.
+ *
+ * Sites run lockstep as root; what makes faults, networks, file systems and load is not in it.
+ * 'lockstep demo' starts 'lockstep-lab demo', found beside it.
+ */
+#include "lab/cmd/lab.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/program.h"
+#include "cmd/lab/bench_options.h"
+#include "cmd/lab/demo_options.h"
+#include "cmd/lab/trainer_options.h"
+#include "core/clean.h"
+
+static const struct command command_lab_version = {
+    .name = "version",
+    .operands = "",
+    .summary = "which lockstep-lab this is",
+};
+
+static int version_main(int argc, char **argv)
+{
+    int first = opt_parse(&command_lab_version, argc, argv, NULL);
+
+    if (first < 0)
+        return OPT_EXIT(first);
+    if (first < argc) {
+        log_error("unexpected operand '%s'", argv[first]);
+        return 2;
+    }
+    puts("lockstep-lab " LOCKSTEP_VERSION);
+    return 0;
+}
+
+/* In the order of lockstep's table. */
+static const struct lab_command {
+    const struct command *command;
+    int (*run)(int argc, char **argv);
+} lab_commands[] = {
+    { &command_demo, demo_main },
+    { &command_bench_control, bench_control_main },
+    { &command_bench_probe, bench_probe_main },
+    { &command_bench_dumps, bench_dumps_main },
+    { &command_bench_noise, bench_noise_main },
+    { &command_bench_replay, bench_replay_main },
+    { &command_bench_verdicts, bench_verdicts_main },
+    { &command_bench_matrix, bench_matrix_main },
+    { &command_lab_version, version_main },
+    { &command_trainer, trainer_main },
+};
+
+int main(int argc, char **argv)
+{
+    struct command command[COUNT(lab_commands)];
+    const struct command *list[COUNT(lab_commands) + 1] = { NULL };
+    const struct program program = {
+        .name = "lockstep-lab",
+        .summary = "the demo and the benches of lockstep, and what they need",
+        .more = "'lockstep demo' and 'lockstep bench' start this program: see their pages.\n",
+        .commands = list,
+    };
+
+    for (size_t i = 0; i < COUNT(lab_commands); i++) {
+        command[i] = *lab_commands[i].command;
+        command[i].run = lab_commands[i].run;
+        list[i] = &command[i];
+    }
+    return program_main(&program, argc, argv);
+}

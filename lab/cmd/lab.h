@@ -1,0 +1,16 @@
+/* lab.h - the commands of lockstep-lab: their code.  Names and options are in cmd/lab, which lockstep has, too. */
+#ifndef LOCKSTEP_LAB_CMD_LAB_H
+#define LOCKSTEP_LAB_CMD_LAB_H
+
+/* argv[0] is the command's name; they return the exit status. */
+int bench_control_main(int argc, char **argv);
+int bench_dumps_main(int argc, char **argv);
+int bench_matrix_main(int argc, char **argv);
+int bench_noise_main(int argc, char **argv);
+int bench_probe_main(int argc, char **argv);
+int bench_replay_main(int argc, char **argv);
+int bench_verdicts_main(int argc, char **argv);
+int demo_main(int argc, char **argv);
+int trainer_main(int argc, char **argv);
+
+#endif

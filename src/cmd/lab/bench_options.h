@@ -1,0 +1,63 @@
+/* bench_options.h - the options of 'lockstep bench ...', which is in lockstep-lab.
+ *
+ * Data only, in both programs: lockstep needs it for help, completions and settings files.  What they do is in
+ * lab/cmd.
+ */
+#ifndef LOCKSTEP_CMD_LAB_BENCH_OPTIONS_H
+#define LOCKSTEP_CMD_LAB_BENCH_OPTIONS_H
+
+#include "base/opt.h"
+
+struct bench_control_settings {
+    bool json;
+    uint32_t ranks, seconds, step_ms, ops, readers, processes;
+    const char *directory;
+};
+
+struct bench_probe_settings {
+    bool json;
+    uint32_t batches, cold;
+};
+
+struct bench_dumps_settings {
+    bool json;
+    uint32_t ranks, ops;
+};
+
+struct bench_noise_settings {
+    bool json, print;
+    uint32_t ranks;
+    uint64_t steps, seed;
+    double step_seconds, seconds, often;
+    const char *from;
+};
+
+struct bench_replay_settings {
+    bool json;
+    uint32_t repeats;
+};
+
+struct bench_verdicts_settings {
+    uint32_t cases, healthy, jobs, retry;
+    uint64_t seed;
+    int64_t healthy_ns;
+    const char *only, *keep, *results, *write;
+    bool all, json;
+};
+
+struct bench_matrix_settings {
+    bool json;
+    uint32_t ranks, tiles;
+    uint64_t steps;
+    const char *dir;
+};
+
+extern const struct command command_bench_control;
+extern const struct command command_bench_probe;
+extern const struct command command_bench_dumps;
+extern const struct command command_bench_noise;
+extern const struct command command_bench_replay;
+extern const struct command command_bench_verdicts;
+extern const struct command command_bench_matrix;
+
+#endif
