@@ -43,8 +43,13 @@ test-guard:
 	@$(MAKE) --no-print-directory all
 	@tools/test $(BUILD) --suite guard
 
-install: all
-	meson install -C $(BUILD) --no-rebuild
+# A PREFIX that is given holds also for a build that was set up for another one.
+install: prefix all
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@echo "installed; 'lockstep doctor' shows what it can observe here"
+
+prefix: $(BUILD)/build.ninja
+	@$(if $(filter-out file,$(origin PREFIX)),meson configure $(BUILD) -Dprefix=$(PREFIX))
 
 deb:
 	@tools/deps run build deb
@@ -71,4 +76,4 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all programs deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs prefix deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
