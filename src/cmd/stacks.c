@@ -262,14 +262,15 @@ static int looks_make(struct looks *looks, const struct rank_procs *procs,
 
 static int ranks_find(const struct stacks_run *run, struct rank_procs *ret, struct err *err)
 {
+    struct err ring_err = { "" };
     int result = -ENOENT;
 
     if (run->rings[0])
-        result = rank_procs_add_rings(ret, run->rings, err);
+        result = rank_procs_add_rings(ret, run->rings, &ring_err);
     if (result < 0 && result != -ENOENT)
-        return result;
-    if (result == 0 && err->text[0])
-        log_info("a ring could not be read: %s", err->text);
+        return err_set(err, result, "%s", ring_err.text);
+    if (result == 0 && ring_err.text[0])
+        log_info("a ring could not be read: %s", ring_err.text);
     result = rank_procs_add_environment(ret, run->id);
     return result < 0 ? err_set(err, result, "/proc: %s", strerror(-result)) : 0;
 }

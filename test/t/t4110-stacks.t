@@ -95,5 +95,31 @@ await shows wait_for_a_friend "alone-$$"
 tap_result $? "a command that is no rank is found, too"
 kill "$jobs"
 wait "$jobs"
+
+# ---- a job that lockstep did not start: its rings are where the probe makes them ----
+
+cat >"$TAP/own.py" <<'END'
+import time
+
+import lockstep
+
+
+def think():
+    time.sleep(600)
+
+
+with lockstep.step():
+    think()
+END
+env PYTHONPATH="$BUILD/bindings/python/lockstep/site" LOCKSTEP_RUN="other-$$" RANK=0 WORLD_SIZE=1 \
+    python3 "$TAP/own.py" &
+jobs=$!
+await shows think "other-$$"
+tap_result $? "a job of another launcher is found by the name of its rings"
+ok "without a run of ours" stacks "other-$$"
+lacks "and without a complaint" . "$TAP/err"
+kill "$jobs"
+wait "$jobs"
+rm -rf "/dev/shm/lockstep-$(id -u)/other-$$" "${TMPDIR:-/tmp}/lockstep-$(id -u)/other-$$"
 jobs=
 done_testing
