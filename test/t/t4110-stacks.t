@@ -96,7 +96,7 @@ tap_result $? "a command that is no rank is found, too"
 kill "$jobs"
 wait "$jobs"
 
-# ---- a job that lockstep did not start: its rings are where the probe makes them ----
+# ---- a job that lockstep did not start: its environment names the rings ----
 
 cat >"$TAP/own.py" <<'END'
 import time
@@ -111,8 +111,10 @@ def think():
 with lockstep.step():
     think()
 END
-env PYTHONPATH="$BUILD/bindings/python/lockstep/site" LOCKSTEP_RUN="other-$$" RANK=0 WORLD_SIZE=1 \
-    python3 "$TAP/own.py" &
+rings=/dev/shm/lockstep-$(id -u) # as README.md says it
+mkdir -p -m 700 "$rings"
+env PYTHONPATH="$BUILD/bindings/python/lockstep/site" LOCKSTEP_RUN="other-$$" LOCKSTEP_DIR="$rings/other-$$" \
+    RANK=0 WORLD_SIZE=1 python3 "$TAP/own.py" &
 jobs=$!
 await shows think "other-$$"
 tap_result $? "a job of another launcher is found by the name of its rings"
@@ -120,6 +122,6 @@ ok "without a run of ours" stacks "other-$$"
 lacks "and without a complaint" . "$TAP/err"
 kill "$jobs"
 wait "$jobs"
-rm -rf "/dev/shm/lockstep-$(id -u)/other-$$" "${TMPDIR:-/tmp}/lockstep-$(id -u)/other-$$"
+rm -rf "$rings/other-$$"
 jobs=
 done_testing
