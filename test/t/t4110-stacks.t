@@ -120,8 +120,12 @@ await shows think "other-$$"
 tap_result $? "a job of another launcher is found by the name of its rings"
 ok "without a run of ours" stacks "other-$$"
 lacks "and without a complaint" . "$TAP/err"
-kill "$jobs"
-wait "$jobs"
+kill -KILL "$jobs"
+wait "$jobs" 2>/dev/null
+exits 3 "a rank whose process is gone cannot be read" stacks "other-$$"
+has "which is the reason" '^  not read: its process is gone$' "$TAP/out"
+exits 3 "the same as JSON" stacks --json "other-$$"
+has "has no pid" '"pid":null' "$TAP/out"
 rm -rf "$rings/other-$$"
 jobs=
 done_testing
