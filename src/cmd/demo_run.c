@@ -161,7 +161,7 @@ int demo_run_begin(struct demo_run *demo, struct err *err)
     return result < 0 ? result : run_spawn(demo, err);
 }
 
-/* run.json says where the rings are, once the launcher has made them. */
+/* run.json says where the rings are once the launcher has made them; it is there a moment earlier. */
 static void inject_start(struct demo_run *demo)
 {
     CLEAN(runfile_fini) struct runfile run = { 0 };
@@ -175,7 +175,7 @@ static void inject_start(struct demo_run *demo)
         .net_why = demo->net_why.text,
     };
 
-    if (runfile_read(demo->run_dir, &run, NULL) == 0)
+    if (runfile_read(demo->run_dir, &run, NULL) == 0 && run.rings[0])
         inject_create(&demo->plan, &config, &demo->inject, NULL);
 }
 
