@@ -1,7 +1,8 @@
 # A front door over Meson: every target says what it needs, installs what is missing, and builds.
 #
 #   make          build build/lockstep and build/liblockstep.so
-#   make demo     install what is missing, build, and run the demonstration
+#   make demo     install what is missing, build the programs, and run the demonstration
+#   make programs build the program, the library and the Python package, without tests and manual
 #   make test     install what is missing, build, and run every test
 #   make test-guard    tests with several users, one of them hostile (needs root)
 #   make install  into PREFIX (/usr/local), below DESTDIR when given
@@ -23,10 +24,14 @@ $(BUILD)/build.ninja: man test/fuzz
 	@tools/deps run build
 	@meson setup $(if $(wildcard $@),--reconfigure) $(BUILD) --prefix=$(PREFIX)
 
+# What the demonstration needs and no more: one line each for packages and build, then the demonstration.
 demo:
-	@tools/deps run build
-	@$(MAKE) --no-print-directory all
-	$(BUILD)/lockstep demo
+	@tools/quiet $(BUILD)/demo-packages.log packages tools/deps run build
+	@tools/quiet $(BUILD)/demo-build.log "build (about a minute)" $(MAKE) --no-print-directory programs
+	@$(BUILD)/lockstep demo
+
+programs: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) programs
 
 test:
 	@tools/deps run build test
@@ -38,8 +43,13 @@ test-guard:
 	@$(MAKE) --no-print-directory all
 	@tools/test $(BUILD) --suite guard
 
-install: all
-	meson install -C $(BUILD) --no-rebuild
+# A PREFIX that is given holds also for a build that was set up for another one.
+install: prefix all
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@echo "installed; 'lockstep doctor' shows what it can observe here"
+
+prefix: $(BUILD)/build.ninja
+	@$(if $(filter-out file,$(origin PREFIX)),meson configure $(BUILD) -Dprefix=$(PREFIX))
 
 deb:
 	@tools/deps run build deb
@@ -66,4 +76,4 @@ torch-newer: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
+.PHONY: all programs prefix deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean

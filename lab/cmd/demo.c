@@ -286,10 +286,38 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
     json_object_put(object);
 }
 
+/* How this program is called from here: by its name where PATH finds it, else by its path. */
+static void program_word(char *ret, size_t room)
+{
+    char self[PATH_MAX], found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
+    const char *at = getenv("PATH");
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    snprintf(ret, room, "lockstep");
+    if (size < 0)
+        return;
+    self[size] = '\0';
+    for (; at && *at; at += strcspn(at, ":"), at += *at == ':') {
+        snprintf(name, sizeof(name), "%.*s/lockstep", (int)strcspn(at, ":"), at);
+        if (access(name, X_OK) < 0 || !realpath(name, found))
+            continue;
+        if (strcmp(found, self) == 0)
+            return;
+        break; /* another one comes first */
+    }
+    size = getcwd(here, sizeof(here)) ? (ssize_t)strlen(here) : 0;
+    if (size > 1 && strncmp(self, here, (size_t)size) == 0 && self[size] == '/' &&
+        strchr(self + size + 1, '/'))
+        snprintf(ret, room, "%s", self + size + 1);
+    else
+        snprintf(ret, room, "%s", self);
+}
+
 static void report_text(const struct demo_run *demo, const struct run_summary *summary,
                         const struct show_style *style)
 {
     struct json_object *injected = injected_json(demo);
+    char program[PATH_MAX];
 
     run_summary_end_text(summary, style, stdout);
     printf("\nwhat was done to it\n");
@@ -308,7 +336,8 @@ static void report_text(const struct demo_run *demo, const struct run_summary *s
     }
     if (json_object_array_length(injected) == 0)
         puts("  nothing");
-    printf("\n'lockstep why %s' tells it again\n", demo->config.run);
+    program_word(program, sizeof(program));
+    printf("\nto show these verdicts again:\n  %s why %s\n", program, demo->config.run);
     json_object_put(injected);
 }
 

@@ -1,6 +1,7 @@
 /* doctor.c - what lockstep can and cannot see here, and how to fix it.
  *
- * It only looks: nothing is created, no program is started, no training code is loaded.
+ * Nothing stays behind: the directories of a run are made for a moment, as 'lockstep run' makes them, and removed.  No
+ * program is started, no training code is loaded.
  */
 #include "cmd/doctor.h"
 
@@ -53,18 +54,16 @@ static const char *sum_sentence(const struct doctor_sum *sum)
 {
     if (sum->status == 0)
         return "lockstep can run here";
-    return sum->status == 1 ? "lockstep cannot run here"
-                            : "could not tell whether lockstep can run";
+    return sum->status == 1 ? "lockstep cannot watch jobs here"
+                            : "could not determine whether lockstep can run here";
 }
 
 static void print_row(const struct doctor_check *check, const struct doctor_finding *finding)
 {
-    printf("%-8s %-22s %s\n", state_names[finding->state], check->name, finding->found);
-    if (finding->state == DOCTOR_OK)
-        return;
-    printf("%9s%s: %s\n", "", check->needed ? "needed" : "matters", check->why);
-    if (finding->fix[0])
-        printf("%9sfix: %s\n", "", finding->fix);
+    printf("%-8s %-18s %s\n", state_names[finding->state], check->name, finding->found);
+    printf("%28s%s%s\n", "", check->needed ? "needed: " : "", check->why);
+    if (finding->state != DOCTOR_OK && finding->fix[0])
+        printf("%28sfix: %s\n", "", finding->fix);
 }
 
 static struct json_object *row_json(const struct doctor_check *check,

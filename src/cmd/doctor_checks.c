@@ -20,6 +20,7 @@
 #include "act/attach.h"
 #include "base/paths.h"
 #include "cmd/doctor.h"
+#include "cmd/doctor_trial.h"
 #include "core/clean.h"
 #include "core/time.h"
 #include "wire/ring.h"
@@ -76,77 +77,90 @@ static void show_bytes(uint64_t bytes, char out[static 32])
         snprintf(out, 32, "%" PRIu64 " MiB", bytes / MIB);
 }
 
-/* The nearest folder that exists, at or above `path`: where a missing one would be made. */
-static void nearest_existing(struct path *path)
+static uint64_t free_bytes(const char *directory)
 {
-    while (access(path->text, F_OK) < 0) {
-        char *slash = strrchr(path->text, '/');
+    struct path path;
+    struct statvfs fs;
 
-        if (!slash)
-            break;
-        slash[slash == path->text] = '\0';
-        if (slash == path->text)
-            break;
-    }
+    snprintf(path.text, sizeof(path.text), "%s", directory);
+    doctor_trial_existing(&path);
+    return statvfs(path.text, &fs) < 0 ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize;
 }
 
 static void look_state_directory(const char *root, struct doctor_finding *finding)
 {
-    struct path state, suggest;
-    struct statvfs fs;
-    struct err err;
+    struct doctor_trial trial = { { "" }, { "" }, { "" }, { "" } };
+    struct path state;
+    struct err err = { "" };
     char room[32];
+    uint64_t left;
 
     (void)root;
-    if (paths_state(&state, &err) < 0) {
-        found(finding, DOCTOR_MISSING, "%s", err.text);
-        fix(finding, "set LOCKSTEP_STATE to a folder that you may write to");
+    if (doctor_trial_run(&trial, &err) < 0)
+        return found(finding, DOCTOR_UNKNOWN, "%s", err.text);
+    if (trial.directory_trouble.text[0] || paths_state(&state, &err) < 0) {
+        bool elsewhere = trial.directory.text[0] != '\0';
+
+        found(finding, elsewhere ? DOCTOR_LIMITED : DOCTOR_MISSING, "%.200s",
+              trial.directory_trouble.text);
+        fix(finding, "set LOCKSTEP_STATE to a directory that you can write to; until then %s",
+            elsewhere ? "each run is recorded in a temporary directory, which 'lockstep run' names"
+                      : "'lockstep run' starts jobs, but watches and records nothing");
         return;
     }
-    suggest = state;
-    nearest_existing(&suggest);
-    if (access(suggest.text, W_OK | X_OK) < 0 || statvfs(suggest.text, &fs) < 0) {
-        found(finding, DOCTOR_MISSING, "%.160s: %m", suggest.text);
-        fix(finding, "make %.120s writable, or set LOCKSTEP_STATE to another folder", suggest.text);
-        return;
-    }
-    show_bytes((uint64_t)fs.f_bavail * fs.f_frsize, room);
-    found(finding, DOCTOR_OK, "%.160s, %s free", state.text, room);
-    if ((uint64_t)fs.f_bavail * fs.f_frsize < 256 * MIB) {
-        finding->state = DOCTOR_LIMITED;
-        fix(finding, "free some space, or set LOCKSTEP_STATE to a folder on a larger disk");
-    }
+    left = free_bytes(state.text);
+    show_bytes(left, room);
+    found(finding, left < 256 * MIB ? DOCTOR_LIMITED : DOCTOR_OK, "%.160s, %s free", state.text,
+          room);
+    if (left < 256 * MIB)
+        fix(finding, "free some space, or set LOCKSTEP_STATE to a directory on a larger disk");
+}
+
+/* Ranks of other launchers have LOCKSTEP_DIR from whoever set it; 'lockstep run' sets it itself. */
+static bool look_given_rings(struct doctor_finding *finding)
+{
+    const char *given = getenv("LOCKSTEP_DIR");
+    struct err err = { "" };
+
+    if (!given || !given[0] || doctor_trial_directory(given, &err) == 0)
+        return false;
+    found(finding, DOCTOR_LIMITED, "LOCKSTEP_DIR: %.180s", err.text);
+    fix(finding, "unset LOCKSTEP_DIR or make it writable; 'lockstep run' does not use it, other "
+                 "launchers pass it to their ranks");
+    return true;
 }
 
 static void look_rings(const char *root, struct doctor_finding *finding)
 {
-    const char *given = getenv("LOCKSTEP_DIR");
     uint64_t one = ring_file_bytes(RING_LANES_DEFAULT, RING_RECORDS_DEFAULT), left;
-    struct path path;
-    struct statvfs fs;
-    struct err err;
+    struct doctor_trial trial = { { "" }, { "" }, { "" }, { "" } };
+    struct err err = { "" };
     char room[32];
 
     (void)root;
-    if (given && given[0])
-        snprintf(path.text, sizeof(path.text), "%s", given);
-    else if (paths_rings("run", 8 * one, &path, &err) < 0)
+    if (look_given_rings(finding))
+        return;
+    if (doctor_trial_run(&trial, &err) < 0)
         return found(finding, DOCTOR_UNKNOWN, "%s", err.text);
-    nearest_existing(&path);
-    if (access(path.text, W_OK | X_OK) < 0 || statvfs(path.text, &fs) < 0) {
-        found(finding, DOCTOR_MISSING, "%.160s: %m", path.text);
-        fix(finding, "make it writable, or set LOCKSTEP_DIR to a folder that is");
+    if (!trial.rings.text[0]) {
+        found(finding, DOCTOR_MISSING, "%.200s",
+              trial.rings_trouble.text[0] ? trial.rings_trouble.text
+                                          : "no directory for rings can be made");
+        fix(finding, "make /dev/shm or /tmp writable for this user");
         return;
     }
-    left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    left = free_bytes(trial.rings.text);
     show_bytes(left, room);
-    found(finding, DOCTOR_OK, "%.120s, %s free: room for %" PRIu64 " ranks", path.text, room,
-          left / one);
-    if (left / one >= 8 && (given || strncmp(path.text, "/dev/shm", 8) == 0))
-        return;
-    finding->state = DOCTOR_LIMITED;
-    fix(finding,
-        "make /dev/shm larger: mount -o remount,size=1G /dev/shm (a container: --shm-size=1g)");
+    found(finding, DOCTOR_OK, "%.120s, %s free: enough for %" PRIu64 " ranks", trial.rings.text,
+          room, left / one);
+    if (trial.rings_trouble.text[0])
+        found(finding, DOCTOR_LIMITED, "%.100s; rings go to %.80s", trial.rings_trouble.text,
+              trial.rings.text);
+    else if (left / one < 8)
+        finding->state = DOCTOR_LIMITED;
+    if (finding->state == DOCTOR_LIMITED)
+        fix(finding, "make /dev/shm larger: mount -o remount,size=1G /dev/shm (in a container: "
+                     "--shm-size=1g)");
 }
 
 static void look_processes(const char *root, struct doctor_finding *finding)
@@ -156,7 +170,7 @@ static void look_processes(const char *root, struct doctor_finding *finding)
 
     if (r < 0) {
         found(finding, DOCTOR_MISSING, "/proc/self/stat: %s", strerror(-r));
-        fix(finding, "mount /proc: mount -t proc proc /proc");
+        fix(finding, "mount it: mount -t proc proc /proc");
         return;
     }
     found(finding, DOCTOR_OK, "/proc is mounted");
@@ -169,17 +183,18 @@ static void look_run_delay(const char *root, struct doctor_finding *finding)
     int r = look_read(root, "/proc/self/schedstat", text, sizeof(text));
 
     fix(finding,
-        "a kernel with CONFIG_SCHED_INFO; until then a starved rank looks like a slow one");
+        "use a kernel with CONFIG_SCHED_INFO; until then a rank that waits for a core looks slow");
     if (r < 0)
         return found(finding, DOCTOR_MISSING, "/proc/self/schedstat: %s", strerror(-r));
     if (sscanf(text, "%" SCNu64 " %" SCNu64, &cpu, &delay) != 2 || cpu == 0)
-        return found(finding, DOCTOR_MISSING, "/proc/self/schedstat counts nothing");
+        return found(finding, DOCTOR_MISSING, "/proc/self/schedstat contains no times");
     fix(finding, "%s", "");
-    found(finding, DOCTOR_OK, "/proc/PID/schedstat counts time on and waiting for a core");
+    found(finding, DOCTOR_OK,
+          "/proc/PID/schedstat has the time on a core and the time waiting for one");
     if (look_read(root, "/proc/sys/kernel/sched_schedstats", text, sizeof(text)) == 0 &&
         text[0] == '0')
         found(finding, DOCTOR_OK,
-              "/proc/PID/schedstat counts (kernel.sched_schedstats 0 does not matter)");
+              "/proc/PID/schedstat has both times; kernel.sched_schedstats may stay 0");
 }
 
 /* cpu.stat of this process's own control group, version 2 or 1.  Inside a container the path in
@@ -241,7 +256,7 @@ static void look_pressure(const char *root, struct doctor_finding *finding)
 
     if (r < 0) {
         found(finding, DOCTOR_MISSING, "/proc/pressure/cpu: %s", strerror(-r));
-        fix(finding, "a kernel with CONFIG_PSI, started with psi=1");
+        fix(finding, "nothing needs it; a kernel with CONFIG_PSI, started with psi=1, has it");
         return;
     }
     found(finding, DOCTOR_OK, "/proc/pressure: %.*s", (int)strcspn(text, "\n"), text);
@@ -254,17 +269,18 @@ static void look_orphans(const char *root, struct doctor_finding *finding)
     (void)root;
     if (prctl(PR_GET_CHILD_SUBREAPER, &is) < 0) {
         found(finding, DOCTOR_MISSING, "PR_GET_CHILD_SUBREAPER: %m");
-        fix(finding, "a kernel of 3.4 or later, or a sandbox that lets prctl through");
+        fix(finding, "use Linux 3.4 or later, or a sandbox that permits prctl");
         return;
     }
     fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (fd < 0) {
-        found(finding, DOCTOR_LIMITED, "subreaper yes, pidfd_open: %m");
-        fix(finding, "a kernel of 5.3 or later");
+        found(finding, DOCTOR_LIMITED, "child subreaper works, pidfd_open fails: %m");
+        fix(finding, "use Linux 5.3 or later, or a sandbox that permits pidfd_open; until then a "
+                     "reused pid may get a signal");
         return;
     }
     close(fd);
-    found(finding, DOCTOR_OK, "subreaper and pidfd work");
+    found(finding, DOCTOR_OK, "child subreaper and pidfd work");
 }
 
 static void look_pid_namespace(const char *root, struct doctor_finding *finding)
@@ -273,13 +289,15 @@ static void look_pid_namespace(const char *root, struct doctor_finding *finding)
     unsigned levels = 0;
 
     if (look_read(root, "/proc/self/status", status, sizeof(status)) < 0 ||
-        !(line = strstr(status, "\nNSpid:")))
-        return found(finding, DOCTOR_UNKNOWN, "/proc/self/status does not say");
+        !(line = strstr(status, "\nNSpid:"))) {
+        fix(finding, "run lockstep and the job in the same container");
+        return found(finding, DOCTOR_UNKNOWN, "/proc/self/status has no line NSpid");
+    }
     for (line += strlen("\nNSpid:"); *line && *line != '\n'; line++)
         levels += isdigit((unsigned char)line[0]) && !isdigit((unsigned char)line[1]);
     if (levels == 1)
-        return found(finding, DOCTOR_OK, "one pid for each process, as /proc shows it");
-    found(finding, DOCTOR_OK, "%u pids for each process: an inner pid namespace", levels);
+        return found(finding, DOCTOR_OK, "processes have one pid");
+    found(finding, DOCTOR_OK, "processes have %u pids: this is an inner pid namespace", levels);
 }
 
 static void look_cores(const char *root, struct doctor_finding *finding)
@@ -295,7 +313,7 @@ static void look_cores(const char *root, struct doctor_finding *finding)
     found(finding, mine > 1 ? DOCTOR_OK : DOCTOR_LIMITED, "%d of %ld cores may be used", mine,
           online);
     if (mine <= 1)
-        fix(finding, "give this process more cores: ranks and agent share this one");
+        fix(finding, "give this process more cores: ranks and agent share one");
 }
 
 /* What a clock read costs decides what an event costs; so it is measured, not guessed from a name. */
@@ -322,28 +340,47 @@ static void look_clock(const char *root, struct doctor_finding *finding)
                   sizeof(name)) < 0)
         snprintf(name, sizeof(name), "unnamed");
     found(finding, cost <= 200 ? DOCTOR_OK : DOCTOR_LIMITED,
-          "clock source %s, %" PRId64 " ns a read", name, cost);
+          "clock source %s, one read takes %" PRId64 " ns", name, cost);
     if (cost > 200)
         fix(finding,
-            "a clock source that is read without a system call: tsc, if the host offers it");
+            "select a clock source that needs no system call, such as tsc, if the host has it");
+}
+
+/* CAP_SYS_PTRACE, by the mask of /proc/self/status. */
+static bool may_trace_all(const char *root)
+{
+    char status[4096];
+    const char *line;
+
+    if (look_read(root, "/proc/self/status", status, sizeof(status)) < 0)
+        return false;
+    line = strstr(status, "\nCapEff:");
+    return line && (strtoull(line + strlen("\nCapEff:"), NULL, 16) >> 19 & 1);
 }
 
 static void look_stacks(const char *root, struct doctor_finding *finding)
 {
-    static const char *const words[] = { "any process of the same user", "only own children",
-                                         "only with CAP_SYS_PTRACE", "nobody" };
+    static const char *const words[] = { "the processes of this user can be read",
+                                         "only own children can be read",
+                                         "only root can read processes",
+                                         "nobody can read processes" };
     char text[16];
     int r = look_read(root, "/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
     unsigned scope = r == 0 ? (unsigned)(text[0] - '0') : 0;
 
     if (r == -ENOENT)
-        return found(finding, DOCTOR_OK, "no Yama here: %s may be traced", words[0]);
-    if (r < 0 || scope >= COUNT(words))
-        return found(finding, DOCTOR_UNKNOWN, "ptrace_scope cannot be read");
-    found(finding, scope == 0 ? DOCTOR_OK : DOCTOR_LIMITED, "ptrace_scope %u: %s may be traced",
-          scope, words[scope]);
+        return found(finding, DOCTOR_OK, "no Yama: %s", words[0]);
+    if (r < 0 || scope >= COUNT(words)) {
+        fix(finding, "try 'lockstep stacks' on a run of your own");
+        return found(finding, DOCTOR_UNKNOWN, "kernel.yama.ptrace_scope cannot be read");
+    }
+    if (scope < 3 && may_trace_all(root))
+        return found(finding, DOCTOR_OK, "ptrace_scope %u, but this user has CAP_SYS_PTRACE",
+                     scope);
+    found(finding, scope == 0 ? DOCTOR_OK : DOCTOR_LIMITED, "ptrace_scope %u: %s", scope,
+          words[scope]);
     if (scope > 0)
-        fix(finding, "sysctl kernel.yama.ptrace_scope=0, or only ask about ranks of your own run");
+        fix(finding, "sysctl kernel.yama.ptrace_scope=0, or run 'lockstep stacks' as root");
 }
 
 static void look_kernel_log(const char *root, struct doctor_finding *finding)
@@ -354,9 +391,9 @@ static void look_kernel_log(const char *root, struct doctor_finding *finding)
     if (r == 0 || r == -EAGAIN || r == -EPIPE) /* EPIPE: overwritten while we read */
         return found(finding, DOCTOR_OK, "/dev/kmsg can be read");
     found(finding, r == -ENOENT ? DOCTOR_MISSING : DOCTOR_LIMITED, "/dev/kmsg: %s", strerror(-r));
-    fix(finding,
-        "run the agent with CAP_SYSLOG, or sysctl kernel.dmesg_restrict=0 and let the agent's "
-        "group read /dev/kmsg");
+    fix(finding, "nothing while a job runs; after a failure ask root for the output of 'dmesg -T' "
+                 "and store it "
+                 "in the run's directory");
 }
 
 static void look_locked_memory(const char *root, struct doctor_finding *finding)
@@ -366,13 +403,14 @@ static void look_locked_memory(const char *root, struct doctor_finding *finding)
 
     (void)root;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
-        return found(finding, DOCTOR_UNKNOWN, "RLIMIT_MEMLOCK: %m");
+        return found(finding, DOCTOR_UNKNOWN, "RLIMIT_MEMLOCK cannot be read: %m");
     if (limit.rlim_cur == RLIM_INFINITY)
         return found(finding, DOCTOR_OK, "no limit");
     show_bytes(limit.rlim_cur, room);
-    found(finding, DOCTOR_LIMITED, "%s", room);
-    fix(finding,
-        "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service that starts the job");
+    found(finding, DOCTOR_LIMITED, "at most %s for a process", room);
+    fix(finding, "for jobs on GPUs or InfiniBand: ulimit -l unlimited, or LimitMEMLOCK=infinity in "
+                 "the service "
+                 "that starts the job");
 }
 
 static void look_nvml(const char *root, struct doctor_finding *finding)
@@ -382,14 +420,17 @@ static void look_nvml(const char *root, struct doctor_finding *finding)
 
     if (library) {
         dlclose(library);
-        return found(finding, DOCTOR_OK, "libnvidia-ml.so.1 is there");
+        return found(finding, DOCTOR_OK, "libnvidia-ml.so.1 can be loaded");
     }
     if (look_read(root, "/proc/driver/nvidia/version", version, sizeof(version)) == 0) {
-        found(finding, DOCTOR_MISSING, "a driver without libnvidia-ml.so.1");
-        fix(finding, "install libnvidia-ml1 (a container: the runtime's 'utility' capability)");
+        found(finding, DOCTOR_MISSING,
+              "an NVIDIA driver is loaded, but libnvidia-ml.so.1 is not installed");
+        fix(finding, "nothing needs it; libnvidia-ml1 has it (in a container: the capability "
+                     "'utility' of the runtime)");
         return;
     }
-    found(finding, DOCTOR_MISSING, "no libnvidia-ml.so.1 and no NVIDIA driver");
+    found(finding, DOCTOR_MISSING, "no NVIDIA driver");
+    fix(finding, "nothing needs it");
 }
 
 /* The first python3 on PATH, without running it. */
@@ -446,11 +487,14 @@ static void look_torch(const char *root, struct doctor_finding *finding)
     char version[64];
 
     (void)root;
+    fix(finding,
+        "for PyTorch jobs: put the python3 that has torch first on PATH, then run this again");
     if (find_python(&python) < 0)
         return found(finding, DOCTOR_MISSING, "no python3 on PATH");
     if (find_torch(&python, version, sizeof(version)) < 0)
-        return found(finding, DOCTOR_MISSING, "no torch beside %.120s", python.text);
-    found(finding, DOCTOR_OK, "torch %s beside %.120s", version, python.text);
+        return found(finding, DOCTOR_MISSING, "%.120s has no torch", python.text);
+    fix(finding, "%s", "");
+    found(finding, DOCTOR_OK, "torch %s of %.120s", version, python.text);
 }
 
 static void look_nccl(const char *root, struct doctor_finding *finding)
@@ -461,14 +505,19 @@ static void look_nccl(const char *root, struct doctor_finding *finding)
     (void)root;
     attach_find(&attach);
     if (other) {
-        found(finding, DOCTOR_MISSING, "NCCL_PROFILER_PLUGIN is %.120s, and NCCL has one plugin",
+        found(finding, DOCTOR_MISSING, "NCCL_PROFILER_PLUGIN is %.120s, and NCCL loads only one",
               other);
-        fix(finding, "unset NCCL_PROFILER_PLUGIN: lockstep run names ours then");
+        fix(finding,
+            "unset NCCL_PROFILER_PLUGIN; 'lockstep run' then sets it to the one of lockstep");
     } else if (attach.nccl_plugin[0] == '\0') {
+        bool off = mode && strcmp(mode, "off") == 0;
+
         found(finding, DOCTOR_MISSING, "%s",
-              mode && strcmp(mode, "off") == 0 ? "LOCKSTEP_NCCL=off"
-                                               : "no liblockstep.so.0 beside this program, or "
-                                                 "LOCKSTEP_ATTACH=0");
+              off ? "LOCKSTEP_NCCL is off"
+                  : "liblockstep.so.0 is not beside this program, or LOCKSTEP_ATTACH is 0");
+        fix(finding, "%s",
+            off ? "unset LOCKSTEP_NCCL"
+                : "install lockstep with its library ('make install'), and unset LOCKSTEP_ATTACH");
     } else {
         found(finding, DOCTOR_OK, "%.160s, for NCCL 2.27 and later", attach.nccl_plugin);
     }
@@ -480,35 +529,39 @@ static void look_open_files(const char *root, struct doctor_finding *finding)
 
     (void)root;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return found(finding, DOCTOR_UNKNOWN, "RLIMIT_NOFILE: %m");
-    found(finding, limit.rlim_cur >= 256 ? DOCTOR_OK : DOCTOR_LIMITED, "%llu at a time",
+        return found(finding, DOCTOR_UNKNOWN, "RLIMIT_NOFILE cannot be read: %m");
+    found(finding, limit.rlim_cur >= 256 ? DOCTOR_OK : DOCTOR_LIMITED, "at most %llu for a process",
           (unsigned long long)limit.rlim_cur);
     if (limit.rlim_cur < 256)
-        fix(finding, "ulimit -n 1024: each rank takes about eight");
+        fix(finding, "ulimit -n 1024");
 }
 
 const struct doctor_check doctor_checks[] = {
-    { "state directory", "runs, their logs and verdicts are kept there", true,
+    { "state directory", "runs, their logs and verdicts are stored there", true,
       look_state_directory },
-    { "rings", "each rank writes what it does into a file there", true, look_rings },
-    { "process state", "who runs, who is stopped, who is gone", true, look_processes },
-    { "orphans", "no process of a job may outlive it", true, look_orphans },
-    { "run delay", "tells a rank that waits for a core from one that is slow", false,
+    { "rings", "each rank writes its events into a file there", true, look_rings },
+    { "process state", "shows which ranks run, are stopped or have ended", true, look_processes },
+    { "orphans", "ends processes that a job leaves behind", true, look_orphans },
+    { "run delay", "distinguishes a rank that waits for a core from a slow one", false,
       look_run_delay },
-    { "CPU throttling", "tells a CPU quota from slow code", false, look_throttling },
-    { "pressure", "tells a starved node from a slow one", false, look_pressure },
-    { "pid namespace", "agent and ranks must mean the same process by a pid", false,
+    { "CPU throttling", "distinguishes a CPU quota from slow code", false, look_throttling },
+    { "pressure", "lockstep does not read it yet", false, look_pressure },
+    { "pid namespace", "the agent finds the process of a rank by its pid", false,
       look_pid_namespace },
-    { "cores", "ranks that share cores disturb each other", false, look_cores },
-    { "clock", "an event in a rank costs little more than a clock read", false, look_clock },
-    { "stacks", "what a hung rank is doing, line by line", false, look_stacks },
-    { "kernel log", "GPU errors (Xid), OOM kills and link resets are written there", false,
-      look_kernel_log },
-    { "locked memory", "pinned buffers of GPU and network libraries", false, look_locked_memory },
-    { "open files", "each rank takes a few", false, look_open_files },
-    { "NVIDIA management", "clocks, temperatures, ECC and throttling of GPUs", false, look_nvml },
-    { "NCCL plugin", "when collectives begin and end on a GPU, by which algorithm and channels",
+    { "cores", "ranks that share a core slow each other down", false, look_cores },
+    { "clock", "a rank reads the clock for each event", false, look_clock },
+    { "stacks", "show which function a stuck rank executes", false, look_stacks },
+    { "kernel log",
+      "explains crashes by GPU errors (Xid), OOM kills and link resets; 'lockstep why' reads saved "
+      "copies",
+      false, look_kernel_log },
+    { "locked memory", "GPU and network libraries lock buffers in memory", false,
+      look_locked_memory },
+    { "open files", "the launcher needs about eight for each rank", false, look_open_files },
+    { "NVIDIA management", "lockstep does not read it yet", false, look_nvml },
+    { "NCCL plugin", "reports when collectives begin and end on a GPU, and how they are moved",
       false, look_nccl },
-    { "torch", "the Python hooks go into this one", false, look_torch },
+    { "torch", "the steps and collectives of PyTorch jobs are recorded by hooks in it", false,
+      look_torch },
 };
 const size_t doctor_check_count = COUNT(doctor_checks);

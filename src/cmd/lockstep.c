@@ -23,6 +23,7 @@ static const struct command *const commands[] = {
     &command_diff,
     &command_whatif,
     &command_ps,
+    &command_stacks,
     &command_doctor,
     &command_agent,
     &command_control,

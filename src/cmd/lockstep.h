@@ -15,6 +15,7 @@ extern const struct command command_node_agent;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_send;
+extern const struct command command_stacks;
 extern const struct command command_version;
 extern const struct command command_whatif;
 extern const struct command command_why;

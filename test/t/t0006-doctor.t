@@ -23,7 +23,7 @@ has "and says so" '^lockstep can run here: ' "$TAP/out"
 has "run delay" '^ok +run delay' "$TAP/out"
 has "throttling, of this group" '^ok +CPU throttling +/sys/fs/cgroup/job/cpu.stat: throttled 42 times' "$TAP/out"
 has "pressure" '^ok +pressure' "$TAP/out"
-has "an inner pid namespace" '^ok +pid namespace +2 pids' "$TAP/out"
+has "an inner pid namespace" '^ok +pid namespace +processes have 2 pids' "$TAP/out"
 has "stacks" '^ok +stacks +ptrace_scope 0' "$TAP/out"
 has "the kernel's log" '^ok +kernel log' "$TAP/out"
 
@@ -54,25 +54,47 @@ ok "control groups of version 1" doctor
 has "are read too" '/sys/fs/cgroup/cpu,cpuacct/cpu.stat: throttled 7 times' "$TAP/out"
 
 rm "$root/proc/self/stat"
-exits 1 "without /proc lockstep cannot run" doctor
-has "and says what to do" 'fix: mount /proc' "$TAP/out"
+exits 1 "without /proc lockstep cannot watch" doctor
+has "and says what to do" 'fix: mount it: mount -t proc' "$TAP/out"
 exits 1 "the same as JSON" doctor --json
 has "with the answer" '"can_run": false' "$TAP/out"
 echo "1 (sh) S 0" >"$root/proc/self/stat"
 
+# Every row says what is there and why it matters; one that is not ok also says what to do.
+doctor >"$TAP/out" 2>"$TAP/err"
+awk '/^(ok|limited|missing|unknown) / { rows++; state = $1; line = NR }
+    NR == line + 1 && /^ +[A-Za-z]/ { why++ }
+    /^ +fix: ./ { fixes++ }
+    /^(limited|missing|unknown) / { bad++ }
+    END { exit !(rows > 10 && why == rows && fixes == bad) }' "$TAP/out"
+tap_result $? "each row has its reason, and its fix where it is not ok"
+
+# What 'lockstep run' does decides: it takes another directory where the state directory cannot be made.
 : >"$TAP/file"
 state() { LOCKSTEP_STATE=$1 doctor; }
-exits 1 "a state directory below a file is missing" state "$TAP/file/state"
-has "and is named" '^missing +state directory +.*/file' "$TAP/out"
+run_in() { LOCKSTEP_STATE=$1 TMPDIR=$TAP "$LOCKSTEP" run --quiet -- true; }
+ok "a run starts where the state directory cannot be made" run_in "$TAP/file/state"
+ok "so the doctor does not say that it cannot" state "$TAP/file/state"
+has "the directory at fault is named, with the cause" \
+    '^limited +state directory +.*/file/state: cannot be made: Not a directory' "$TAP/out"
+has "and what to do" 'fix: set LOCKSTEP_STATE to a directory that you can write to; until then each run' "$TAP/out"
+ok "one in a file system that refuses everything" state /proc/lockstep/state
+has "is named, not the directory above it" \
+    '^limited +state directory +/proc/lockstep: cannot be made' "$TAP/out"
+lacks "nobody has to make / writable" 'make / writable' "$TAP/out"
 rings() { LOCKSTEP_DIR=$1 doctor; }
-exits 1 "so is a ring directory below a file" rings "$TAP/file/rings"
+ok "a ring directory below a file matters to other launchers only" rings "$TAP/file/rings"
+has "and is named" '^limited +rings +LOCKSTEP_DIR: .*/file/rings: cannot be made' "$TAP/out"
 
-state /lockstep-no-such/a/b >"$TAP/out" 2>"$TAP/err"
-lacks "a home that was never made is not blamed; the folder above it is" \
-    '^missing +state directory +/lockstep-no-such' "$TAP/out"
-[ -d "$TAP/state" ]
-[ $? = 1 ]
-tap_result $? "nothing was made by looking"
+ok "a state directory that has to be made" state "$TAP/new/a/b"
+has "can be used" '^ok +state directory +.*/new/a/b, ' "$TAP/out"
+[ ! -e "$TAP/new" ] && [ ! -e "$TAP/state" ]
+tap_result $? "and nothing of it stays"
+ls -d "$TAP"/lockstep.* >"$TAP/left" 2>/dev/null
+state() { TMPDIR=$TAP LOCKSTEP_STATE=$1 doctor; }
+ok "where a temporary directory is tried" state "$TAP/file/state"
+ls -d "$TAP"/lockstep.* 2>/dev/null | cmp -s - "$TAP/left"
+tap_result $? "that does not stay either"
 
 "$LOCKSTEP" doctor >"$TAP/out" 2>"$TAP/err"
 status=$?

@@ -86,4 +86,12 @@ else
     tap_result 0 "leaves nobody behind"
 fi
 
+
+ok "as text" timeout -k 5 100 "$LOCKSTEP" demo --ranks 2 --steps 12 --step-ms 20 --fault none
+tail -n 1 "$TAP/out" >"$TAP/last"
+ok "it ends with a command that works as printed" sh -c "$(cat "$TAP/last")"
+has "and shows that run again" '^where .* GPU-seconds went' "$TAP/out"
+cd "$BUILD/.." || exit 1
+ok "also from the directory above the build" timeout -k 5 100 "$LOCKSTEP" demo --ranks 2 --steps 12 --step-ms 20 --fault none
+ok "where it is short" sh -c "$(tail -n 1 "$TAP/out")"
 done_testing
