@@ -71,7 +71,14 @@ END
 # Ranks begin and reach that line at different times; until all have, some are elsewhere.
 "$LOCKSTEP" run --quiet -n 4 --name "python-$$" -- python3 "$TAP/train.py" >/dev/null 2>&1 &
 jobs=$!
-await shows '^ranks 0-2 (state S):$' --no-native "python-$$"
+arrived()
+{
+    for rank in 0 1 2; do
+        shows wait_for_a_friend --no-native --rank $rank "python-$$" || return 1
+    done
+    shows wait_alone --no-native --rank 3 "python-$$" && shows '^ranks 0-2 (state S):$' --no-native "python-$$"
+}
+await arrived
 tap_result $? "ranks with equal stacks are shown together"
 ok "of a Python program" stacks --no-native "python-$$"
 has "the function and its line are named" "^    wait_for_a_friend \(.*/train.py:6\)$" "$TAP/out"
