@@ -1,6 +1,5 @@
 /* doctor_checks.c - the list of what lockstep wants to see, and how each is looked for. */
 #include <ctype.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -20,6 +19,7 @@
 #include "act/attach.h"
 #include "base/paths.h"
 #include "cmd/doctor.h"
+#include "cmd/doctor_gpu.h"
 #include "cmd/doctor_trial.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -413,24 +413,41 @@ static void look_locked_memory(const char *root, struct doctor_finding *finding)
                  "that starts the job");
 }
 
-static void look_nvml(const char *root, struct doctor_finding *finding)
+static void look_nvml_missing(const char *root, struct doctor_finding *finding)
 {
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
     char version[256];
 
-    if (library) {
-        dlclose(library);
-        return found(finding, DOCTOR_OK, "libnvidia-ml.so.1 can be loaded");
-    }
     if (look_read(root, "/proc/driver/nvidia/version", version, sizeof(version)) == 0) {
         found(finding, DOCTOR_MISSING,
               "an NVIDIA driver is loaded, but libnvidia-ml.so.1 is not installed");
-        fix(finding, "nothing needs it; libnvidia-ml1 has it (in a container: the capability "
-                     "'utility' of the runtime)");
+        fix(finding,
+            "install libnvidia-ml1 (in a container: the capability 'utility' of the runtime)");
         return;
     }
     found(finding, DOCTOR_MISSING, "no NVIDIA driver");
-    fix(finding, "nothing needs it");
+    fix(finding, "nothing to do on a machine without GPUs");
+}
+
+static void look_nvml(const char *root, struct doctor_finding *finding)
+{
+    struct doctor_gpus gpus;
+    struct err err = { "" };
+    int result = doctor_gpus_look(&gpus, &err);
+
+    if (result == -ENOENT)
+        return look_nvml_missing(root, finding);
+    if (result < 0) {
+        found(finding, DOCTOR_UNKNOWN, "%s", err.text);
+        fix(finding, "nvidia-smi shows more; a GPU that does not answer needs a reset or a reboot");
+        return;
+    }
+    found(finding, gpus.bad ? DOCTOR_LIMITED : DOCTOR_OK, "driver %s, %u GPU%s%s%s", gpus.driver,
+          gpus.count, gpus.count == 1 ? "" : "s", gpus.name[0] ? ", " : "", gpus.name);
+    if (!gpus.bad)
+        return;
+    found(finding, DOCTOR_LIMITED, "%u of %u GPUs not healthy, first GPU %u: %s", gpus.bad,
+          gpus.count, gpus.first_bad, gpus.why);
+    fix(finding, "run no job on it; nvidia-smi -q -i %u shows more", gpus.first_bad);
 }
 
 /* The first python3 on PATH, without running it. */
@@ -558,7 +575,7 @@ const struct doctor_check doctor_checks[] = {
     { "locked memory", "GPU and network libraries lock buffers in memory", false,
       look_locked_memory },
     { "open files", "the launcher needs about eight for each rank", false, look_open_files },
-    { "NVIDIA management", "lockstep does not read it yet", false, look_nvml },
+    { "GPUs", "which GPUs are here, and whether each one answers", false, look_nvml },
     { "NCCL plugin", "reports when collectives begin and end on a GPU, and how they are moved",
       false, look_nccl },
     { "torch", "the steps and collectives of PyTorch jobs are recorded by hooks in it", false,

@@ -181,8 +181,8 @@ static int nvml_check(const struct nvml *nvml, int result, const char *what, str
     if (result == RESULT_SUCCESS)
         return 0;
     text = nvml->error(result);
-    return err_set(err, nvml_errno(result), "%s: %s (NVML %d)", what, text ? text : "no text",
-                   result);
+    return err_set(err, nvml_errno(result), "%s%s%s (NVML %d)", what ? what : "", what ? ": " : "",
+                   text ? text : "no text", result);
 }
 
 int nvml_open(const char *library, struct nvml **ret, struct err *err)
@@ -250,7 +250,7 @@ int nvml_identify(const struct nvml *nvml, unsigned gpu, struct nvml_identity *r
     if (result == RESULT_SUCCESS)
         result = nvml->uuid(handle, identity.uuid, sizeof(identity.uuid));
     if (result != RESULT_SUCCESS)
-        return nvml_check(nvml, result, "GPU", err);
+        return nvml_check(nvml, result, NULL, err);
     if (nvml->serial(handle, identity.serial, sizeof(identity.serial)) != RESULT_SUCCESS)
         identity.serial[0] = '\0';
     if (nvml->pci(handle, &pci) == RESULT_SUCCESS)
@@ -393,7 +393,7 @@ int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, st
 
     *ret = (struct nvml_sample){ 0 };
     if (result != RESULT_SUCCESS)
-        return nvml_check(nvml, result, "GPU", err);
+        return nvml_check(nvml, result, NULL, err);
     look_clock(&look, NVML_TEMPERATURE_C, nvml->temperature, SENSOR_GPU);
     look_u32(&look, NVML_POWER_MW, nvml->power);
     look_u32(&look, NVML_POWER_LIMIT_MW, nvml->power_limit);
@@ -412,7 +412,7 @@ int nvml_read(const struct nvml *nvml, unsigned gpu, struct nvml_sample *ret, st
     look_u32(&look, NVML_PCIE_WIDTH_MAX, nvml->pcie_width_max);
     look_u32(&look, NVML_PCIE_REPLAYS, nvml->pcie_replays);
     look_fields(&look);
-    return nvml_check(nvml, look.finding, "GPU", err);
+    return nvml_check(nvml, look.finding, NULL, err);
 }
 
 bool nvml_has(const struct nvml_sample *sample, enum nvml_value value)

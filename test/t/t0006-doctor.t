@@ -32,6 +32,19 @@ plugin() { NCCL_PROFILER_PLUGIN=other doctor; }
 ok "another plugin of NCCL's decides nothing" plugin
 has "and is told, with its fix" 'fix: unset NCCL_PROFILER_PLUGIN' "$TAP/out"
 
+# GPUs by libraries that a script drives; one that never answers holds up nobody.
+echo "nvml.count value 1" >"$TAP/fake"
+gpus() { LD_LIBRARY_PATH=$BUILD/src/device LOCKSTEP_FAKE_DEVICE=$TAP/fake doctor; }
+ok "a node with a GPU" gpus
+has "names it" '^ok +GPUs +driver [0-9.]+, 1 GPU, NVIDIA H100' "$TAP/out"
+echo "nvml.3.temperature error 15" >"$TAP/fake"
+ok "a node with a lost GPU" gpus
+has "says which" '^limited +GPUs +1 of 8 GPUs not healthy, first GPU 3: GPU is lost' "$TAP/out"
+echo "nvml.init hang" >"$TAP/fake"
+ok "a driver that does not answer" timeout 20 sh -c "LD_LIBRARY_PATH=$BUILD/src/device LOCKSTEP_FAKE_DEVICE=$TAP/fake \
+    '$LOCKSTEP' doctor --root '$root'"
+has "is not known, and not called ok" '^unknown +GPUs +NVML does not answer' "$TAP/out"
+
 ok "the same as JSON" doctor --json
 has "with the answer" '"can_run": true' "$TAP/out"
 has "and each row's state" '"state": "ok"' "$TAP/out"
