@@ -298,10 +298,10 @@ static void launch_watchers(struct launch *launch)
     if (daemons_create(&run_dir->file.layout, run_dir->directory.text, launch->plan->remote,
                        &launch->daemons) < 0)
         err_set(&run_dir->rings_trouble, 0, "no memory for agents; the ranks are not watched");
-    else if (launch->plan->restart_hangs &&
+    else if (!launch->plan->remote &&
              verdict_follow_create(run_dir->directory.text, &launch->follow) < 0)
         err_set(&run_dir->rings_trouble, 0,
-                "no memory to follow verdicts; a hang restarts nothing");
+                "no memory to follow verdicts: none is printed, and a hang restarts nothing");
 }
 
 static void launch_log_open(struct launch *launch)
@@ -362,6 +362,8 @@ static void launch_begin(struct launch *launch)
         output_say(launch->output, "%s", run_dir->trouble.text);
     if (run_dir->rings_trouble.text[0])
         output_say(launch->output, "%s", run_dir->rings_trouble.text);
+    if (launch->daemons)
+        launch_say_attach(launch);
     launch_write_file(launch); /* agents and controller read it */
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_BEGIN, 0, text);
@@ -405,6 +407,7 @@ static void launch_finish(struct launch *launch)
         if (!stopped && attempt_reconsider(launch))
             file->exit = attempt_exit_status(launch);
     }
+    launch_conclude(launch);
     if (run_directory_has_rings(&launch->run_dir))
         rings_remove(file->rings);
     file->ended = true;

@@ -129,13 +129,15 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
         snprintf(ret, room, "all ended well");
 }
 
-/* A job that hangs costs as much as one that runs: end it where it can begin again. */
+/* Prints what the controller decided.  A job that hangs costs as much as one that runs: end it where it can begin
+ * again.
+ */
 static void attempt_follow(struct launch *launch)
 {
     struct verdict verdict;
 
-    if (launch->run_dir.file.restarts >= launch->plan->max_restarts ||
-        !verdict_follow_hang(launch->follow, launch->attempt_real_ns, &verdict))
+    if (!launch_verdicts(launch, &verdict) || !launch->plan->restart_hangs ||
+        launch->run_dir.file.restarts >= launch->plan->max_restarts)
         return;
     launch->failed = true;
     launch->culprit = verdict.rank_count ? verdict.rank[0] : 0;
@@ -146,7 +148,7 @@ static void attempt_follow(struct launch *launch)
     else
         snprintf(launch->hang, sizeof(launch->hang), "%s: %s (%s)", verdict_kind_name(verdict.kind),
                  verdict.cause, verdict.id);
-    output_say(launch->output, "%s; the ranks are ended and started again", launch->hang);
+    output_say(launch->output, "%s; all ranks are restarted", launch->hang);
 }
 
 bool attempt_reconsider(struct launch *launch)
@@ -170,8 +172,8 @@ bool attempt_reconsider(struct launch *launch)
         launch->culprit = rank;
         launch->culprit_status = launch->end[rank];
         launcher_log_status_text(launch->culprit_status, text, sizeof(text));
-        output_say(launch->output, "rank %u %s: the others noticed, and the run ends as it did",
-                   rank, text);
+        output_say(launch->output,
+                   "rank %u %s and caused the other failures; exiting with its status", rank, text);
         return true;
     }
     return false;
@@ -183,8 +185,8 @@ void attempt_run(struct launch *launch)
 
     attempt_begin(launch);
     while (!attempt_over(launch)) {
-        launch_turn(launch, launch->follow ? time_mono_ns() + LAUNCH_FOLLOW_NS : INT64_MAX);
-        if (launch->follow && !attempt_over(launch))
+        launch_turn(launch, launch->daemons ? time_mono_ns() + LAUNCH_FOLLOW_NS : INT64_MAX);
+        if (launch->daemons && !attempt_over(launch))
             attempt_follow(launch);
     }
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
@@ -198,6 +200,7 @@ bool attempt_again(struct launch *launch)
 {
     struct runfile *file = &launch->run_dir.file;
     int64_t pause = launch->plan->backoff_ns, until;
+    struct verdict ignored;
 
     if (!launch->failed || launch->stop_signal || launch->lost_said ||
         file->restarts >= launch->plan->max_restarts)
@@ -209,8 +212,10 @@ bool attempt_again(struct launch *launch)
     output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
                launch->plan->max_restarts, (double)pause / 1e9);
     until = time_mono_ns() + pause;
-    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said)
-        launch_turn(launch, until);
+    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said) {
+        launch_turn(launch, MIN(until, time_mono_ns() + LAUNCH_FOLLOW_NS));
+        launch_verdicts(launch, &ignored);
+    }
     if (launch->stop_signal || launch->lost_said)
         return false;
     file->attempt++;

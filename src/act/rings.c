@@ -104,3 +104,14 @@ void rings_remove(const char *path)
     if (rings_parent(path, &parent) == 0)
         rmdir(parent.text);
 }
+
+bool rings_any(const char *path)
+{
+    CLEAN(dir_clean) DIR *dir = opendir(path);
+    uint32_t rank, number;
+    bool found = false;
+
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        found = ring_name_parse(entry->d_name, &rank, &number);
+    return found;
+}

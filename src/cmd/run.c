@@ -11,6 +11,7 @@
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "show/verdict_view.h"
 
 #define RUN_UNRANKED UINT64_MAX /* no -n: one command that is no rank */
 
@@ -24,7 +25,7 @@ struct run_settings {
 };
 
 static const struct opt run_opts[] = {
-    { "ranks", 'n', OPT_U64, offsetof(struct run_settings, ranks), "N",
+    { "ranks", 'n', OPT_RANKS, offsetof(struct run_settings, ranks), "N",
       "start N ranks; without it the command is started once and no rank is assigned", NULL,
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
@@ -67,7 +68,7 @@ static uint32_t run_ranks(const struct run_settings *settings)
 {
     if (settings->ranks == RUN_UNRANKED)
         return 0;
-    return (uint32_t)MIN(settings->ranks, (uint64_t)UINT32_MAX); /* far too many all the same */
+    return (uint32_t)settings->ranks;
 }
 
 /* What agents and sender would only find out when the ranks run already. */
@@ -76,10 +77,10 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
 {
     if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
         return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
-    if (!settings->ranks)
-        return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
     if (settings->control && client_check_url(settings->control, settings->insecure_http, err) < 0)
-        return err_wrap(err, -EINVAL, "--control");
+        return err_wrap(err, -EINVAL,
+                        getenv("LOCKSTEP_CONTROL") == settings->control ? "LOCKSTEP_CONTROL"
+                                                                        : "--control");
     *ret = (struct launch_plan){ .name = settings->name,
                                  .directory = settings->directory,
                                  .ranks = run_ranks(settings),
@@ -91,7 +92,8 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
                                  .quiet = settings->quiet,
                                  .watch = settings->watch,
                                  .remote = settings->control != NULL,
-                                 .command = command };
+                                 .command = command,
+                                 .brief = verdict_brief };
     return launch_check(ret, err);
 }
 
@@ -113,13 +115,51 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
     return r < 0 ? r : run_plan(settings, argv + r, plan, err);
 }
 
-/* The environment and files that the command line does not name, for us and for all that we start. */
-static void run_ignore_others(void)
+/* Without this variable of the environment, for us and for all that we start.  0: that is what was wrong. */
+static int run_read_without(const char *name, const char *instead, int argc, char **argv,
+                            struct run_settings *settings, struct launch_plan *plan)
 {
+    const char *value = getenv(name);
+    CLEAN(free_clean) char *kept = value ? strdup(value) : NULL;
+    struct err ignored = { "" };
+
+    if (!value && !instead)
+        return -ENOENT;
+    if (instead)
+        setenv(name, instead, 1);
+    else
+        unsetenv(name);
+    if (run_read(argc, argv, settings, plan, &ignored) == 0)
+        return 0;
+    if (kept)
+        setenv(name, kept, 1);
+    else
+        unsetenv(name);
+    return -EINVAL;
+}
+
+/* Only a bad command line stops a job from starting.  What else is at fault is ignored alone, where it is one thing. */
+static int run_read_rest(int argc, char **argv, struct run_settings *settings,
+                         struct launch_plan *plan, const struct err *why, struct err *err)
+{
+    for (const struct opt *opt = run_opts; opt->name; opt++) {
+        if (opt->env && run_read_without(opt->env, NULL, argc, argv, settings, plan) == 0) {
+            log_error("%s; %s is ignored", why->text, opt->env);
+            return 0;
+        }
+    }
+    if (run_read_without("LOCKSTEP_CONFIG", "/dev/null", argc, argv, settings, plan) == 0) {
+        log_error("%s; all settings files are ignored", why->text);
+        return 0;
+    }
     setenv("LOCKSTEP_CONFIG", "/dev/null", 1);
     for (const struct opt *opt = run_opts; opt->name; opt++)
         if (opt->env)
             unsetenv(opt->env);
+    if (run_read(argc, argv, settings, plan, err) < 0)
+        return -EINVAL;
+    log_error("%s; the environment and settings files are ignored", why->text);
+    return 0;
 }
 
 static int run_run(int argc, char **argv)
@@ -133,12 +173,8 @@ static int run_run(int argc, char **argv)
         opt_help(&command_run, stdout);
         return 0;
     }
-    if (r < 0) { /* only a bad command line stops a job from starting */
-        run_ignore_others();
-        if (run_read(argc, argv, &settings, &plan, &again) < 0)
-            return run_failed(-EINVAL, &again);
-        log_error("%s; the environment and settings files are ignored", err.text);
-    }
+    if (r < 0 && run_read_rest(argc, argv, &settings, &plan, &err, &again) < 0)
+        return run_failed(-EINVAL, &again);
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
     if (settings.insecure_http)

@@ -30,6 +30,18 @@ struct run_summary_restart {
 /* Of a run that had no launcher to tell how it ended. */
 #define RUN_SUMMARY_LEFT "ended, exit status not known"
 
+/* Of a run whose launcher was killed before it could record how it ended. */
+#define RUN_SUMMARY_KILLED "ended, its launcher was killed"
+
+/* Of a run in which no process has the probe, and what to do about it. */
+#define RUN_SUMMARY_UNOBSERVED                                                                     \
+    "steps were not observed: no process loaded the lockstep probe; only crashes and exits were "  \
+    "recorded\n"                                                                                   \
+    "  to do: run a Python program that imports torch with the lockstep Python package "           \
+    "installed,\n"                                                                                 \
+    "  or call the probe in your program (lockstep/probe.h); 'lockstep doctor' checks the "        \
+    "installation"
+
 struct run_summary {
     char run[64];
     enum run_summary_source source;
