@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "act/launcher_log.h"
 #include "base/paths.h"
@@ -31,7 +32,9 @@ struct daemon {
 struct daemons {
     char directory[PATH_MAX];
     uint32_t first; /* number of the first command */
-    bool finishing;
+    bool finishing, remote;
+    bool relayed;     /* something of the sender's log was printed */
+    off_t relayed_to; /* up to there */
     size_t count;
     struct daemon daemon[];
 };
@@ -53,6 +56,43 @@ static void daemon_init(struct daemons *daemons, struct daemon *daemon, bool rem
     daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
 }
 
+#define DAEMONS_SEND_LOG "send.log"
+
+static int relay_open(const struct daemons *daemons)
+{
+    char path[PATH_MAX + 32];
+
+    snprintf(path, sizeof(path), "%s/" DAEMONS_SEND_LOG, daemons->directory);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/* What an earlier start of this run left in the log is not printed again. */
+static void relay_begin(struct daemons *daemons)
+{
+    CLEAN(fd_clean) int fd = relay_open(daemons);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+
+    daemons->relayed_to = MAX(end, 0);
+}
+
+void daemons_relay(struct daemons *daemons, struct output *output)
+{
+    static const char prefix[] = "lockstep send: ";
+    CLEAN(fd_clean) int fd = daemons->remote ? relay_open(daemons) : -1;
+    char text[4096], *line = text, *end;
+    ssize_t size = fd < 0 ? 0 : pread(fd, text, sizeof(text) - 1, daemons->relayed_to);
+
+    text[MAX(size, 0)] = '\0';
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
+            line += sizeof(prefix) - 1;
+        output_say(output, "%s", line);
+        daemons->relayed = true;
+    }
+    daemons->relayed_to += line - text; /* a line that is not whole is read again */
+}
+
 int daemons_create(const struct layout *layout, const char *directory, bool remote,
                    struct daemons **ret)
 {
@@ -63,6 +103,9 @@ int daemons_create(const struct layout *layout, const char *directory, bool remo
         return -ENOMEM;
     snprintf(daemons->directory, sizeof(daemons->directory), "%s", directory);
     daemons->count = count;
+    daemons->remote = remote;
+    if (remote)
+        relay_begin(daemons);
     for (size_t i = 0; i < count; i++) {
         struct daemon *daemon = &daemons->daemon[i];
 
@@ -180,8 +223,9 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
 
     daemon->running = false;
     launcher_log_status_text(status, text, sizeof(text));
+    daemons_relay(daemons, output);
     if (daemons->finishing) {
-        if (status != 0)
+        if (status != 0 && !(daemon->level == TREE_CONTROL && daemons->relayed))
             output_say(output, "%s %s at the end; see %s/%s.log", daemon->name, text,
                        daemons->directory, daemon->name);
         return;

@@ -247,7 +247,7 @@ static _Noreturn void bare_exec(const struct launch *launch, uint32_t rank, uint
     if (parent && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent))
         _exit(125);
     execvp(plan->command[0], plan->command);
-    dprintf(STDERR_FILENO, "lockstep run: %s: %m\n", plan->command[0]);
+    launcher_log_exec_failed(plan->command[0]);
     _exit(errno == ENOENT ? 127 : 126);
 }
 

@@ -33,6 +33,8 @@ bool launch_verdicts(struct launch *launch, struct verdict *ret)
 
     if (!launch->observed && run_directory_has_rings(&launch->run_dir))
         launch->observed = rings_any(launch->run_dir.file.rings);
+    if (launch->daemons)
+        daemons_relay(launch->daemons, launch->output);
     while (launch->follow && verdict_follow_next(launch->follow, &verdict)) {
         if (verdict_follow_is_new(launch->follow))
             say_verdict(launch, &verdict);

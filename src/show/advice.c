@@ -94,7 +94,7 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_NIC] = "Check the network adapter, cable and switch port of the named node.",
         [LAYER_FABRIC] = "Check the network between the named nodes.",
         [LAYER_FRAMEWORK] = "Check the versions of torch, CUDA and NCCL on the named node against the other nodes.",
-        [LAYER_USER_CODE] = "Fix the error that the traceback of the named rank shows.",
+        [LAYER_USER_CODE] = "Fix the error of the named rank: its log ends with the traceback or message.",
     },
     [VERDICT_CORRUPTION] = {
         [LAYER_UNKNOWN] = "Restart from a checkpoint before the named step, and test the GPU of the named rank "

@@ -167,10 +167,17 @@ static void print_restarts(const struct run_summary *summary, FILE *out)
         fprintf(out, "and %" PRIu32 " more\n", summary->restarts - RUN_SUMMARY_RESTARTS);
 }
 
-/* Why nothing is known of the steps of ranks, and what to do about it. */
+/* No process has the probe. */
+static bool is_unobserved(const struct run_summary *summary)
+{
+    return !summary->ranks_seen && !summary->steps;
+}
+
 static void print_unseen_ranks(const struct run_summary *summary, FILE *out)
 {
-    if (!summary->unseen)
+    if (is_unobserved(summary))
+        fputs("  " RUN_SUMMARY_UNOBSERVED "\n", out);
+    if (!summary->unseen || is_unobserved(summary))
         return;
     fprintf(out, "  %s", summary->unseen == 1 ? "rank" : "ranks");
     for (uint32_t i = 0; i < MIN(summary->unseen, RUN_SUMMARY_UNSEEN); i++)
@@ -212,7 +219,7 @@ static void print_unseen(const struct run_summary *summary, FILE *out)
         { summary->damaged_bytes, "damaged byte was skipped", "damaged bytes were skipped" },
         { summary->malformed, "frame could not be parsed", "frames could not be parsed" },
     };
-    bool any = summary->unseen > 0;
+    bool any = summary->unseen > 0 || is_unobserved(summary);
 
     for (size_t i = 0; i < COUNT(lines); i++)
         any = any || lines[i].count;
@@ -255,22 +262,10 @@ static void print_nothing(const struct run_summary *summary, const struct show_s
             show_end(style));
 }
 
-/* No process has the probe: crashes and exits are all that can be known. */
-static void print_unobserved(const struct run_summary *summary, FILE *out)
-{
-    if (summary->ranks_seen || summary->steps)
-        return;
-    if (summary->alive && !summary->ended)
-        fputs("no process has loaded the lockstep probe yet\n", out);
-    else
-        fputs(RUN_SUMMARY_UNOBSERVED "\n", out);
-}
-
 void run_summary_end_text(const struct run_summary *summary, const struct show_style *style,
                           FILE *out)
 {
     print_unexplained(summary, style, out);
-    print_unobserved(summary, out);
     if (summary->restarts)
         fputc('\n', out);
     print_restarts(summary, out);

@@ -35,12 +35,9 @@ struct run_summary_restart {
 
 /* Of a run in which no process has the probe, and what to do about it. */
 #define RUN_SUMMARY_UNOBSERVED                                                                     \
-    "steps were not observed: no process loaded the lockstep probe; only crashes and exits were "  \
-    "recorded\n"                                                                                   \
-    "  to do: run a Python program that imports torch with the lockstep Python package "           \
-    "installed,\n"                                                                                 \
-    "  or call the probe in your program (lockstep/probe.h); 'lockstep doctor' checks the "        \
-    "installation"
+    "steps: no process loaded the lockstep probe; only crashes and exits are known\n"              \
+    "  to do: run a Python program that imports torch, or call the probe in your program\n"        \
+    "  (lockstep/probe.h); 'lockstep doctor' checks the installation"
 
 struct run_summary {
     char run[64];
