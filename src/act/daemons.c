@@ -1,6 +1,7 @@
 /* daemons.c - agents and controller: started beside the ranks, and again when they die. */
 #include "act/daemons.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct daemons {
     bool finishing, remote;
     bool relayed;     /* something of the sender's log was printed */
     off_t relayed_to; /* up to there */
+    char last[256];   /* the last of it, without digits */
     size_t count;
     struct daemon daemon[];
 };
@@ -75,6 +77,22 @@ static void relay_begin(struct daemons *daemons)
     daemons->relayed_to = MAX(end, 0);
 }
 
+/* The same trouble again is not: it differs by a time only ("after 3 ms"). */
+static bool relay_is_new(struct daemons *daemons, const char *line)
+{
+    char bare[sizeof(daemons->last)];
+    size_t size = 0;
+    bool fresh;
+
+    for (; *line && size + 1 < sizeof(bare); line++)
+        if (!isdigit((unsigned char)*line))
+            bare[size++] = *line;
+    bare[size] = '\0';
+    fresh = strcmp(bare, daemons->last) != 0;
+    memcpy(daemons->last, bare, size + 1);
+    return fresh;
+}
+
 void daemons_relay(struct daemons *daemons, struct output *output)
 {
     static const char prefix[] = "lockstep send: ";
@@ -87,7 +105,8 @@ void daemons_relay(struct daemons *daemons, struct output *output)
         *end = '\0';
         if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
             line += sizeof(prefix) - 1;
-        output_say(output, "%s", line);
+        if (relay_is_new(daemons, line))
+            output_say(output, "%s", line);
         daemons->relayed = true;
     }
     daemons->relayed_to += line - text; /* a line that is not whole is read again */
@@ -191,7 +210,7 @@ static void daemon_start(struct daemons *daemons, size_t i, struct keeper *keepe
     }
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
-        output_say(output, "%s could not be started: %s (the ranks go on)%s", daemon->name,
+        output_say(output, "%s could not be started: %s; the ranks keep running%s", daemon->name,
                    err.text, daemon_last_words(daemon));
 }
 
@@ -233,7 +252,7 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
         output_say(output,
-                   "%s %s; it is started again in %.1f s (the ranks go on); see %s/%s.log%s",
+                   "%s %s; restarting it in %.1f s, the ranks keep running; see %s/%s.log%s",
                    daemon->name, text, (double)(daemon->due_ns - now_ns) / 1e9, daemons->directory,
                    daemon->name, daemon_last_words(daemon));
 }

@@ -126,7 +126,7 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
     else if (launch->failed)
         launcher_log_status_text(launch->culprit_status, ret, room);
     else
-        snprintf(ret, room, "all ended well");
+        snprintf(ret, room, "all ended successfully");
 }
 
 /* Prints what the controller decided.  A job that hangs costs as much as one that runs: end it where it can begin
@@ -275,7 +275,7 @@ int bare_run(const struct launch_plan *plan, const struct launch *launch, int *r
     uint16_t port = 0;
     int why = 0;
 
-    dprintf(STDERR_FILENO, "lockstep run: %s; the command is started without being watched\n",
+    dprintf(STDERR_FILENO, "lockstep run: %s; starting the command without observing it\n",
             launch->starved.text);
     if (plan->ranks && layout_port(&port, err) < 0)
         port = 29500; /* as torchrun has it; nobody can be asked whether it is free */

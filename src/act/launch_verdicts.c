@@ -87,15 +87,13 @@ void launch_conclude(struct launch *launch)
     if (!launch->daemons)
         return;
     launch_verdicts(launch, &ignored);
+    count = launch->follow ? verdict_follow_count(launch->follow) : 0;
     if (!launch->observed && !launch->plan->quiet)
         say_unobserved(launch);
-    count = launch->follow ? verdict_follow_count(launch->follow) : 0;
-    if (!launch->follow || (!count && launch->plan->quiet))
-        return;
     if (count)
         output_say(launch->output, "%zu verdict%s; to read on: lockstep why %s", count,
                    count == 1 ? "" : "s", run_to_ask_for(launch));
-    else
+    else if (launch->follow && launch->observed && !launch->plan->quiet)
         output_say(launch->output, "no verdicts; to read on: lockstep why %s",
                    run_to_ask_for(launch));
 }

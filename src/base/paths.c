@@ -36,7 +36,6 @@ int path_make(const char *directory, struct err *err)
 {
     struct path part;
     struct stat st;
-    int why = ENOENT; /* why the last part could not be made */
 
     if (strlen(directory) >= sizeof(part.text))
         return err_set(err, -ENAMETOOLONG, "%.40s...: path is too long", directory);
@@ -46,17 +45,16 @@ int path_make(const char *directory, struct err *err)
         bool last = !*slash;
 
         *slash = '\0';
-        errno = 0;
-        /* An existing directory on a read-only file system is EROFS, too. */
-        if (mkdir(part.text, 0700) < 0 && errno != EEXIST && errno != EROFS)
-            return err_set(err, -errno, "%s: cannot be created: %m", part.text);
-        why = errno == EROFS ? EROFS : ENOENT;
+        if (mkdir(part.text, 0700) < 0 && errno != EEXIST) {
+            int why = errno;
+
+            if (why != EROFS || stat(part.text, &st) < 0) /* one that exists may be EROFS, too */
+                return err_set(err, -why, "%s: cannot be created: %s", part.text, strerror(why));
+        }
         if (last)
             break;
         *slash = '/';
     }
-    if (stat(directory, &st) < 0 && errno == ENOENT)
-        return err_set(err, -why, "%s: cannot be created: %s", directory, strerror(why));
     if (stat(directory, &st) < 0)
         return err_set(err, -errno, "%s: %m", directory);
     if (!S_ISDIR(st.st_mode))

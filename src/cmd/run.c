@@ -29,7 +29,7 @@ static const struct opt run_opts[] = {
       "start N ranks; without it the command is started once and no rank is assigned", NULL,
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
-      "pretend that the ranks are on K nodes", NULL, false },
+      "simulate K nodes: the ranks are spread over K node names", NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
       "start all ranks again up to R times when one fails", NULL, false },
     { "on-hang", 0, OPT_TEXT, offsetof(struct run_settings, on_hang), "WHAT",
@@ -43,18 +43,19 @@ static const struct opt run_opts[] = {
     { "dir", 0, OPT_TEXT, offsetof(struct run_settings, directory), "DIR",
       "directory of the run, default below $LOCKSTEP_STATE", NULL, false },
     { "quiet", 'q', OPT_FLAG, offsetof(struct run_settings, quiet), NULL,
-      "what ranks print goes only to the files of the run", NULL, false },
-    { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
-      "start agent and controller beside the ranks; on by default, --no-watch leaves them out",
-      NULL, false },
-    { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
-      "send the facts to the site's controller there, and start none here", "LOCKSTEP_CONTROL",
+      "write the output of ranks only to the files of the run, and print no verdicts", NULL,
       false },
+    { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
+      "start agent and controller beside the ranks; on by default, --no-watch disables it", NULL,
+      false },
+    { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
+      "send the facts to the site's controller at URL, and start no controller here",
+      "LOCKSTEP_CONTROL", false },
     { "insecure-http", 0, OPT_FLAG, offsetof(struct run_settings, insecure_http), NULL,
       "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
       false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct run_settings, dry_run), NULL,
-      "say what would be started, and start nothing", NULL, false },
+      "print what would be started, and start nothing", NULL, false },
     { .name = NULL },
 };
 
@@ -186,13 +187,14 @@ static int run_run(int argc, char **argv)
 const struct command command_run = {
     .name = "run",
     .operands = "-- COMMAND [ARG...]",
-    .summary = "launch a training and watch it",
+    .summary = "launch a training and observe it",
     .details =
         "With -n, COMMAND is started once per rank with RANK, WORLD_SIZE, MASTER_ADDR, "
         "MASTER_PORT\n"
         "and torchrun's other variables.  Without -n it is started once, and what it starts is "
-        "watched\n"
-        "(lockstep run -- torchrun ...).  Exits as the first rank that failed; 128+n for a signal.",
+        "observed\n"
+        "(lockstep run -- torchrun ...).  Exits with the status of the first rank that failed; "
+        "128+n for a signal.",
     .opt = run_opts,
     .run = run_run,
     .starts_job = true,

@@ -184,7 +184,8 @@ static int why_find(const char *what, struct path *ret, struct err *err)
     if (result == 0 || result == -EACCES || !what || rundir_open(&dir, what, NULL) < 0)
         return result;
     if (access(dir.log.text, F_OK) < 0 && access(dir.spool.text, F_OK) < 0)
-        return err_set(err, -ENODATA, "%s: not a run: expected run.json, log.lsf or spool in it",
+        return err_set(err, -ENODATA,
+                       "%s: not the directory of a run: it has none of run.json, log.lsf and spool",
                        what);
     *ret = dir.path;
     return 0;
@@ -259,7 +260,7 @@ static int why_run(int argc, char **argv)
         return 2;
     }
     if (settings.replay && settings.follow) {
-        log_error("--replay and --follow: expected one of them");
+        log_error("--replay and --follow exclude each other");
         return 2;
     }
     return why_answer(what, &settings);
