@@ -2,6 +2,7 @@
 #include "show/run_summary.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "show/ledger_view.h"
@@ -134,9 +135,11 @@ static void print_head(const struct run_summary *summary, FILE *out)
 {
     char run[64];
 
-    fprintf(out, "run %s: %" PRIu32 " rank%s, %" PRIu64 " rank step%s observed",
-            show_clean(summary->run, run, sizeof(run)), summary->ranks,
-            summary->ranks == 1 ? "" : "s", summary->steps, summary->steps == 1 ? "" : "s");
+    fprintf(out, "run %s: ", show_clean(summary->run, run, sizeof(run)));
+    if (summary->ranks)
+        fprintf(out, "%" PRIu32 " rank%s, ", summary->ranks, summary->ranks == 1 ? "" : "s");
+    fprintf(out, "%" PRIu64 " rank step%s observed", summary->steps,
+            summary->steps == 1 ? "" : "s");
     if (summary->ended)
         fprintf(out, ", ended with status %" PRId32, summary->status);
     else if (!summary->closed && summary->alive)
@@ -246,7 +249,12 @@ static void print_unexplained(const struct run_summary *summary, const struct sh
         fprintf(out, "cannot tell why it ended with status %" PRId32, summary->status);
     else
         fputs("cannot tell why it ended: its launcher was killed before it recorded a status", out);
-    fprintf(out, ": no observation explains it; read what its ranks printed%s\n", show_end(style));
+    if (summary->ended && summary->status > 128 && sigabbrev_np(summary->status - 128))
+        fprintf(out, " (SIG%s)", sigabbrev_np(summary->status - 128));
+    fprintf(out, ": %s; read what it printed (out/ in the directory of the run)%s\n",
+            is_unobserved(summary) ? "its processes were not observed"
+                                   : "no observation explains it",
+            show_end(style));
 }
 
 static void print_nothing(const struct run_summary *summary, const struct show_style *style,
@@ -269,7 +277,7 @@ void run_summary_end_text(const struct run_summary *summary, const struct show_s
     if (summary->restarts)
         fputc('\n', out);
     print_restarts(summary, out);
-    if (summary->has_ledger) {
+    if (summary->has_ledger && summary->ledger.ranks) {
         fputc('\n', out);
         ledger_text(&summary->ledger, style, out);
     }
@@ -283,7 +291,8 @@ void run_summary_text(const struct run_summary *summary, const struct show_style
         fputc('\n', out);
         verdict_text(&summary->verdict[i], style, out);
     }
-    if (summary->verdicts == 0 && (!summary->steps || !run_summary_unexplained(summary)))
+    if (summary->verdicts == 0 &&
+        (!run_summary_unexplained(summary) || (!summary->steps && summary->ranks_seen)))
         print_nothing(summary, style, out);
     run_summary_end_text(summary, style, out);
 }
