@@ -152,6 +152,10 @@ static int send_main(int argc, char **argv)
     if (result == 0)
         return 0;
     log_error("%s", err.text);
+    if (result == -ETIMEDOUT && strstr(err.text, "certificate") && !options.ca && !options.pin)
+        log_error("to trust the controller, give its certificate with --control-ca or "
+                  "LOCKSTEP_CONTROL_CA, or its key, as it prints it, with --control-pin or "
+                  "LOCKSTEP_CONTROL_PIN");
     if (result == -ETIMEDOUT)
         say_how_to_go_on(&settings);
     return result == -EINVAL || result == -ENOENT ? 2 : 3;
