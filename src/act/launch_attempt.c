@@ -181,6 +181,7 @@ bool attempt_reconsider(struct launch *launch)
 
 void attempt_run(struct launch *launch)
 {
+    struct verdict ignored;
     char why[160];
 
     attempt_begin(launch);
@@ -189,6 +190,8 @@ void attempt_run(struct launch *launch)
         if (launch->daemons && !attempt_over(launch))
             attempt_follow(launch);
     }
+    if (launch->daemons) /* now: agents remove the rings of ranks that have ended */
+        launch_verdicts(launch, &ignored);
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);

@@ -76,7 +76,7 @@ static void say_unobserved(struct launch *launch)
                                "only crashes and exits were recorded");
     output_say(launch->output, "  to do: run a Python program that imports torch, or call the "
                                "probe in your program (lockstep/probe.h); "
-                               "'lockstep doctor' checks the installation");
+                               "LOCKSTEP_DEBUG=1 prints why a Python program is not observed");
 }
 
 void launch_conclude(struct launch *launch)

@@ -37,7 +37,7 @@ struct run_summary_restart {
 #define RUN_SUMMARY_UNOBSERVED                                                                     \
     "steps: no process loaded the lockstep probe; only crashes and exits are known\n"              \
     "  to do: run a Python program that imports torch, or call the probe in your program\n"        \
-    "  (lockstep/probe.h); 'lockstep doctor' checks the installation"
+    "  (lockstep/probe.h); LOCKSTEP_DEBUG=1 prints why a Python program is not observed"
 
 struct run_summary {
     char run[64];
