@@ -70,23 +70,40 @@ int attach_package_file(const char *name, struct path *ret)
     return 0;
 }
 
+static void attach_missing(struct err *ret)
+{
+    char self[PATH_MAX];
+    const char *beside = attach_beside(self);
+
+    err_set(ret, 0,
+            "the lockstep Python package is not installed: expected %s/%s; Python programs are not "
+            "observed. Install the package with 'meson install'",
+            beside ? beside : "PREFIX/bin", attach_places[COUNT(attach_places) - 1]);
+}
+
 void attach_find(struct attach *ret)
 {
     const char *mode = getenv("LOCKSTEP_ATTACH"), *before = getenv("PYTHONPATH");
     struct path directory;
     int length;
 
-    ret->python_path[0] = ret->nccl_plugin[0] = '\0';
+    ret->python_path[0] = ret->nccl_plugin[0] = ret->trouble.text[0] = '\0';
     if (mode && strcmp(mode, "0") == 0)
         return;
     attach_library(ret->nccl_plugin);
-    if (!attach_directory(&directory))
+    if (!attach_directory(&directory)) {
+        attach_missing(&ret->trouble);
         return;
+    }
     /* An empty part would be the working directory, which nobody asked for.  A colon in our own path
      * cannot be written in PYTHONPATH.
      */
-    if (strchr(directory.text, ':'))
+    if (strchr(directory.text, ':')) {
+        err_set(&ret->trouble, 0,
+                "%s: a path with ':' cannot be in PYTHONPATH, so Python programs are not observed",
+                directory.text);
         return;
+    }
     length = snprintf(ret->python_path, sizeof(ret->python_path), "%s%s%s", directory.text,
                       before && before[0] ? ":" : "", before ? before : "");
     if (length < 0 || (size_t)length >= sizeof(ret->python_path) - 64)

@@ -12,6 +12,8 @@
 struct attach {
     char python_path[2 * PATH_MAX]; /* the ranks' PYTHONPATH; empty: it stays as it is */
     char nccl_plugin[PATH_MAX];     /* NCCL_PROFILER_PLUGIN; empty: likewise */
+    struct err
+        trouble; /* why Python programs cannot attach, though nobody asked for that; "": they can */
 };
 
 /* Not an error when there is none: the ranks need not be Python or use NCCL, and $LOCKSTEP_ATTACH may be 0.  A plugin that

@@ -1,12 +1,14 @@
 /* daemons.c - agents and controller: started beside the ranks, and again when they die. */
 #include "act/daemons.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "act/launcher_log.h"
 #include "base/paths.h"
@@ -31,7 +33,10 @@ struct daemon {
 struct daemons {
     char directory[PATH_MAX];
     uint32_t first; /* number of the first command */
-    bool finishing;
+    bool finishing, remote;
+    bool relayed;     /* something of the sender's log was printed */
+    off_t relayed_to; /* up to there */
+    char last[256];   /* the last of it, without digits */
     size_t count;
     struct daemon daemon[];
 };
@@ -53,6 +58,60 @@ static void daemon_init(struct daemons *daemons, struct daemon *daemon, bool rem
     daemon->pause_ns = DAEMONS_PAUSE_MIN_NS;
 }
 
+#define DAEMONS_SEND_LOG "send.log"
+
+static int relay_open(const struct daemons *daemons)
+{
+    char path[PATH_MAX + 32];
+
+    snprintf(path, sizeof(path), "%s/" DAEMONS_SEND_LOG, daemons->directory);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/* What an earlier start of this run left in the log is not printed again. */
+static void relay_begin(struct daemons *daemons)
+{
+    CLEAN(fd_clean) int fd = relay_open(daemons);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+
+    daemons->relayed_to = MAX(end, 0);
+}
+
+/* The same trouble again is not: it differs by a time only ("after 3 ms"). */
+static bool relay_is_new(struct daemons *daemons, const char *line)
+{
+    char bare[sizeof(daemons->last)];
+    size_t size = 0;
+    bool fresh;
+
+    for (; *line && size + 1 < sizeof(bare); line++)
+        if (!isdigit((unsigned char)*line))
+            bare[size++] = *line;
+    bare[size] = '\0';
+    fresh = strcmp(bare, daemons->last) != 0;
+    memcpy(daemons->last, bare, size + 1);
+    return fresh;
+}
+
+void daemons_relay(struct daemons *daemons, struct output *output)
+{
+    static const char prefix[] = "lockstep send: ";
+    CLEAN(fd_clean) int fd = daemons->remote ? relay_open(daemons) : -1;
+    char text[4096], *line = text, *end;
+    ssize_t size = fd < 0 ? 0 : pread(fd, text, sizeof(text) - 1, daemons->relayed_to);
+
+    text[MAX(size, 0)] = '\0';
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
+            line += sizeof(prefix) - 1;
+        if (relay_is_new(daemons, line))
+            output_say(output, "%s", line);
+        daemons->relayed = true;
+    }
+    daemons->relayed_to += line - text; /* a line that is not whole is read again */
+}
+
 int daemons_create(const struct layout *layout, const char *directory, bool remote,
                    struct daemons **ret)
 {
@@ -63,6 +122,9 @@ int daemons_create(const struct layout *layout, const char *directory, bool remo
         return -ENOMEM;
     snprintf(daemons->directory, sizeof(daemons->directory), "%s", directory);
     daemons->count = count;
+    daemons->remote = remote;
+    if (remote)
+        relay_begin(daemons);
     for (size_t i = 0; i < count; i++) {
         struct daemon *daemon = &daemons->daemon[i];
 
@@ -148,7 +210,7 @@ static void daemon_start(struct daemons *daemons, size_t i, struct keeper *keepe
     }
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
-        output_say(output, "%s could not be started: %s (the ranks go on)%s", daemon->name,
+        output_say(output, "%s could not be started: %s; the ranks keep running%s", daemon->name,
                    err.text, daemon_last_words(daemon));
 }
 
@@ -180,8 +242,9 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
 
     daemon->running = false;
     launcher_log_status_text(status, text, sizeof(text));
+    daemons_relay(daemons, output);
     if (daemons->finishing) {
-        if (status != 0)
+        if (status != 0 && !(daemon->level == TREE_CONTROL && daemons->relayed))
             output_say(output, "%s %s at the end; see %s/%s.log", daemon->name, text,
                        daemons->directory, daemon->name);
         return;
@@ -189,7 +252,7 @@ void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct 
     daemon_put_off(daemon, now_ns);
     if (daemon->failures <= DAEMONS_WORDS)
         output_say(output,
-                   "%s %s; it is started again in %.1f s (the ranks go on); see %s/%s.log%s",
+                   "%s %s; restarting it in %.1f s, the ranks keep running; see %s/%s.log%s",
                    daemon->name, text, (double)(daemon->due_ns - now_ns) / 1e9, daemons->directory,
                    daemon->name, daemon_last_words(daemon));
 }

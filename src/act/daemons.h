@@ -36,6 +36,10 @@ int64_t daemons_due_ns(
     const struct daemons *daemons); /* when to call that next; INT64_MAX: need not */
 void daemons_exited(struct daemons *daemons, uint32_t token, int status, struct output *output,
                     int64_t now_ns);
+/* Prints what the sender has logged since the last call: the person at the terminal learns at once that the site's
+ * controller cannot be reached, and why.
+ */
+void daemons_relay(struct daemons *daemons, struct output *output);
 /* The run is over: one that is dead just now is started once more, so that it can finish its work;
  * after that nobody is started again.
  */

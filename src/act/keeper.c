@@ -175,9 +175,9 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
     int r;
 
     if (job->env && (job->env->failed || job->env->size > KEEPER_ENV_MAX))
-        return err_set(err, -E2BIG, "too long an environment");
+        return err_set(err, -E2BIG, "the environment is too long");
     if (keeper->socket < 0)
-        return err_set(err, -EPIPE, "the keeper is gone");
+        return err_set(err, -EPIPE, "the keeper process has ended");
     r = keeper_send(keeper, &request, job->env, fd);
     if (r < 0 && r != -EPIPE && r != -ECONNRESET)
         return err_set(err, r, "cannot ask the keeper: %s", strerror(-r));
@@ -193,7 +193,7 @@ int keeper_spawn(struct keeper *keeper, const struct keeper_job *job, pid_t *ret
         *ret = report.pid;
         return 0;
     }
-    return err_set(err, -EPIPE, "the keeper is gone");
+    return err_set(err, -EPIPE, "the keeper process has ended");
 }
 
 void keeper_end(struct keeper *keeper, const struct process_tree_ending *how)

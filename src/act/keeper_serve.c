@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "act/keeper_wire.h"
+#include "act/launcher_log.h"
 #include "act/rings.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -136,7 +137,7 @@ static _Noreturn void keeper_child_run(const struct keeper_plan *plan,
         execv(command->path, command->argv);
     else
         execvp(command->argv[0], command->argv);
-    dprintf(STDERR_FILENO, "lockstep run: %s: %m\n", command->argv[0]);
+    launcher_log_exec_failed(command->argv[0]);
     _exit(errno == ENOENT ? 127 : 126);
 }
 

@@ -29,7 +29,8 @@
 static void launch_told(struct launch *launch, int r, const struct err *err)
 {
     if (r < 0 && !launch->launcher_log_failed) {
-        output_say(launch->output, "%s; what happens from now on is not all on record", err->text);
+        output_say(launch->output, "%s; the record of this run is incomplete from now on",
+                   err->text);
         launch->launcher_log_failed = true;
     }
 }
@@ -142,10 +143,10 @@ static void launch_on_signal(struct launch *launch, int number)
                                            .level = launch->level, .signal = launch->end_signal });
     } else if (launch->level == TREE_RANKS) {
         launch->stop_signal = number;
-        output_say(launch->output, "SIG%s: the ranks are told to end; SIGINT again kills them",
+        output_say(launch->output, "SIG%s: ending the ranks; SIGINT again kills them",
                    sigabbrev_np(number));
     } else {
-        output_say(launch->output, "SIG%s: agents and controller are finishing already",
+        output_say(launch->output, "SIG%s: the ranks have ended; waiting for agents and controller",
                    sigabbrev_np(number));
     }
 }
@@ -157,7 +158,8 @@ static void launch_on_lost(struct launch *launch)
     launch->lost_said = true;
     keeper_lost(launch->keeper, &launch->lost_status);
     launcher_log_status_text(launch->lost_status, text, sizeof(text));
-    output_say(launch->output, "the keeper was %s; the run ends, and all its processes", text);
+    output_say(launch->output, "the keeper process was %s; ending the run and all its processes",
+               text);
     if (launch->ending && !launch->ended) /* it may have died with our request in its hands */
         launch_end(launch, launch->level, launch->plan->grace_ns);
 }
@@ -174,9 +176,8 @@ static void launch_reports(struct launch *launch)
         } else if (report.event == KEEPER_ENDED) {
             launch->ended = true;
             if (report.status)
-                output_say(launch->output,
-                           "%d processes of another user stay: they cannot be ended",
-                           report.status);
+                output_say(launch->output, "%d process%s of another user could not be ended",
+                           report.status, report.status == 1 ? "" : "es");
         }
     }
     if (!launch->lost_said && keeper_lost(launch->keeper, NULL))
@@ -225,8 +226,9 @@ void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace
     while (!launch->ended) {
         launch_turn(launch, say_ns);
         if (time_mono_ns() >= say_ns && !launch->ended) {
-            output_say(launch->output,
-                       "some processes have not ended after SIGKILL (stuck in the kernel?)");
+            output_say(
+                launch->output,
+                "some processes did not end after SIGKILL; they may be blocked in the kernel");
             say_ns = INT64_MAX;
         }
     }
@@ -297,11 +299,12 @@ static void launch_watchers(struct launch *launch)
         return;
     if (daemons_create(&run_dir->file.layout, run_dir->directory.text, launch->plan->remote,
                        &launch->daemons) < 0)
-        err_set(&run_dir->rings_trouble, 0, "no memory for agents; the ranks are not watched");
-    else if (launch->plan->restart_hangs &&
+        err_set(&run_dir->rings_trouble, 0, "out of memory for agents; the ranks are not observed");
+    else if (!launch->plan->remote &&
              verdict_follow_create(run_dir->directory.text, &launch->follow) < 0)
-        err_set(&run_dir->rings_trouble, 0,
-                "no memory to follow verdicts; a hang restarts nothing");
+        err_set(
+            &run_dir->rings_trouble, 0,
+            "out of memory to follow verdicts: they are not printed, and a hang restarts nothing");
 }
 
 static void launch_log_open(struct launch *launch)
@@ -362,11 +365,13 @@ static void launch_begin(struct launch *launch)
         output_say(launch->output, "%s", run_dir->trouble.text);
     if (run_dir->rings_trouble.text[0])
         output_say(launch->output, "%s", run_dir->rings_trouble.text);
+    if (launch->daemons)
+        launch_say_attach(launch);
     launch_write_file(launch); /* agents and controller read it */
     launcher_log_command_text(launch->plan->command, text, sizeof(text));
     launch_log_run(launch, RUN_BEGIN, 0, text);
     if (run_dir->goes_on)
-        output_say(launch->output, "run %s goes on with attempt %u", run_dir->file.id,
+        output_say(launch->output, "run %s continues with attempt %u", run_dir->file.id,
                    run_dir->file.attempt);
 }
 
@@ -382,7 +387,7 @@ static void launch_renew(struct launch *launch)
     free(TAKE(launch->command));
     launch->lost_said = false;
     if (launch_keeper(launch, &err) < 0)
-        output_say(launch->output, "%s; what agents have not told yet is lost", err.text);
+        output_say(launch->output, "%s; facts that agents have not written yet are lost", err.text);
     else
         launch_write_file(launch); /* agents look there whether their parent is ours */
 }
@@ -405,6 +410,7 @@ static void launch_finish(struct launch *launch)
         if (!stopped && attempt_reconsider(launch))
             file->exit = attempt_exit_status(launch);
     }
+    launch_conclude(launch);
     if (run_directory_has_rings(&launch->run_dir))
         rings_remove(file->rings);
     file->ended = true;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "core/err.h"
+#include "wire/verdict.h"
 
 struct launch_plan {
     const char *name;      /* NULL: a fresh one */
@@ -24,6 +25,8 @@ struct launch_plan {
     bool quiet, watch;
     bool remote;    /* facts are sent to the controller that LOCKSTEP_CONTROL names */
     char **command; /* ends with NULL */
+    /* Writes a verdict as lines, to be printed when it is reached; NULL: verdicts are not printed. */
+    void (*brief)(const struct verdict *verdict, FILE *out);
 };
 
 /* -EINVAL with a sentence: the plan is at fault. */

@@ -126,16 +126,18 @@ void attempt_why(const struct launch *launch, char *ret, size_t room)
     else if (launch->failed)
         launcher_log_status_text(launch->culprit_status, ret, room);
     else
-        snprintf(ret, room, "all ended well");
+        snprintf(ret, room, "all ended successfully");
 }
 
-/* A job that hangs costs as much as one that runs: end it where it can begin again. */
+/* Prints what the controller decided.  A job that hangs costs as much as one that runs: end it where it can begin
+ * again.
+ */
 static void attempt_follow(struct launch *launch)
 {
     struct verdict verdict;
 
-    if (launch->run_dir.file.restarts >= launch->plan->max_restarts ||
-        !verdict_follow_hang(launch->follow, launch->attempt_real_ns, &verdict))
+    if (!launch_verdicts(launch, &verdict) || !launch->plan->restart_hangs ||
+        launch->run_dir.file.restarts >= launch->plan->max_restarts)
         return;
     launch->failed = true;
     launch->culprit = verdict.rank_count ? verdict.rank[0] : 0;
@@ -146,7 +148,7 @@ static void attempt_follow(struct launch *launch)
     else
         snprintf(launch->hang, sizeof(launch->hang), "%s: %s (%s)", verdict_kind_name(verdict.kind),
                  verdict.cause, verdict.id);
-    output_say(launch->output, "%s; the ranks are ended and started again", launch->hang);
+    output_say(launch->output, "%s; all ranks are restarted", launch->hang);
 }
 
 bool attempt_reconsider(struct launch *launch)
@@ -170,8 +172,8 @@ bool attempt_reconsider(struct launch *launch)
         launch->culprit = rank;
         launch->culprit_status = launch->end[rank];
         launcher_log_status_text(launch->culprit_status, text, sizeof(text));
-        output_say(launch->output, "rank %u %s: the others noticed, and the run ends as it did",
-                   rank, text);
+        output_say(launch->output,
+                   "rank %u %s and caused the other failures; exiting with its status", rank, text);
         return true;
     }
     return false;
@@ -179,14 +181,17 @@ bool attempt_reconsider(struct launch *launch)
 
 void attempt_run(struct launch *launch)
 {
+    struct verdict ignored;
     char why[160];
 
     attempt_begin(launch);
     while (!attempt_over(launch)) {
-        launch_turn(launch, launch->follow ? time_mono_ns() + LAUNCH_FOLLOW_NS : INT64_MAX);
-        if (launch->follow && !attempt_over(launch))
+        launch_turn(launch, launch->daemons ? time_mono_ns() + LAUNCH_FOLLOW_NS : INT64_MAX);
+        if (launch->daemons && !attempt_over(launch))
             attempt_follow(launch);
     }
+    if (launch->daemons) /* now: agents remove the rings of ranks that have ended */
+        launch_verdicts(launch, &ignored);
     launch->log_bytes = verdict_follow_bytes(launch->run_dir.directory.text);
     launch_end_wait(launch, TREE_RANKS, launch->plan->grace_ns);
     output_drain(launch->output);
@@ -198,6 +203,7 @@ bool attempt_again(struct launch *launch)
 {
     struct runfile *file = &launch->run_dir.file;
     int64_t pause = launch->plan->backoff_ns, until;
+    struct verdict ignored;
 
     if (!launch->failed || launch->stop_signal || launch->lost_said ||
         file->restarts >= launch->plan->max_restarts)
@@ -209,8 +215,10 @@ bool attempt_again(struct launch *launch)
     output_say(launch->output, "restart %u of %u in %.1f s", file->restarts,
                launch->plan->max_restarts, (double)pause / 1e9);
     until = time_mono_ns() + pause;
-    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said)
-        launch_turn(launch, until);
+    while (time_mono_ns() < until && !launch->stop_signal && !launch->lost_said) {
+        launch_turn(launch, MIN(until, time_mono_ns() + LAUNCH_FOLLOW_NS));
+        launch_verdicts(launch, &ignored);
+    }
     if (launch->stop_signal || launch->lost_said)
         return false;
     file->attempt++;
@@ -242,7 +250,7 @@ static _Noreturn void bare_exec(const struct launch *launch, uint32_t rank, uint
     if (parent && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent))
         _exit(125);
     execvp(plan->command[0], plan->command);
-    dprintf(STDERR_FILENO, "lockstep run: %s: %m\n", plan->command[0]);
+    launcher_log_exec_failed(plan->command[0]);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -270,7 +278,7 @@ int bare_run(const struct launch_plan *plan, const struct launch *launch, int *r
     uint16_t port = 0;
     int why = 0;
 
-    dprintf(STDERR_FILENO, "lockstep run: %s; the command is started without being watched\n",
+    dprintf(STDERR_FILENO, "lockstep run: %s; starting the command without observing it\n",
             launch->starved.text);
     if (plan->ranks && layout_port(&port, err) < 0)
         port = 29500; /* as torchrun has it; nobody can be asked whether it is free */

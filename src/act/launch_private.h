@@ -24,8 +24,9 @@ struct launch {
     struct pollfd *poll;
     struct keeper_command *command;
     uint32_t count, running;       /* of ranks, or of the one command */
-    struct verdict_follow *follow; /* NULL: verdicts are for people only */
+    struct verdict_follow *follow; /* NULL: no controller of ours writes any */
     int64_t attempt_real_ns;       /* when this attempt began */
+    bool observed;                 /* some process opened a ring */
     char hang[160];                /* why this attempt was ended; "": no hang */
     bool failed;                   /* in this attempt */
     uint32_t culprit;              /* of the latest failed attempt */
@@ -50,6 +51,14 @@ void launch_end_wait(struct launch *launch, enum tree_level level, int64_t grace
 void launch_log_run(struct launch *launch, enum run_event event, int status, const char *text);
 void launch_write_file(struct launch *launch);
 
+/* launch_verdicts.c */
+void launch_say_attach(
+    struct launch *launch); /* that Python programs cannot be observed, and why */
+/* Prints the verdicts that came since the last call.  True: *ret asks for a restart of this attempt. */
+bool launch_verdicts(struct launch *launch, struct verdict *ret);
+/* When agents and controller have ended: the last verdicts, and how many there were. */
+void launch_conclude(struct launch *launch);
+
 /* launch_attempt.c */
 void attempt_run(struct launch *launch);   /* from allocation until nobody is left */
 bool attempt_again(struct launch *launch); /* waits for the next one; false: there is none */
@@ -58,7 +67,7 @@ int attempt_exit_status(const struct launch *launch);
  * was, and another one is the culprit now.
  */
 bool attempt_reconsider(struct launch *launch);
-/* launch_bare.c: the ranks as a shell would start them, with nothing around them, when nothing else is left.  Does not return
+/* The ranks as a shell would start them, with nothing around them, when nothing else is left.  Does not return
  * where there is one. */
 int bare_run(const struct launch_plan *plan, const struct launch *launch, int *ret_exit,
              struct err *err);

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/paths.h"
 #include "core/clean.h"
+#include "core/text.h"
 #include "core/time.h"
 #include "wire/spool.h"
 
@@ -114,6 +116,55 @@ int launcher_log_status_code(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Into ret[*at …], which has room for a 0 behind it.  False: it does not fit. */
+static bool tell_put(const char *text, size_t size, char *ret, size_t room, size_t *at)
+{
+    if (*at + size >= room)
+        return false;
+    memcpy(ret + *at, text, size);
+    *at += size;
+    return true;
+}
+
+/* The characters of a word into ret[*at …]. */
+static void tell_chars_put(const char *word, char *ret, size_t room, size_t *at)
+{
+    size_t left = strlen(word), size;
+    bool fits = true;
+
+    for (; left && fits; word += size, left -= size) {
+        char escape[8];
+
+        size = text_char(word, left);
+        snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)*word);
+        if (size)
+            fits = tell_put(word, size, ret, room, at);
+        else if ((unsigned char)*word < ' ')
+            fits = tell_put(" ", 1, ret, room, at);
+        else
+            fits = tell_put(escape, 4, ret, room, at);
+        size = size ? size : 1;
+    }
+}
+
+void launcher_log_word_text(const char *word, char *ret, size_t room)
+{
+    size_t at = 0;
+
+    tell_chars_put(word, ret, room, &at);
+    ret[at] = '\0';
+}
+
+void launcher_log_exec_failed(const char *program)
+{
+    int why = errno;
+    char text[1024];
+
+    launcher_log_word_text(program, text, sizeof(text));
+    dprintf(STDERR_FILENO, "lockstep run: %s: %s\n", text, strerror(why));
+    errno = why;
+}
+
 /* One word into ret[*at …]: in single quotes when it has more than harmless letters. */
 static void tell_word_put(const char *word, char *ret, size_t room, size_t *at)
 {
@@ -121,12 +172,11 @@ static void tell_word_put(const char *word, char *ret, size_t room, size_t *at)
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%";
     bool quote = !*word || strspn(word, plain) != strlen(word);
 
-    if (quote && *at + 1 < room)
-        ret[(*at)++] = '\'';
-    for (; *word && *at + 1 < room; word++)
-        ret[(*at)++] = (unsigned char)*word < ' ' ? ' ' : *word;
-    if (quote && *at + 1 < room)
-        ret[(*at)++] = '\'';
+    if (quote)
+        tell_put("'", 1, ret, room, at);
+    tell_chars_put(word, ret, room, at);
+    if (quote)
+        tell_put("'", 1, ret, room, at);
 }
 
 void launcher_log_command_text(char *const *command, char *ret, size_t room)

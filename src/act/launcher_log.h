@@ -21,7 +21,11 @@ int launcher_log_exit(struct launcher_log *log, const struct fact_exit *fact, st
 /* "exited with 3", "killed by signal 9 (SIGKILL)" */
 void launcher_log_status_text(int status, char *ret, size_t room);
 int launcher_log_status_code(int status); /* as a shell has it: 128+n for a signal */
-/* The command as one line, words quoted where a shell would need it; cut to fit. */
+/* A word as UTF-8 that can be shown: other bytes become \\xNN.  Cut to fit, between characters. */
+void launcher_log_word_text(const char *word, char *ret, size_t room);
+/* Of a child that could not execute its program: a line on stderr, with errno's reason, which stays. */
+void launcher_log_exec_failed(const char *program);
+/* The command as one line of such words, quoted where a shell would need it; cut to fit. */
 void launcher_log_command_text(char *const *command, char *ret, size_t room);
 
 #endif

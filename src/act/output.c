@@ -56,8 +56,8 @@ struct output {
 static void output_unkept(struct output *output, int why)
 {
     if (!output->full_said)
-        output_say(output, "%s: %s; what ranks print is not all kept", output->directory,
-                   strerror(why));
+        output_say(output, "%s: %s; the files of the ranks' output are incomplete",
+                   output->directory, strerror(why));
     output->full_said = true;
 }
 
@@ -432,13 +432,13 @@ void output_destroy(struct output *output)
     if (!output)
         return;
     if (output->unkept)
-        output_say(output, "%llu bytes that ranks printed could not be kept",
-                   (unsigned long long)output->unkept);
+        output_say(output, "%llu byte%s that ranks printed could not be written to the files",
+                   (unsigned long long)output->unkept, output->unkept == 1 ? "" : "s");
     missing = sink_flush(&output->sink[0], OUTPUT_PATIENCE_NS);
     if (missing)
-        output_say(output, "%llu lines of stdout are not shown: slow reader or full disk%s%s",
-                   (unsigned long long)missing, output->directory[0] ? "; all are in " : "",
-                   output->directory);
+        output_say(output, "%llu line%s of stdout not shown: slow reader or full disk%s%s",
+                   (unsigned long long)missing, missing == 1 ? "" : "s",
+                   output->directory[0] ? "; all output is in " : "", output->directory);
     sink_flush(&output->sink[1], OUTPUT_PATIENCE_NS);
     output_free(output);
 }

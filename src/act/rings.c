@@ -57,7 +57,7 @@ int rings_make(const char *path, int fresh, struct err *err)
     int r = rings_parent(path, &parent);
 
     if (r < 0)
-        return err_set(err, r, "%s: too long", path);
+        return err_set(err, r, "%s: path is too long", path);
     /* Another run that ends at this moment may remove the directory above: it looked empty. */
     r = -ENOENT;
     for (int i = 0; i < 100 && r == -ENOENT; i++)
@@ -76,7 +76,7 @@ int rings_private(const char *base, struct path *ret, struct err *err)
         return err_set(err, -errno, "%s: %m", base);
     if ((info.st_uid != geteuid() && info.st_uid != 0) ||
         ((info.st_mode & 022) && !(info.st_mode & S_ISVTX)))
-        return err_set(err, -EPERM, "%s: others can rename what is in there", base);
+        return err_set(err, -EPERM, "%s: other users can rename files in it", base);
     r = path_join(ret, base, "lockstep.XXXXXX", err);
     if (r == 0 && !mkdtemp(ret->text))
         r = err_set(err, -errno, "%s: %m", base);
@@ -103,4 +103,15 @@ void rings_remove(const char *path)
     rmdir(path);
     if (rings_parent(path, &parent) == 0)
         rmdir(parent.text);
+}
+
+bool rings_any(const char *path)
+{
+    CLEAN(dir_clean) DIR *dir = opendir(path);
+    uint32_t rank, number;
+    bool found = false;
+
+    for (const struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        found = ring_name_parse(entry->d_name, &rank, &number);
+    return found;
 }

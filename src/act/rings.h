@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_ACT_RINGS_H
 #define LOCKSTEP_ACT_RINGS_H
 
+#include <stdbool.h>
+
 #include "base/paths.h"
 #include "core/err.h"
 
@@ -16,5 +18,6 @@ int rings_make(const char *path, int fresh, struct err *err);
 int rings_private(const char *base, struct path *ret, struct err *err);
 /* Removes it, the rings in it, and the directory above it when that is empty.  Quiet. */
 void rings_remove(const char *path);
+bool rings_any(const char *path); /* somebody has made a ring there */
 
 #endif

@@ -35,12 +35,12 @@ static void run_directory_host(char ret[static 64])
 int launch_check(const struct launch_plan *plan, struct err *err)
 {
     if (!plan->command || !plan->command[0])
-        return err_set(err, -EINVAL, "no command; write it after --");
+        return err_set(err, -EINVAL, "no command; give it after --");
     if (plan->ranks > LAYOUT_RANKS_MAX)
-        return err_set(err, -EINVAL, "-n %u: at most %d ranks", plan->ranks, LAYOUT_RANKS_MAX);
+        return err_set(err, -EINVAL, "-n %u: expected at most %d ranks", plan->ranks,
+                       LAYOUT_RANKS_MAX);
     if (plan->nodes > 1 && !plan->ranks)
-        return err_set(err, -EINVAL, "--nodes %u: needs -n, which says how many ranks there are",
-                       plan->nodes);
+        return err_set(err, -EINVAL, "--nodes %u: needs -n, the number of ranks", plan->nodes);
     if (plan->nodes < 1 || (plan->nodes > 1 && plan->nodes > plan->ranks))
         return err_set(err, -EINVAL, "--nodes %u: expected 1 to the number of ranks, %u",
                        plan->nodes, plan->ranks);
@@ -117,9 +117,9 @@ static int run_directory_lock(struct run_directory *run_dir, struct err *err)
         if (fd != -EBUSY)
             return fd;
         if (run_directory_launcher_lives(run_dir->directory.text))
-            return err_set(err, -EBUSY, "%s: this run is running", run_dir->directory.text);
+            return err_set(err, -EBUSY, "%s: this run is still running", run_dir->directory.text);
         if (time_mono_ns() > until)
-            return err_set(err, -EBUSY, "%s: the ranks of a former start do not end",
+            return err_set(err, -EBUSY, "%s: the ranks of the previous launch have not ended",
                            run_dir->directory.text);
         nanosleep(&pause, NULL); /* its keeper is ending the ranks; locks cannot be polled */
     }
@@ -152,17 +152,20 @@ static int run_directory_same(const struct run_directory *run_dir, const struct 
     if (run_directory_requeued())
         return 0;
     if (old->layout.ranks != run_dir->file.layout.ranks)
-        return err_set(err, -EINVAL,
-                       "run %s has %u ranks, not %u, and goes on only as it was; another run needs "
-                       "another --name or --dir",
-                       old->id, old->layout.ranks, run_dir->file.layout.ranks);
+        return err_set(
+            err, -EINVAL,
+            "run %s has %u rank%s, not %u, and can only continue unchanged; for another run use "
+            "another --name or --dir",
+            old->id, old->layout.ranks, old->layout.ranks == 1 ? "" : "s",
+            run_dir->file.layout.ranks);
     if (command_equal(old->command, run_dir->file.command))
         return 0;
     launcher_log_command_text(old->command, command, sizeof(command));
-    return err_set(err, -EINVAL,
-                   "run %s has another command, and goes on only as it was; another run needs "
-                   "another --name or --dir; its command: %s",
-                   old->id, command);
+    return err_set(
+        err, -EINVAL,
+        "run %s has another command, and can only continue unchanged; for another run use "
+        "another --name or --dir; its command: %s",
+        old->id, command);
 }
 
 static int run_directory_may_go_on(const struct run_directory *run_dir, const struct runfile *old,
@@ -174,7 +177,8 @@ static int run_directory_may_go_on(const struct run_directory *run_dir, const st
         return err_set(err, -EINVAL, "%s: is the directory of run %s, not %s",
                        run_dir->directory.text, old->id, run_dir->file.id);
     if (old->ended && old->exit == 0)
-        return err_set(err, -EEXIST, "%s: run %s has ended well; a new run needs a new name",
+        return err_set(err, -EEXIST,
+                       "%s: run %s has ended successfully; use another name for a new run",
                        run_dir->directory.text, old->id);
     r = paths_check_run(old->id, err);
     return r < 0 ? r : run_directory_same(run_dir, old, err);
@@ -264,8 +268,8 @@ static void run_directory_rings(struct run_directory *run_dir)
         return;
     }
     run_dir->file.rings[0] = '\0';
-    err_set(&run_dir->rings_trouble, 0, "%s; no rings can be made, so the ranks are not watched",
-            why.text);
+    err_set(&run_dir->rings_trouble, 0,
+            "%s; no rings can be created, so the ranks are not observed", why.text);
 }
 
 /* Whoever else can write to it could put a lock, a FIFO or the record of another run there.  Members of its group are
@@ -280,7 +284,7 @@ static int run_directory_is_ours(const struct run_directory *run_dir, struct err
     if (st.st_uid != geteuid())
         return err_set(err, -EPERM, "%s: belongs to user %u", run_dir->directory.text, st.st_uid);
     if (st.st_mode & S_IWOTH)
-        return err_set(err, -EPERM, "%s: mode %04o lets everybody write to it",
+        return err_set(err, -EPERM, "%s: mode %04o allows everybody to write to it",
                        run_dir->directory.text, st.st_mode & 07777);
     return 0;
 }
@@ -349,11 +353,11 @@ static void run_directory_elsewhere(struct run_directory *run_dir, const struct 
         run_directory_leave(run_dir);
     }
     run_dir->directory.text[0] = '\0';
-    err_set(
-        &run_dir->trouble, 0,
-        "%s, nor can any other directory; nothing is watched or recorded; set LOCKSTEP_STATE to a "
-        "directory that can be written",
-        why->text);
+    err_set(&run_dir->trouble, 0,
+            "%s, and no other directory can be used; nothing is observed or recorded; set "
+            "LOCKSTEP_STATE to a "
+            "writable directory",
+            why->text);
 }
 
 int run_directory_take(struct run_directory *run_dir, bool named, struct err *err)

@@ -6,6 +6,8 @@
 #ifndef LOCKSTEP_ACT_VERDICT_FOLLOW_H
 #define LOCKSTEP_ACT_VERDICT_FOLLOW_H
 
+#include <stddef.h>
+
 #include "wire/verdict.h"
 
 struct verdict_follow;
@@ -13,10 +15,19 @@ struct verdict_follow;
 int verdict_follow_create(const char *run_dir,
                           struct verdict_follow **ret); /* -ENOMEM, -ENAMETOOLONG */
 void verdict_follow_destroy(struct verdict_follow *follow);
-/* A hang or desync that is open, sure enough to act on, and was decided after `since_real_ns`: 1 and *ret,
- * or 0.  What was decided before belongs to an attempt that is over.
+/* The next verdict in the log, new or changed: 1 and *ret; 0: that is all for now. */
+int verdict_follow_next(struct verdict_follow *follow, struct verdict *ret);
+/* It is the first state of this verdict that verdict_follow_next() gave. */
+bool verdict_follow_is_new(const struct verdict_follow *follow);
+/* The log says that some process opened a ring. */
+bool verdict_follow_has_rings(const struct verdict_follow *follow);
+/* How many different ones there were. */
+size_t verdict_follow_count(const struct verdict_follow *follow);
+
+/* A hang or desync that is open, sure enough to act on, and was decided after `since_real_ns`.  What was
+ * decided before belongs to an attempt that is over.
  */
-int verdict_follow_hang(struct verdict_follow *follow, int64_t since_real_ns, struct verdict *ret);
+bool verdict_follow_asks_restart(const struct verdict *verdict, int64_t since_real_ns);
 
 /* How long the log is now; 0: there is none. */
 uint64_t verdict_follow_bytes(const char *run_dir);

@@ -308,7 +308,7 @@ int conf_parse(const char *file, const void *text, size_t size, struct conf *ret
         yaml_parser_delete(&parser);
     }
     if (result == -ENOMEM)
-        err_set(err, result, "%s: no memory to read it", file);
+        err_set(err, result, "%s: out of memory", file);
     if (result < 0)
         conf_fini(&conf);
     else
@@ -330,10 +330,10 @@ int conf_read(const char *path, struct conf *ret, struct err *err)
     if (got < 0)
         return err_set(err, -errno, "%s: %m", path);
     if (text.failed)
-        return err_set(err, -ENOMEM, "%s: no memory to read it", path);
+        return err_set(err, -ENOMEM, "%s: out of memory", path);
     if (text.size > CONF_BYTES_MAX)
-        return err_set(err, -EINVAL, "%s: more than %u bytes; no settings file is", path,
-                       CONF_BYTES_MAX);
+        return err_set(err, -EINVAL, "%s: larger than %u bytes, the limit for a settings file",
+                       path, CONF_BYTES_MAX);
     return conf_parse(path, text.data ? text.data : (const void *)"", text.size, ret, err);
 }
 

@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/layout.h"
 #include "base/suggest.h"
 #include "core/clean.h"
 #include "core/time.h"
 
+#define OPT_TEXT_OF_EXPANDED(x) #x
+#define OPT_TEXT_OF(x) OPT_TEXT_OF_EXPANDED(x)
 #define OPT_ROWS_MAX 64 /* rows of a table that may be of type OPT_LIST: one bit each */
 
 struct opt_reader {
@@ -130,12 +133,14 @@ static const char *opt_expected(enum opt_type type)
         return "expected a whole number from 0 to 4294967295";
     case OPT_U64:
         return "expected a whole number from 0 to 18446744073709551615";
+    case OPT_RANKS:
+        return "expected a number of ranks from 1 to " OPT_TEXT_OF(LAYOUT_RANKS_MAX);
     case OPT_F64:
         return "expected a number";
     case OPT_DURATION:
         return "expected a time such as 250ms, 10s or 5m";
     case OPT_LIST:
-        return "it is given too often (32 times at most)";
+        return "given more than 32 times";
     case OPT_TEXT:
         break;
     }
@@ -165,6 +170,13 @@ static int opt_store(struct opt_reader *reader, const struct opt *opt, const cha
         return r;
     case OPT_U64:
         return opt_number(text, UINT64_MAX, field);
+    case OPT_RANKS:
+        r = opt_number(text, LAYOUT_RANKS_MAX, &number);
+        if (r == 0 && number == 0)
+            r = -ERANGE;
+        if (r == 0)
+            *(uint64_t *)field = number;
+        return r;
     case OPT_F64:
         return opt_real(text, field);
     case OPT_DURATION:

@@ -20,6 +20,7 @@ enum opt_type {
     OPT_FLAG,     /* bool; --no-NAME unsets it */
     OPT_U32,      /* uint32_t */
     OPT_U64,      /* uint64_t */
+    OPT_RANKS,    /* uint64_t; 1 to LAYOUT_RANKS_MAX */
     OPT_F64,      /* double */
     OPT_DURATION, /* int64_t ns; "250ms", "10s", "5m" */
     OPT_TEXT,     /* const char * */

@@ -45,8 +45,12 @@ int path_make(const char *directory, struct err *err)
         bool last = !*slash;
 
         *slash = '\0';
-        if (mkdir(part.text, 0700) < 0 && errno != EEXIST && errno != EROFS)
-            return err_set(err, -errno, "%s: cannot be made: %m", part.text);
+        if (mkdir(part.text, 0700) < 0 && errno != EEXIST) {
+            int why = errno;
+
+            if (why != EROFS || stat(part.text, &st) < 0) /* one that exists may be EROFS, too */
+                return err_set(err, -why, "%s: cannot be created: %s", part.text, strerror(why));
+        }
         if (last)
             break;
         *slash = '/';
@@ -90,12 +94,13 @@ int paths_check_run(const char *run, struct err *err)
 
     for (size_t i = 0; i < size; i++) {
         if (!isalnum((unsigned char)run[i]) && !strchr("._-", run[i]))
-            return err_set(err, -EINVAL, "run '%.63s': only letters, digits, '.', '-' and '_'",
-                           run);
+            return err_set(err, -EINVAL,
+                           "run '%.63s': a name has only letters, digits, '.', '-' and '_'", run);
     }
     if (size == 0 || size > 63 || run[0] == '.' || run[0] == '-')
-        return err_set(err, -EINVAL, "run '%.63s': 1 to 63 letters, not beginning with '.' or '-'",
-                       run);
+        return err_set(
+            err, -EINVAL,
+            "run '%.63s': a name has 1 to 63 characters and does not begin with '.' or '-'", run);
     return 0;
 }
 
@@ -229,10 +234,12 @@ static int paths_find_directory(const char *what, struct path *ret, struct err *
             return 0;
         }
         if (errno != ENOENT)
-            return err_set(err, -errno, "%s: cannot look into it: %m", what);
+            return err_set(err, -errno, "%s: cannot be read: %m", what);
     }
-    return err_set(err, -ENOENT, "%s: not a run's directory: neither run.json nor log.lsf in it",
-                   what);
+    if (access(what, F_OK) < 0)
+        return err_set(err, -ENOENT, "%s: %m", what);
+    return err_set(err, -ENOENT,
+                   "%s: not the directory of a run: it has neither run.json nor log.lsf", what);
 }
 
 int paths_find(const char *what, struct path *ret, struct err *err)
@@ -253,7 +260,8 @@ int paths_find(const char *what, struct path *ret, struct err *err)
     if (count < 0)
         return (int)count;
     if (count == 0)
-        return err_set(err, -ENOENT, "no runs in %s", state.text);
+        return err_set(err, -ENOENT, "no runs in %s%s", state.text,
+                       access(state.text, F_OK) < 0 ? ": the directory does not exist" : "");
     if (!what || !what[0])
         found = list[0].name;
     for (int64_t i = 0; !found && i < count; i++) {
@@ -267,10 +275,11 @@ int paths_find(const char *what, struct path *ret, struct err *err)
             found = list[i].name;
     }
     if (!found && same > 1)
-        return err_set(err, -ENOENT, "run %s: %zu runs in %s begin so; 'lockstep ps' lists them",
-                       what, same, state.text);
+        return err_set(err, -ENOENT,
+                       "run %s: %zu runs in %s begin with that; 'lockstep ps' lists them", what,
+                       same, state.text);
     if (!found)
-        return err_set(err, -ENOENT, "run %s: not in %s; 'lockstep ps' lists what is", what,
+        return err_set(err, -ENOENT, "run %s: not found in %s; 'lockstep ps' lists the runs", what,
                        state.text);
     return paths_run_of(state.text, found, ret, err);
 }

@@ -11,6 +11,7 @@
 #include "cmd/lockstep.h"
 #include "core/clean.h"
 #include "core/time.h"
+#include "show/verdict_view.h"
 
 #define RUN_UNRANKED UINT64_MAX /* no -n: one command that is no rank */
 
@@ -24,11 +25,11 @@ struct run_settings {
 };
 
 static const struct opt run_opts[] = {
-    { "ranks", 'n', OPT_U64, offsetof(struct run_settings, ranks), "N",
+    { "ranks", 'n', OPT_RANKS, offsetof(struct run_settings, ranks), "N",
       "start N ranks; without it the command is started once and no rank is assigned", NULL,
       false },
     { "nodes", 0, OPT_U32, offsetof(struct run_settings, nodes), "K",
-      "pretend that the ranks are on K nodes", NULL, false },
+      "simulate K nodes: the ranks are spread over K node names", NULL, false },
     { "max-restarts", 0, OPT_U32, offsetof(struct run_settings, max_restarts), "R",
       "start all ranks again up to R times when one fails", NULL, false },
     { "on-hang", 0, OPT_TEXT, offsetof(struct run_settings, on_hang), "WHAT",
@@ -42,18 +43,19 @@ static const struct opt run_opts[] = {
     { "dir", 0, OPT_TEXT, offsetof(struct run_settings, directory), "DIR",
       "directory of the run, default below $LOCKSTEP_STATE", NULL, false },
     { "quiet", 'q', OPT_FLAG, offsetof(struct run_settings, quiet), NULL,
-      "what ranks print goes only to the files of the run", NULL, false },
-    { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
-      "start agent and controller beside the ranks; on by default, --no-watch leaves them out",
-      NULL, false },
-    { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
-      "send the facts to the site's controller there, and start none here", "LOCKSTEP_CONTROL",
+      "write the output of ranks only to the files of the run, and print no verdicts", NULL,
       false },
+    { "watch", 0, OPT_FLAG, offsetof(struct run_settings, watch), NULL,
+      "start agent and controller beside the ranks; on by default, --no-watch disables it", NULL,
+      false },
+    { "control", 0, OPT_TEXT, offsetof(struct run_settings, control), "URL",
+      "send the facts to the site's controller at URL, and start no controller here",
+      "LOCKSTEP_CONTROL", false },
     { "insecure-http", 0, OPT_FLAG, offsetof(struct run_settings, insecure_http), NULL,
       "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
       false },
     { "dry-run", 0, OPT_FLAG, offsetof(struct run_settings, dry_run), NULL,
-      "say what would be started, and start nothing", NULL, false },
+      "print what would be started, and start nothing", NULL, false },
     { .name = NULL },
 };
 
@@ -67,7 +69,7 @@ static uint32_t run_ranks(const struct run_settings *settings)
 {
     if (settings->ranks == RUN_UNRANKED)
         return 0;
-    return (uint32_t)MIN(settings->ranks, (uint64_t)UINT32_MAX); /* far too many all the same */
+    return (uint32_t)settings->ranks;
 }
 
 /* What agents and sender would only find out when the ranks run already. */
@@ -76,10 +78,10 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
 {
     if (strcmp(settings->on_hang, "alert") != 0 && strcmp(settings->on_hang, "restart") != 0)
         return err_set(err, -EINVAL, "--on-hang %s: expected alert or restart", settings->on_hang);
-    if (!settings->ranks)
-        return err_set(err, -EINVAL, "-n 0: expected 1 rank or more; without -n none is assigned");
     if (settings->control && client_check_url(settings->control, settings->insecure_http, err) < 0)
-        return err_wrap(err, -EINVAL, "--control");
+        return err_wrap(err, -EINVAL,
+                        getenv("LOCKSTEP_CONTROL") == settings->control ? "LOCKSTEP_CONTROL"
+                                                                        : "--control");
     *ret = (struct launch_plan){ .name = settings->name,
                                  .directory = settings->directory,
                                  .ranks = run_ranks(settings),
@@ -91,7 +93,8 @@ static int run_plan(const struct run_settings *settings, char **command, struct 
                                  .quiet = settings->quiet,
                                  .watch = settings->watch,
                                  .remote = settings->control != NULL,
-                                 .command = command };
+                                 .command = command,
+                                 .brief = verdict_brief };
     return launch_check(ret, err);
 }
 
@@ -113,13 +116,51 @@ static int run_read(int argc, char **argv, struct run_settings *settings, struct
     return r < 0 ? r : run_plan(settings, argv + r, plan, err);
 }
 
-/* The environment and files that the command line does not name, for us and for all that we start. */
-static void run_ignore_others(void)
+/* Without this variable of the environment, for us and for all that we start.  0: that is what was wrong. */
+static int run_read_without(const char *name, const char *instead, int argc, char **argv,
+                            struct run_settings *settings, struct launch_plan *plan)
 {
+    const char *value = getenv(name);
+    CLEAN(free_clean) char *kept = value ? strdup(value) : NULL;
+    struct err ignored = { "" };
+
+    if (!value && !instead)
+        return -ENOENT;
+    if (instead)
+        setenv(name, instead, 1);
+    else
+        unsetenv(name);
+    if (run_read(argc, argv, settings, plan, &ignored) == 0)
+        return 0;
+    if (kept)
+        setenv(name, kept, 1);
+    else
+        unsetenv(name);
+    return -EINVAL;
+}
+
+/* Only a bad command line stops a job from starting.  What else is at fault is ignored alone, where it is one thing. */
+static int run_read_rest(int argc, char **argv, struct run_settings *settings,
+                         struct launch_plan *plan, const struct err *why, struct err *err)
+{
+    for (const struct opt *opt = run_opts; opt->name; opt++) {
+        if (opt->env && run_read_without(opt->env, NULL, argc, argv, settings, plan) == 0) {
+            log_error("%s; %s is ignored", why->text, opt->env);
+            return 0;
+        }
+    }
+    if (run_read_without("LOCKSTEP_CONFIG", "/dev/null", argc, argv, settings, plan) == 0) {
+        log_error("%s; all settings files are ignored", why->text);
+        return 0;
+    }
     setenv("LOCKSTEP_CONFIG", "/dev/null", 1);
     for (const struct opt *opt = run_opts; opt->name; opt++)
         if (opt->env)
             unsetenv(opt->env);
+    if (run_read(argc, argv, settings, plan, err) < 0)
+        return -EINVAL;
+    log_error("%s; the environment and settings files are ignored", why->text);
+    return 0;
 }
 
 static int run_run(int argc, char **argv)
@@ -133,12 +174,8 @@ static int run_run(int argc, char **argv)
         opt_help(&command_run, stdout);
         return 0;
     }
-    if (r < 0) { /* only a bad command line stops a job from starting */
-        run_ignore_others();
-        if (run_read(argc, argv, &settings, &plan, &again) < 0)
-            return run_failed(-EINVAL, &again);
-        log_error("%s; the environment and settings files are ignored", err.text);
-    }
+    if (r < 0 && run_read_rest(argc, argv, &settings, &plan, &err, &again) < 0)
+        return run_failed(-EINVAL, &again);
     if (settings.control)
         setenv("LOCKSTEP_CONTROL", settings.control, 1); /* agents and sender read it there */
     if (settings.insecure_http)
@@ -150,13 +187,14 @@ static int run_run(int argc, char **argv)
 const struct command command_run = {
     .name = "run",
     .operands = "-- COMMAND [ARG...]",
-    .summary = "launch a training and watch it",
+    .summary = "launch a training and observe it",
     .details =
         "With -n, COMMAND is started once per rank with RANK, WORLD_SIZE, MASTER_ADDR, "
         "MASTER_PORT\n"
         "and torchrun's other variables.  Without -n it is started once, and what it starts is "
-        "watched\n"
-        "(lockstep run -- torchrun ...).  Exits as the first rank that failed; 128+n for a signal.",
+        "observed\n"
+        "(lockstep run -- torchrun ...).  Exits with the status of the first rank that failed; "
+        "128+n for a signal.",
     .opt = run_opts,
     .run = run_run,
     .starts_job = true,

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent/runinfo.h"
 #include "agent/send/send.h"
@@ -10,6 +12,7 @@
 #include "base/paths.h"
 #include "base/runfile.h"
 #include "cmd/lockstep.h"
+#include "core/clean.h"
 #include "core/time.h"
 
 struct send_options {
@@ -20,19 +23,19 @@ struct send_options {
 
 static const struct opt send_opts[] = {
     { "run-dir", 0, OPT_TEXT, offsetof(struct send_options, run_dir), "DIR",
-      "directory of a run that goes on: send until told to end", NULL, false },
+      "directory of a running run: send until a signal comes", NULL, false },
     { "control", 0, OPT_TEXT, offsetof(struct send_options, control), "URL",
       "the site's controller", "LOCKSTEP_CONTROL", false },
     { "control-ca", 0, OPT_TEXT, offsetof(struct send_options, ca), "FILE",
       "certificate to trust, in PEM", "LOCKSTEP_CONTROL_CA", false },
     { "control-pin", 0, OPT_TEXT, offsetof(struct send_options, pin), "PIN",
-      "trust the controller with this key, as it prints it: sha256//...", "LOCKSTEP_CONTROL_PIN",
-      false },
+      "trust the controller that has this key: sha256//..., as it prints it",
+      "LOCKSTEP_CONTROL_PIN", false },
     { "insecure-http", 0, OPT_FLAG, offsetof(struct send_options, insecure_http), NULL,
       "send tokens without encryption to a controller on another machine", "LOCKSTEP_INSECURE_HTTP",
       false },
     { "token-file", 0, OPT_TEXT, offsetof(struct send_options, token_file), "FILE",
-      "token that may begin runs, default tokens/launch.token in the state directory",
+      "token that may register runs, default tokens/launch.token in the state directory",
       "LOCKSTEP_TOKEN_FILE", false },
     { "patience", 0, OPT_DURATION, offsetof(struct send_options, patience_ns), "TIME",
       "how long to try at the end, default 15s", NULL, false },
@@ -59,6 +62,53 @@ static int default_token(struct path *ret, struct err *err)
     return result < 0 ? result : path_join(ret, state.text, "tokens/launch.token", err);
 }
 
+/* One word of a command that can be pasted into a shell. */
+static void put_word(const char *word, FILE *out)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@+%[]";
+
+    if (word[0] && strspn(word, plain) == strlen(word)) {
+        fprintf(out, " %s", word);
+        return;
+    }
+    fputs(" '", out);
+    for (; *word; word++)
+        fputs(*word == '\'' ? "'\\''" : (char[]){ *word, '\0' }, out);
+    fputc('\'', out);
+}
+
+static void put_option(const char *name, const char *value, FILE *out)
+{
+    char whole[PATH_MAX];
+
+    if (!value)
+        return;
+    fprintf(out, " %s", name);
+    put_word(realpath(value, whole) ? whole : value, out); /* from any directory */
+}
+
+/* The command that sends the rest later. */
+static void say_how_to_go_on(const struct send_settings *settings)
+{
+    CLEAN(free_clean) char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (!out)
+        return;
+    fputs("lockstep send", out);
+    put_option("--control", settings->control.url, out);
+    put_option("--control-ca", settings->control.ca_file, out);
+    put_option("--control-pin", settings->control.pin, out);
+    put_option("--token-file", settings->launch_file, out);
+    if (settings->control.insecure_http)
+        fputs(" --insecure-http", out);
+    put_word(settings->run_dir, out);
+    if (fclose(out) == 0)
+        log_error("the facts stay in %s/spool; to send them: %s", settings->run_dir, text);
+}
+
 static int send_main(int argc, char **argv)
 {
     struct send_options options = { .patience_ns = 15 * NS_PER_S };
@@ -72,7 +122,7 @@ static int send_main(int argc, char **argv)
     if (first < 0)
         return OPT_EXIT(first);
     if (!options.control || first + 1 < argc || (first < argc && options.run_dir)) {
-        log_error(options.control ? "expected one run" : "--control URL is needed");
+        log_error(options.control ? "expected one run" : "needs --control URL or LOCKSTEP_CONTROL");
         return 2;
     }
     if (options.run_dir)
@@ -102,16 +152,23 @@ static int send_main(int argc, char **argv)
     if (result == 0)
         return 0;
     log_error("%s", err.text);
+    if (result == -ETIMEDOUT && strstr(err.text, "certificate") && !options.ca && !options.pin)
+        log_error("to trust the controller, give its certificate with --control-ca or "
+                  "LOCKSTEP_CONTROL_CA, or its key, as it prints it, with --control-pin or "
+                  "LOCKSTEP_CONTROL_PIN");
+    if (result == -ETIMEDOUT)
+        say_how_to_go_on(&settings);
     return result == -EINVAL || result == -ENOENT ? 2 : 3;
 }
 
 const struct command command_send = {
     .name = "send",
     .operands = "[RUN]",
-    .summary = "bring what a run has told to the site's controller",
-    .details =
-        "'lockstep run' starts it when LOCKSTEP_CONTROL names a controller.  By hand it brings "
-        "what a run\ncould not send while it lived; what is there already is not doubled.",
+    .summary = "send the facts of a run to the site's controller",
+    .details = "'lockstep run' starts it when LOCKSTEP_CONTROL names a controller.  By hand it "
+               "sends what a "
+               "run\ncould not send while it was running; facts that the controller has are not "
+               "sent again.",
     .opt = send_opts,
     .run = send_main,
 };

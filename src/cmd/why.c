@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@ static const struct opt why_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct why_settings, json), NULL,
       "one JSON object; with --follow one a line for each verdict", NULL, false },
     { "replay", 0, OPT_FLAG, offsetof(struct why_settings, replay), NULL,
-      "judge the log again and say whether the verdicts are byte-equal", NULL, false },
+      "judge the log again and print whether the verdicts are byte-equal", NULL, false },
     { "all", 0, OPT_FLAG, offsetof(struct why_settings, all), NULL,
       "every state of each verdict, not only its last", NULL, false },
     { "follow", 'f', OPT_FLAG, offsetof(struct why_settings, follow), NULL,
@@ -57,6 +58,8 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
         result = why_add_artifacts(directory, &settings->limits, &summary, err);
     if (result < 0)
         return result;
+    if (summary.verdicts && !settings->all) /* those that were just added are behind the others */
+        qsort(summary.verdict, summary.verdicts, sizeof(summary.verdict[0]), verdict_by_importance);
     if (settings->json)
         print_json(run_summary_json(&summary), JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_PRETTY);
     else
@@ -66,12 +69,15 @@ static int why_tell(const char *directory, const struct why_settings *settings, 
 
 static void print_replay(const struct run_report_replay *replay, bool equal)
 {
-    printf("%" PRIu64 " verdicts and ledgers from %" PRIu64 " facts and %" PRIu64 " ticks: ",
-           replay->equal + replay->different, replay->facts, replay->ticks);
+    uint64_t count = replay->equal + replay->different;
+
+    printf("%" PRIu64 " verdict%s and ledger%s from %" PRIu64 " fact%s and %" PRIu64 " tick%s: ",
+           count, count == 1 ? "" : "s", count == 1 ? "" : "s", replay->facts,
+           replay->facts == 1 ? "" : "s", replay->ticks, replay->ticks == 1 ? "" : "s");
     if (equal)
         puts("byte-equal");
     else
-        printf("%" PRIu64 " differ, %" PRIu64 " are missing in the log\n", replay->different,
+        printf("%" PRIu64 " different, %" PRIu64 " missing in the log\n", replay->different,
                replay->missing);
 }
 
@@ -178,7 +184,8 @@ static int why_find(const char *what, struct path *ret, struct err *err)
     if (result == 0 || result == -EACCES || !what || rundir_open(&dir, what, NULL) < 0)
         return result;
     if (access(dir.log.text, F_OK) < 0 && access(dir.spool.text, F_OK) < 0)
-        return err_set(err, -ENODATA, "%s: not a run: expected run.json, log.lsf or spool in it",
+        return err_set(err, -ENODATA,
+                       "%s: not the directory of a run: it has none of run.json, log.lsf and spool",
                        what);
     *ret = dir.path;
     return 0;
@@ -253,7 +260,7 @@ static int why_run(int argc, char **argv)
         return 2;
     }
     if (settings.replay && settings.follow) {
-        log_error("--replay and --follow: expected one of them");
+        log_error("--replay and --follow exclude each other");
         return 2;
     }
     return why_answer(what, &settings);
@@ -262,8 +269,9 @@ static int why_run(int argc, char **argv)
 const struct command command_why = {
     .name = "why",
     .operands = "[RUN|DIR]",
-    .summary = "what is wrong with a run, and how we know",
-    .details = "Without RUN it is the newest.  A run may be alive or dead; a directory will do.\n"
+    .summary = "show what is wrong with a run, the evidence, and what to do",
+    .details = "Without RUN it is the newest.  A run may be running or ended; a directory is "
+               "accepted, too.\n"
                "Exit status: 0 nothing is wrong, 1 there is a verdict, 2 not a run, 3 cannot tell.",
     .opt = why_opts,
     .run = why_run,

@@ -126,6 +126,11 @@ static void tell_json(const struct artifact_inquiry *inquiry)
     json_object_put(root);
 }
 
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void why_remains_tell_text(const struct artifact_inquiry *inquiry)
 {
     const struct artifacts *artifacts = &inquiry->artifacts;
@@ -134,15 +139,18 @@ static void why_remains_tell_text(const struct artifact_inquiry *inquiry)
     for (size_t i = 0; i < inquiry->findings.count; i++)
         verdict_text(&inquiry->findings.verdict[i], &style, stdout);
     if (!inquiry->findings.count)
-        puts(inquiry->findings.well ? "nothing wrong is to be seen in it"
-                                    : "cannot tell: what is left does not say");
+        puts(inquiry->findings.well ? "nothing is wrong in these files"
+                                    : "cannot tell: these files do not show a cause");
     if (artifacts->trace_files)
-        printf("from %zu traces of a profiler\n", artifacts->trace_files);
+        printf("from %zu profiler trace%s\n", artifacts->trace_files,
+               plural(artifacts->trace_files));
     if (artifacts->log_files)
-        printf("from %zu logs\n", artifacts->log_files);
+        printf("from %zu log%s\n", artifacts->log_files, plural(artifacts->log_files));
     if (artifacts->dump_files)
-        printf("from %zu flight-recorder dumps of %zu ranks in %zu groups\n", artifacts->dump_files,
-               artifacts->dumps.ranks, artifacts->dumps.groups);
+        printf("from %zu flight-recorder dump%s of %zu rank%s in %zu group%s\n",
+               artifacts->dump_files, plural(artifacts->dump_files), artifacts->dumps.ranks,
+               plural(artifacts->dumps.ranks), artifacts->dumps.groups,
+               plural(artifacts->dumps.groups));
 }
 
 /* Nobody should have to wonder whether a file was read. */
@@ -157,7 +165,7 @@ static void tell_skipped(const struct artifacts *artifacts)
         }
     }
     if (artifacts->skipped > said)
-        log_info("skipped %zu more; --json names all", artifacts->skipped - said);
+        log_info("skipped %zu more; --json lists all", artifacts->skipped - said);
 }
 
 int why_artifacts(const char *directory, bool json, const struct thresholds *limits,
@@ -169,6 +177,9 @@ int why_artifacts(const char *directory, bool json, const struct thresholds *lim
     if (result < 0)
         return result;
     tell_skipped(&inquiry.artifacts);
+    if (inquiry.findings.count)
+        qsort(inquiry.findings.verdict, inquiry.findings.count, sizeof(inquiry.findings.verdict[0]),
+              verdict_by_importance);
     if (json)
         tell_json(&inquiry);
     else

@@ -75,9 +75,9 @@ void ledger_text(const struct ledger *ledger, const struct show_style *style, FI
             100 * ledger_goodput(ledger), 100 * ledger_ettr(ledger), ledger->steps,
             ledger->steps == 1 ? "" : "s");
     if (ledger->unfit_steps)
-        fprintf(out, ", %" PRIu64 " of them not priced: they cannot be replayed",
-                ledger->unfit_steps);
+        fprintf(out, ", %" PRIu64 " of them without a cost: %s cannot be replayed",
+                ledger->unfit_steps, ledger->unfit_steps == 1 ? "it" : "they");
     if (ledger->host_view)
-        fputs("; host view: no device times, host phases stand for the work", out);
+        fputs("; host view: no device times, phases of the host are counted instead", out);
     fputc('\n', out);
 }

@@ -2,6 +2,7 @@
 #include "show/run_summary.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/clean.h"
 #include "show/ledger_view.h"
@@ -100,14 +101,14 @@ static struct json_object *counts_json(const struct run_summary *summary)
     return root;
 }
 
-/* "running", "ended", RUN_SUMMARY_LEFT or "ended without a word" */
+/* "running", "ended", RUN_SUMMARY_LEFT or RUN_SUMMARY_KILLED */
 static const char *run_summary_state(const struct run_summary *summary)
 {
     if (summary->ended)
         return "ended";
     if (summary->closed)
         return RUN_SUMMARY_LEFT;
-    return summary->alive ? "running" : "ended without a word";
+    return summary->alive ? "running" : RUN_SUMMARY_KILLED;
 }
 
 struct json_object *run_summary_json(const struct run_summary *summary)
@@ -134,9 +135,11 @@ static void print_head(const struct run_summary *summary, FILE *out)
 {
     char run[64];
 
-    fprintf(out, "run %s: %" PRIu32 " rank%s, %" PRIu64 " steps of ranks seen",
-            show_clean(summary->run, run, sizeof(run)), summary->ranks,
-            summary->ranks == 1 ? "" : "s", summary->steps);
+    fprintf(out, "run %s: ", show_clean(summary->run, run, sizeof(run)));
+    if (summary->ranks)
+        fprintf(out, "%" PRIu32 " rank%s, ", summary->ranks, summary->ranks == 1 ? "" : "s");
+    fprintf(out, "%" PRIu64 " rank step%s observed", summary->steps,
+            summary->steps == 1 ? "" : "s");
     if (summary->ended)
         fprintf(out, ", ended with status %" PRId32, summary->status);
     else if (!summary->closed && summary->alive)
@@ -144,7 +147,7 @@ static void print_head(const struct run_summary *summary, FILE *out)
     else
         fprintf(out, ", %s", run_summary_state(summary));
     if (summary->source == RUN_SUMMARY_SPOOLS)
-        fputs("; no controller wrote a log, judged now from the spools", out);
+        fputs("; the controller wrote no log, judged now from the spools", out);
     if (summary->source == RUN_SUMMARY_LOG_SPOOLS)
         fputs("; the controller's log ends early, the rest is judged now from the spools", out);
     fputc('\n', out);
@@ -158,59 +161,79 @@ static void print_restarts(const struct run_summary *summary, FILE *out)
 
         fprintf(out, "restart %" PRIu32 ": attempt %" PRIu32 " ended", i + 1, restart->attempt);
         if (restart->culprit >= 0)
-            fprintf(out, ", rank %" PRId32 " first", restart->culprit);
+            fprintf(out, ", rank %" PRId32 " failed first", restart->culprit);
         if (restart->text[0])
             fprintf(out, ": %s", show_clean(restart->text, why, sizeof(why)));
         fputc('\n', out);
     }
     if (summary->restarts > RUN_SUMMARY_RESTARTS)
-        fprintf(out, "and %" PRIu32 " more restarts\n", summary->restarts - RUN_SUMMARY_RESTARTS);
+        fprintf(out, "and %" PRIu32 " more\n", summary->restarts - RUN_SUMMARY_RESTARTS);
+}
+
+/* No process has the probe. */
+static bool is_unobserved(const struct run_summary *summary)
+{
+    return !summary->ranks_seen && !summary->steps;
 }
 
 static void print_unseen_ranks(const struct run_summary *summary, FILE *out)
 {
-    if (!summary->unseen)
+    if (is_unobserved(summary))
+        fputs("  " RUN_SUMMARY_UNOBSERVED "\n", out);
+    if (!summary->unseen || is_unobserved(summary))
         return;
     fprintf(out, "  %s", summary->unseen == 1 ? "rank" : "ranks");
     for (uint32_t i = 0; i < MIN(summary->unseen, RUN_SUMMARY_UNSEEN); i++)
         fprintf(out, " %" PRIu32, summary->unseen_rank[i]);
     if (summary->unseen > RUN_SUMMARY_UNSEEN)
         fprintf(out, " and %" PRIu32 " more", summary->unseen - RUN_SUMMARY_UNSEEN);
-    fputs(": never opened a ring\n", out);
+    fputs(": did not load the lockstep probe, so only exits were observed\n", out);
 }
 
 static void print_unseen(const struct run_summary *summary, FILE *out)
 {
     const struct {
         uint64_t count;
-        const char *what;
+        const char *one, *many;
     } lines[] = {
-        { summary->gap_records, "records were overwritten before they were read" },
-        { summary->gap_steps, "steps are missing in those gaps" },
+        { summary->gap_records, "record was overwritten before it was read",
+          "records were overwritten before they were read" },
+        { summary->gap_steps, "step was lost with overwritten records",
+          "steps were lost with overwritten records" },
         { summary->merged_steps,
-          "steps were merged by agents that could not reach the controller, and not judged" },
+          "step was merged and not judged: its agent could not reach the controller",
+          "steps were merged and not judged: their agents could not reach the controller" },
         { summary->bare_steps,
-          "steps came without their operations from agents that could not reach the "
-          "controller: only their losses, norms and digests were judged" },
-        { summary->torn_steps, "steps came without some of their records" },
-        { summary->unfinished_steps, "steps had not ended when their rank did" },
-        { summary->old_steps, "steps have a number that was over: count on, never back" },
-        { summary->ledger.unfit_steps, "steps were not priced: they cannot be replayed" },
-        { summary->lost_frames, "frames are missing in the log" },
-        { summary->damaged_bytes, "damaged bytes were skipped" },
-        { summary->malformed, "frames could not be understood" },
+          "step arrived without operations, because its agent could not reach the controller: only "
+          "its loss, norm and "
+          "digest were judged",
+          "steps arrived without operations, because their agents could not reach the controller: "
+          "only their losses, "
+          "norms and digests were judged" },
+        { summary->torn_steps, "step lacks some of its records",
+          "steps lack some of their records" },
+        { summary->unfinished_steps, "step had not ended when its rank ended",
+          "steps had not ended when their ranks ended" },
+        { summary->old_steps, "step reused an earlier number: step numbers must increase",
+          "steps reused an earlier number: step numbers must increase" },
+        { summary->ledger.unfit_steps, "step has no cost: it cannot be replayed",
+          "steps have no cost: they cannot be replayed" },
+        { summary->lost_frames, "frame is missing in the log", "frames are missing in the log" },
+        { summary->damaged_bytes, "damaged byte was skipped", "damaged bytes were skipped" },
+        { summary->malformed, "frame could not be parsed", "frames could not be parsed" },
     };
-    bool any = summary->unseen > 0;
+    bool any = summary->unseen > 0 || is_unobserved(summary);
 
     for (size_t i = 0; i < COUNT(lines); i++)
         any = any || lines[i].count;
     if (!any)
         return;
-    fputs("what could not be seen:\n", out);
+    fputs("not observed:\n", out);
     print_unseen_ranks(summary, out);
     for (size_t i = 0; i < COUNT(lines); i++) {
         if (lines[i].count)
-            fprintf(out, "  %" PRIu64 " %s\n", lines[i].count, lines[i].what);
+            fprintf(out, "  %" PRIu64 " %s\n", lines[i].count,
+                    lines[i].count == 1 ? lines[i].one : lines[i].many);
     }
 }
 
@@ -226,7 +249,11 @@ static void print_unexplained(const struct run_summary *summary, const struct sh
         fprintf(out, "cannot tell why it ended with status %" PRId32, summary->status);
     else
         fputs("cannot tell why it ended: its launcher was killed before it recorded a status", out);
-    fprintf(out, ": nothing that was seen of its ranks says so; see what they printed%s\n",
+    if (summary->ended && summary->status > 128 && sigabbrev_np(summary->status - 128))
+        fprintf(out, " (SIG%s)", sigabbrev_np(summary->status - 128));
+    fprintf(out, ": %s; read what it printed (out/ in the directory of the run)%s\n",
+            is_unobserved(summary) ? "its processes were not observed"
+                                   : "no observation explains it",
             show_end(style));
 }
 
@@ -236,7 +263,7 @@ static void print_nothing(const struct run_summary *summary, const struct show_s
     const char *words = "nothing is wrong";
 
     if (!summary->steps)
-        words = "cannot tell: no step was seen";
+        words = "cannot tell: no step was observed";
     else if (summary->ended && summary->stopped)
         words = "nothing is wrong; it was stopped by a signal to its launcher";
     fprintf(out, "%s%s%s\n", show_begin(style, summary->steps ? SHOW_GOOD : SHOW_OVER), words,
@@ -250,7 +277,7 @@ void run_summary_end_text(const struct run_summary *summary, const struct show_s
     if (summary->restarts)
         fputc('\n', out);
     print_restarts(summary, out);
-    if (summary->has_ledger) {
+    if (summary->has_ledger && summary->ledger.ranks) {
         fputc('\n', out);
         ledger_text(&summary->ledger, style, out);
     }
@@ -264,7 +291,8 @@ void run_summary_text(const struct run_summary *summary, const struct show_style
         fputc('\n', out);
         verdict_text(&summary->verdict[i], style, out);
     }
-    if (summary->verdicts == 0 && (!summary->steps || !run_summary_unexplained(summary)))
+    if (summary->verdicts == 0 &&
+        (!run_summary_unexplained(summary) || (!summary->steps && summary->ranks_seen)))
         print_nothing(summary, style, out);
     run_summary_end_text(summary, style, out);
 }

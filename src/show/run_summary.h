@@ -30,6 +30,15 @@ struct run_summary_restart {
 /* Of a run that had no launcher to tell how it ended. */
 #define RUN_SUMMARY_LEFT "ended, exit status not known"
 
+/* Of a run whose launcher was killed before it could record how it ended. */
+#define RUN_SUMMARY_KILLED "ended, its launcher was killed"
+
+/* Of a run in which no process has the probe, and what to do about it. */
+#define RUN_SUMMARY_UNOBSERVED                                                                     \
+    "steps: no process loaded the lockstep probe; only crashes and exits are known\n"              \
+    "  to do: run a Python program that imports torch, or call the probe in your program\n"        \
+    "  (lockstep/probe.h); LOCKSTEP_DEBUG=1 prints why a Python program is not observed"
+
 struct run_summary {
     char run[64];
     enum run_summary_source source;

@@ -7,6 +7,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
+#include "show/advice.h"
 
 /* ---- text ---- */
 
@@ -14,19 +15,19 @@
 static const struct {
     const char *one, *many;
 } deeds[VERDICT_KIND_COUNT] = {
-    [VERDICT_STRAGGLER] = { "holds up the others", "hold up the job" },
-    [VERDICT_IMBALANCE] = { "has more work than its share", "have more work than their share" },
-    [VERDICT_SYNC_STALL] = { "waits on communication", "wait on communication" },
+    [VERDICT_STRAGGLER] = { "delays the others", "delay the job" },
+    [VERDICT_IMBALANCE] = { "has more work than its peers", "have more work than their peers" },
+    [VERDICT_SYNC_STALL] = { "waits for communication", "wait for communication" },
     [VERDICT_INPUT_STALL] = { "waits for input", "wait for input" },
     [VERDICT_CHECKPOINT_STALL] = { "waits for a checkpoint", "wait for a checkpoint" },
     [VERDICT_STARTUP_STALL] = { "starts late", "start late" },
-    [VERDICT_HANG] = { "keeps all others waiting", "keep all others waiting" },
-    [VERDICT_DESYNC] = { "does something else than the others", "do something else than the "
-                                                                "others" },
-    [VERDICT_CRASH] = { "ended first", "ended first" },
-    [VERDICT_CORRUPTION] = { "does not compute what it should", "do not compute what they should" },
+    [VERDICT_HANG] = { "blocks all others", "block all others" },
+    [VERDICT_DESYNC] = { "does not do the same as the others", "do not do the same as the "
+                                                               "others" },
+    [VERDICT_CRASH] = { "failed first", "failed first" },
+    [VERDICT_CORRUPTION] = { "computes wrong results", "compute wrong results" },
     [VERDICT_REGRESSION] = { "is slower than before", "are slower than before" },
-    [VERDICT_NODE_FAULT] = { "is on a faulty node", "are on a faulty node" },
+    [VERDICT_NODE_FAULT] = { "is affected by a node fault", "are affected by a node fault" },
 };
 
 struct line {
@@ -107,7 +108,7 @@ static void print_sentence(const struct verdict *verdict, const struct show_styl
             verdict_who(verdict, who, sizeof(who)));
     fprintf(out, " %s", many ? deeds[verdict->kind].many : deeds[verdict->kind].one);
     if (verdict->seconds_per_step > 0)
-        fprintf(out, " by %s a step", show_seconds(verdict->seconds_per_step, cost));
+        fprintf(out, " by %s per step", show_seconds(verdict->seconds_per_step, cost));
     if (verdict->since_step ||
         verdict->decided_step) /* of a job that we did not watch: not known */
         fprintf(out, verdict->kind == VERDICT_CRASH ? " at step %" PRIu64 : " since step %" PRIu64,
@@ -137,7 +138,7 @@ static void print_cost(const struct verdict *verdict, FILE *out)
     char clean[72];
 
     if (verdict->gpu_seconds > 0)
-        fprintf(out, "  cost %.1f GPU-seconds so far\n", verdict->gpu_seconds);
+        fprintf(out, "  cost so far: %.1f GPU-seconds\n", verdict->gpu_seconds);
     if (verdict->device[0])
         fprintf(out, "  on %s\n", show_clean(verdict->device, clean, sizeof(clean)));
     if (verdict->group[0])
@@ -171,9 +172,56 @@ void verdict_text(const struct verdict *verdict, const struct show_style *style,
     print_sentence(verdict, style, out);
     print_lines(verdict->because, verdict->because_count, "", out);
     print_lines(verdict->ruled_out, verdict->ruled_out_count, "not", out);
-    print_lines(verdict->echo, verdict->echo_count, "echo: ", out);
+    print_lines(verdict->echo, verdict->echo_count, "follow-on error: ", out);
     print_cost(verdict, out);
+    fprintf(out, "  to do: %s\n", verdict_advice(verdict));
     print_standing(verdict, style, out);
+}
+
+void verdict_brief(const struct verdict *verdict, FILE *out)
+{
+    static const struct show_style plain = { 0 };
+
+    print_sentence(verdict, &plain, out);
+    print_lines(verdict->because, MIN(verdict->because_count, 1u), "because ", out);
+    fprintf(out, "  to do: %s\n", verdict_advice(verdict));
+}
+
+/* ---- order ---- */
+
+/* What stops the job, what makes its results worthless, what may do either, what slows it. */
+static int verdict_weight(const struct verdict *verdict)
+{
+    switch (verdict->kind) {
+    case VERDICT_CRASH:
+    case VERDICT_HANG:
+    case VERDICT_DESYNC:
+        return 3;
+    case VERDICT_CORRUPTION:
+        return 2;
+    case VERDICT_NODE_FAULT:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int verdict_by_importance(const void *a, const void *b)
+{
+    const struct verdict *left = a, *right = b;
+    bool left_over = left->until_real_ns != 0, right_over = right->until_real_ns != 0;
+
+    if (left_over != right_over)
+        return left_over ? 1 : -1;
+    if (verdict_weight(left) != verdict_weight(right))
+        return verdict_weight(left) > verdict_weight(right) ? -1 : 1;
+    if (left->gpu_seconds != right->gpu_seconds)
+        return left->gpu_seconds > right->gpu_seconds ? -1 : 1;
+    if (left->seconds_per_step != right->seconds_per_step)
+        return left->seconds_per_step > right->seconds_per_step ? -1 : 1;
+    if (left->decided_real_ns != right->decided_real_ns)
+        return left->decided_real_ns < right->decided_real_ns ? -1 : 1;
+    return strcmp(left->id, right->id);
 }
 
 /* ---- JSON ---- */
@@ -260,6 +308,7 @@ struct json_object *verdict_json(const struct verdict *verdict)
     ADD("because", lines_json(verdict->because, verdict->because_count, "what", "source"));
     ADD("ruled_out", lines_json(verdict->ruled_out, verdict->ruled_out_count, "why", "layer"));
     ADD("echoes", lines_json(verdict->echo, verdict->echo_count, "what", "source"));
+    ADD("advice", json_object_new_string(verdict_advice(verdict)));
     ADD("action", action_json(verdict));
 #undef ADD
     return root;

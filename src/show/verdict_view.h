@@ -15,10 +15,18 @@ struct json_object *verdict_json(const struct verdict *verdict);
 struct json_object *verdict_ranks_json(const struct verdict *verdict);
 struct json_object *verdict_nodes_json(const struct verdict *verdict);
 
-/* A sentence that says what, which and so-what, then indented lines: why, what it costs, what was
- * ruled out, how sure we are.
+/* A sentence that says what, which and so-what, then indented lines: why, what was ruled out, what it costs, what to
+ * do, how sure we are.
  */
 void verdict_text(const struct verdict *verdict, const struct show_style *style, FILE *out);
+
+/* Three lines, for whoever is told while it happens: what, the strongest evidence, what to do. */
+void verdict_brief(const struct verdict *verdict, FILE *out);
+
+/* For qsort(): open ones before those that are over; what stops the job before what slows it; then the costliest;
+ * then the one that was decided first.
+ */
+int verdict_by_importance(const void *a, const void *b);
 
 /* "rank 5 (node n2)", "ranks 0-3 7 (nodes n1 n2)"; returns `out`. */
 const char *verdict_who(const struct verdict *verdict, char *out, size_t room);

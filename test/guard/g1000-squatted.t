@@ -59,7 +59,7 @@ rmdir "$shm"
 # A state directory that is there and not ours.
 mkdir -m 755 "$TAP/theirs"
 ok "a job runs when the state directory is another user's" train theirs LOCKSTEP_STATE="$TAP/theirs"
-has "one line says where the run is" "^lockstep run: $TAP/theirs/.*: cannot be made: Permission denied; this run is recorded in $TAP/ada/lockstep\\." \
+has "one line says where the run is" "^lockstep run: $TAP/theirs/.*: cannot be created: Permission denied; this run is recorded in $TAP/ada/lockstep\\." \
     "$TAP/err"
 where=$(sed -n 's/.*recorded in \([^ ;]*\).*/\1/p' "$TAP/err")
 is "which is watched" "$(steps "$where")" 20

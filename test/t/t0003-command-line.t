@@ -37,6 +37,8 @@ demo --step-ms -4|--step-ms -4: expected
 bench verdicts --only nosuch|--only nosuch: expected gpu
 run --nodes 2 -- true|--nodes 2: needs -n
 why nosuch|no runs in
+why /nosuch/dir|/nosuch/dir: No such file or directory
+run -n x -- true|-n x: expected a number of ranks from 1 to 65536
 END
 
 # Every command has help that names it and every option of its table.

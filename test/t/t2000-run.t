@@ -128,7 +128,7 @@ while :; do sleep 0.05; done
 END
 chmod +x "$TAP/echo"
 exits 139 "an echo that came first is not it" timeout -k 5 60 "$LOCKSTEP" run --grace 20s -n 2 -- "$TAP/echo" "$TAP/ready"
-has "which is said" 'rank 1 killed by signal 11 \(SIGSEGV\): the others noticed' "$TAP/err"
+has "which is said" 'rank 1 killed by signal 11 \(SIGSEGV\) and caused the other failures' "$TAP/err"
 exits 127 "a command that is not there" run -n 1 -- "$TAP/nothing"
 has "is named" "nothing: No such file" "$TAP/err"
 exits 126 "a command that is no program" run -n 1 -- "$TAP"
@@ -140,14 +140,17 @@ ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK'
 exits 2 "no command is bad usage" run -n 2
 exits 2 "more nodes than ranks is bad usage" run -n 2 --nodes 3 -- true
 exits 2 "no ranks at all is bad usage" run -n 0 -- touch "$TAP/begun"
-has "which is said" '-n 0: expected 1 rank or more' "$TAP/err"
+has "which is said" '-n 0: expected a number of ranks from 1 to 65536$' "$TAP/err"
 exits 2 "so are too many" run -n 4294967295 -- touch "$TAP/begun"
+has "with the range" '-n 4294967295: expected a number of ranks from 1 to 65536$' "$TAP/err"
+exits 2 "and what is no number" run -n abc -- touch "$TAP/begun"
+has "with the range" '-n abc: expected a number of ranks from 1 to 65536$' "$TAP/err"
 exits 2 "a controller that is no URL is bad usage" "$LOCKSTEP" run --control foo -- touch "$TAP/begun"
 is "which is said in one line" "$(cat "$TAP/err")" \
     "lockstep run: --control: 'foo': expected http://HOST:PORT or https://HOST:PORT"
 ok "and nothing was started" test ! -e "$TAP/begun"
 LOCKSTEP_CONTROL=foo ok "one in the environment is ignored" run -- touch "$TAP/begun"
-has "which is said, too" "--control: 'foo': expected http://HOST:PORT or https://HOST:PORT; the environment and .* ignored" "$TAP/err"
+has "which is said, too" "LOCKSTEP_CONTROL: 'foo': expected http://HOST:PORT or https://HOST:PORT; LOCKSTEP_CONTROL is ignored$" "$TAP/err"
 ok "and the command was started" test -e "$TAP/begun"
 exits 2 "a name that is none is bad usage" run --name a/b -- true
 
@@ -193,7 +196,7 @@ ok "it goes on where it was" run --name launcher-killed -n 2 -- "$TAP/litter" "$
 has "with the next attempt" 'attempt 1' "$TAP/out"
 exits 2 "a run that has ended well does not go on" run --name launcher-killed -n 2 -- "$TAP/litter" \
     "$first_sleeps; exec sleep $MARK"
-has "which is said" 'run launcher-killed has ended well' "$TAP/err"
+has "which is said" 'run launcher-killed has ended successfully' "$TAP/err"
 
 unset SLURM_RESTART_COUNT
 exits 1 "a run that failed" run --name other -n 2 -- sh -c 'exit 1'
@@ -203,15 +206,15 @@ exits 2 "nor with other ranks" run --name other -n 1 -- sh -c 'exit 1'
 has "which is said" 'run other has 2 ranks, not 1' "$TAP/err"
 ok "nothing was started" test ! -e "$TAP/mixed"
 exits 1 "but as it was" run --name other -n 2 -- sh -c 'exit 1'
-has "with the next attempt" 'run other goes on with attempt 1' "$TAP/err"
+has "with the next attempt" 'run other continues with attempt 1' "$TAP/err"
 SLURM_RESTART_COUNT=1 ok "and as it likes when Slurm has requeued it" run --name other -n 1 -- true
-has "with the attempt after that" 'run other goes on with attempt 2' "$TAP/err"
+has "with the attempt after that" 'run other continues with attempt 2' "$TAP/err"
 
 start keeper-killed "$TAP/litter" "exec sleep $MARK"
 kill -9 "$keeper"
 wait "$launcher"
 is "kill -9 of the keeper ends the run" $? 137
-has "and it says so" 'the keeper was killed by signal 9' "$TAP/err"
+has "and it says so" 'the keeper process was killed by signal 9' "$TAP/err"
 check "and leaves nobody" nobody_sleeps
 
 start both-killed sh -c ": >'$TAP/littered.'\$RANK; exec sleep $MARK"
@@ -259,7 +262,7 @@ env --default-signal=INT "$LOCKSTEP" run --grace 30s --no-watch --name twice -n 
 launcher=$!
 check "ranks that heed no signal" test -e "$TAP/littered.0" -a -e "$TAP/littered.1"
 kill -INT "$launcher"
-check "are told" grep -q 'SIGINT: the ranks are told' "$TAP/err"
+check "are told" grep -q 'SIGINT: ending the ranks' "$TAP/err"
 kill -INT "$launcher"
 check "a second SIGINT kills them at once" gone "$launcher"
 ok "all of them" nobody_sleeps

@@ -20,10 +20,26 @@ passes() # NAME COMMAND...: the job's output and status pass, with one line of o
     is "$passes_name: stdout passes" "$(cat "$TAP/out")" "to stdout no rank"
     is "$passes_name: stderr passes" "$(grep -c '^to stderr no rank$' "$TAP/err")" 1
     is "$passes_name: one line says it" \
-        "$(grep -v "^to stderr\|^lockstep run: $TAP/job exited with 7" "$TAP/err" | grep -c .)" 1
+        "$(grep -v "^to stderr\|^lockstep run: $TAP/job exited with 7\|: steps were not observed\|:   to do: " "$TAP/err" |
+            grep -c .)" 1
 }
 
 # The state directory.
+mkdir "$TAP/sealed"
+cat >"$TAP/seal" <<'EOF'
+#!/bin/sh
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 77
+shift
+exec "$@"
+EOF
+chmod +x "$TAP/seal"
+if unshare -m "$TAP/seal" "$TAP/sealed" true 2>/dev/null; then
+    LOCKSTEP_STATE=$TAP/sealed/state
+    passes "a read-only state directory" unshare -m "$TAP/seal" "$TAP/sealed" "$LOCKSTEP" run -- "$TAP/job"
+    has "it names the cause" '/sealed/state.*: Read-only file system; this run is recorded in' "$TAP/err"
+else
+    skip "a read-only state directory" "needs root"
+fi
 LOCKSTEP_STATE=/proc/nowhere
 passes "a state directory that cannot be made" "$LOCKSTEP" run -- "$TAP/job"
 has "it names the directory" '^lockstep run: /proc/nowhere.*: .*; this run is recorded in .*/lockstep\.[^ ]*' "$TAP/err"
@@ -53,7 +69,7 @@ chmod +x "$TAP/readonly"
 if unshare -m "$TAP/readonly" true 2>/dev/null; then
     passes "no directory anywhere" env -u TMPDIR XDG_RUNTIME_DIR=/proc/none unshare -m "$TAP/readonly" "$LOCKSTEP" run -- \
         "$TAP/job"
-    has "it says what to do" 'nothing is watched or recorded; set LOCKSTEP_STATE' "$TAP/err"
+    has "it says what to do" 'nothing is observed or recorded; set LOCKSTEP_STATE' "$TAP/err"
     ok "a rank makes no ring then, and says nothing of it" env -u TMPDIR unshare -m "$TAP/readonly" "$LOCKSTEP" run -n 1 -- \
         "$LOCKSTEP" trainer --steps 3 --step-ms 5
     lacks "nor of why" 'is not watched' "$TAP/err"
@@ -70,6 +86,10 @@ passes "a settings file that is not there" env LOCKSTEP_CONFIG="$TAP/none.yaml" 
 printf 'run:\n  on-hang: dance\n' >"$TAP/bad.yaml"
 passes "a setting that is out of place" env LOCKSTEP_CONFIG="$TAP/bad.yaml" "$LOCKSTEP" run -- "$TAP/job"
 passes "a controller's address that is none" env LOCKSTEP_CONTROL=nonsense "$LOCKSTEP" run -- "$TAP/job"
+has "only that is ignored" "LOCKSTEP_CONTROL: 'nonsense': .*; LOCKSTEP_CONTROL is ignored" "$TAP/err"
+printf 'run:\n  ranks: 1\n' >"$TAP/one.yaml"
+exits 7 "with a settings file beside it" env LOCKSTEP_CONTROL=nonsense LOCKSTEP_CONFIG="$TAP/one.yaml" "$LOCKSTEP" run -- "$TAP/job"
+has "which is still read" '^\[rank 0\] to stdout 0$' "$TAP/out"
 exits 2 "a settings file that the command line names must be right" "$LOCKSTEP" run --config "$TAP/none.yaml" -- "$TAP/job"
 exits 2 "what the command line says must be right" "$LOCKSTEP" run --on-hang dance -- "$TAP/job"
 exits 2 "other commands refuse a broken settings file" env LOCKSTEP_CONFIG="$TAP/bad.yaml" "$LOCKSTEP" version --nonsense

@@ -67,11 +67,11 @@ has "so the log is told" '"source": "log",' "$TAP/out"
 
 mkdir "$TAP/empty"
 exits 2 "a directory that is no run is refused" "$LOCKSTEP" why "$TAP/empty"
-has "in one line" '^lockstep why: .*empty: not a run: expected run.json, log.lsf or spool in it$' "$TAP/err"
+has "in one line" '^lockstep why: .*empty: not the directory of a run: it has none of run.json, log.lsf and spool$' "$TAP/err"
 exits 2 "two runs are too many" "$LOCKSTEP" why a b
 exits 2 "follow and replay are two things" "$LOCKSTEP" why --follow --replay "$dir"
 exits 2 "no run yet is said" "$LOCKSTEP" why
 mkdir -p "$TAP/empty/spool"
 exits 3 "a run without a step cannot be told" "$LOCKSTEP" why "$TAP/empty"
-has "and says so" 'cannot tell: no step was seen' "$TAP/out"
+has "and says so" 'cannot tell: no step was observed' "$TAP/out"
 done_testing

@@ -81,10 +81,22 @@ end
 is "it ends when told" $? 0
 train r3
 is "a run needs no controller" $? 0
-has "it says that facts stay behind" 'send exited with 3' "$TAP/run.err"
+has "it says why" 'run r3 is not registered with the controller: ' "$TAP/run.err"
+later=$(sed -n 's/^lockstep run: the facts stay in .*; to send them: lockstep //p' "$TAP/run.err")
+is "and how to send the facts later" "$(echo "$later" | cut -d ' ' -f 1-2)" "send --control"
+before=$(date +%s%N)
+train away
+is "one that never reaches it, too" $? 0
+tap_result $(($(date +%s%N) - before > 8000000000)) "it does not wait for the controller for long"
+listen=${url#*://}
 begin
-ok "they are brought later" env LOCKSTEP_STATE="$user" LOCKSTEP_CONTROL="$url" \
-    LOCKSTEP_TOKEN_FILE="$site/tokens/launch.token" "$LOCKSTEP" send r3
+listen=
+# shellcheck disable=SC2086
+ok "they are sent later, by the command as it is printed" env -u LOCKSTEP_STATE -u LOCKSTEP_CONTROL "$LOCKSTEP" $later
+LOCKSTEP_STATE=$site "$LOCKSTEP" ps >"$TAP/out"
+has "ps lists the site's runs, with their end" "^r3 +ended +$RANKS +0 +[0-9]+[sm].* 0  .*trainer" "$TAP/out"
+LOCKSTEP_STATE=$site "$LOCKSTEP" ps --json >"$TAP/out"
+has "and in JSON" '"id": ?"r1"' "$TAP/out"
 ok "and again, which adds nothing" env LOCKSTEP_STATE="$user" LOCKSTEP_CONTROL="$url" \
     LOCKSTEP_TOKEN_FILE="$site/tokens/launch.token" "$LOCKSTEP" send r3
 why r3 --json

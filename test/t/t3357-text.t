@@ -21,12 +21,18 @@ END
 
 "$LOCKSTEP" run -q --name r1 -- sh -c 'exit 0' "$evil" "$(printf 'x\377y')" >"$TAP/run" 2>&1
 "$LOCKSTEP" ps >"$TAP/out"
-has "ps shows the command" 'a\?' "$TAP/out"
+has "ps shows the command, escaped" 'a\\xe2.*x\\xffy' "$TAP/out"
 pure "without what is hidden in it" "$TAP/out"
 "$LOCKSTEP" ps --json >"$TAP/out"
 pure "so does its JSON" "$TAP/out"
+has "which escapes, too" 'x\\\\xffy' "$TAP/out"
 cp "$TAP/out" "$TAP/json"
 ok "which is JSON" python3 -c "import json; json.load(open(\"$TAP/json\"))"
+
+"$LOCKSTEP" run --dry-run -- echo "$evil" "$(printf 'x\377y')" >"$TAP/out"
+pure "and what would be started" "$TAP/out"
+"$LOCKSTEP" run --name r2 -- "$TAP/$(printf 'no\377such')" >"$TAP/out" 2>"$TAP/err"
+pure "and that a command is not there" "$TAP/err"
 
 mkdir "$TAP/dead"
 printf 'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\nValueError: %s\n' "$evil" >"$TAP/dead/rank_0.log"

@@ -19,7 +19,7 @@ printed=$((2 * $(RANK=0 sh "$TAP/talk" | wc -c)))
 LOCKSTEP_STATE=$TAP/small timeout -k 5 60 "$LOCKSTEP" run --no-watch -q -n 2 --name r1 -- sh "$TAP/talk" >"$TAP/out" 2>"$TAP/err"
 is "the job ends well" $? 0
 kept=$(find "$TAP/small" -name 'rank-*.log' -exec cat {} + | wc -c)
-lost=$(sed -n 's/.*run: \([0-9]*\) bytes that ranks printed could not be kept/\1/p' "$TAP/err")
+lost=$(sed -n 's/.*run: \([0-9]*\) bytes that ranks printed could not be written to the files/\1/p' "$TAP/err")
 [ "${lost:-0}" -gt 0 ]
 tap_result $? "some bytes could not be kept"
 is "kept and lost bytes are all that was printed" $((kept + ${lost:-0})) "$printed"
@@ -30,6 +30,6 @@ timeout -k 5 60 "$LOCKSTEP" run --no-watch -n 2 --name r2 -- sh "$TAP/talk" >"$T
 is "a run whose stdout is a full disk ends well" $? 0
 whole=$(sed -n 's/.*RANK \(x*\)"$/\1/p' "$TAP/talk")
 shown=$(grep -c "^\[rank [01]\] line .* $whole\$" "$TAP/small/shown")
-lost=$(sed -n 's/.*run: \([0-9]*\) lines of stdout are not shown.*/\1/p' "$TAP/err")
+lost=$(sed -n 's/.*run: \([0-9]*\) lines of stdout not shown.*/\1/p' "$TAP/err")
 is "shown and missing lines are all that was printed" $((shown + ${lost:-0})) 6000
 done_testing

@@ -28,7 +28,7 @@ ok "the log gives the same verdicts when it is judged again" "$LOCKSTEP" why --r
 has "byte for byte" "byte-equal" "$TAP/out"
 cp -r "$LOCKSTEP_STATE/runs/stuck" "$TAP/logless" && rm "$TAP/logless/log.lsf"
 exits 1 "without its log" "$LOCKSTEP" why "$TAP/logless"
-has "the spools alone tell the hang" "^hang: rank 2 .* keeps all others waiting since step 20" "$TAP/out"
+has "the spools alone tell the hang" "^hang: rank 2 .* blocks all others since step 20" "$TAP/out"
 has "and that there is no log" "judged now from the spools" "$TAP/out"
 
 exits 1 "a rank that dies of an exception" "$LOCKSTEP" run --quiet -n 2 --grace 1s --name boom -- sh -c '

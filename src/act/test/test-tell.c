@@ -88,12 +88,27 @@ static void writes_a_command_as_a_shell_would_need_it(void **state)
     assert_string_equal(small, "sh -c '");
 }
 
+static void writes_bytes_that_are_not_utf8_as_escapes(void **state)
+{
+    char *command[] = { (char *)"echo", (char *)"gr\xc3\xbc\xc3\x9f", (char *)"x\xffy", NULL };
+    char text[64], small[8], cut[8];
+
+    (void)state;
+    launcher_log_command_text(command, text, sizeof(text));
+    assert_string_equal(text, "echo 'gr\xc3\xbc\xc3\x9f' 'x\\xffy'");
+    launcher_log_word_text("a\xffz", small, sizeof(small));
+    assert_string_equal(small, "a\\xffz");
+    launcher_log_word_text("abcdef\xc3\xbc", cut, sizeof(cut)); /* not half of a character */
+    assert_string_equal(cut, "abcdef");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begin_with_hello_and_come_in_order),
         cmocka_unit_test(says_how_a_process_ended),
         cmocka_unit_test(writes_a_command_as_a_shell_would_need_it),
+        cmocka_unit_test(writes_bytes_that_are_not_utf8_as_escapes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

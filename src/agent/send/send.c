@@ -19,6 +19,7 @@
 
 #define SPOOLS_MAX 4096
 #define LOOK_NS (200 * NS_PER_MS)
+#define GIVE_UP_NS NS_PER_S /* a launcher waits for us: nothing goes out for so long */
 #define AGAIN_MIN_NS (300 * NS_PER_MS)
 #define AGAIN_MAX_NS (10 * NS_PER_S)
 
@@ -36,6 +37,7 @@ struct send {
     size_t count, room;
     pid_t parent;
     int64_t again_ns, deadline_ns;
+    int64_t stuck_ns; /* of a launcher: since when some spool cannot be sent; 0: all can */
     bool enlisted, finishing, finish_asked, done, complained;
     struct err trouble;
 };
@@ -54,7 +56,8 @@ static void send_close(struct send *send)
 static void enlist_later(struct send *send, const struct err *err)
 {
     if (strcmp(send->trouble.text, err->text) != 0)
-        log_error("run %s is not registered: %s; will try again", send->settings->run, err->text);
+        log_error("run %s is not registered with the controller: %s; will try again",
+                  send->settings->run, err->text);
     send->trouble = *err;
     loop_timer_set(send->loop, &send->enlist, time_mono_ns() + send->again_ns);
     send->again_ns = MIN(send->again_ns * 2, AGAIN_MAX_NS);
@@ -150,6 +153,16 @@ static size_t spools_left(struct send *send)
     return left;
 }
 
+/* Some spool cannot be sent now. */
+static bool spools_in_trouble(const struct send *send)
+{
+    for (size_t i = 0; i < send->count; i++) {
+        if (sender_is_in_trouble(send->one[i].sender))
+            return true;
+    }
+    return false;
+}
+
 /* ---- the end ---- */
 
 static void on_finished(void *arg, const struct client_answer *answer)
@@ -182,7 +195,7 @@ static void begin_to_finish(struct send *send)
     send->finishing = true;
     send->deadline_ns = time_mono_ns() + send->settings->patience_ns;
     if (send->settings->child && !send->enlisted) /* in all its life: it will hardly be now */
-        send->deadline_ns = time_mono_ns() + MIN(send->settings->patience_ns, NS_PER_S);
+        send->deadline_ns = time_mono_ns() + MIN(send->settings->patience_ns, GIVE_UP_NS);
     find_spools(send);
     loop_timer_set(send->loop, &send->look, 0);
 }
@@ -196,7 +209,12 @@ static void on_look(void *arg, int64_t now_ns)
     find_spools(send);
     if (send->finishing && send->enlisted && spools_left(send) == 0)
         ask_to_finish(send);
-    if (send->finishing && now_ns > send->deadline_ns)
+    if (!send->settings->child || !spools_in_trouble(send))
+        send->stuck_ns = 0;
+    else if (!send->stuck_ns)
+        send->stuck_ns = now_ns;
+    if (send->finishing &&
+        (now_ns > send->deadline_ns || (send->stuck_ns && now_ns - send->stuck_ns > GIVE_UP_NS)))
         loop_stop(send->loop);
     loop_timer_set(send->loop, &send->look, now_ns + (send->finishing ? 20 * NS_PER_MS : LOOK_NS));
 }
@@ -258,9 +276,6 @@ int send_run(const struct send_settings *settings, struct err *err)
         result = loop_run(send.loop, err);
     if (result < 0 || send.done)
         return result;
-    if (!settings->run_dir)
-        return err_set(err, -ETIMEDOUT, "not all of run %s is with the controller", settings->run);
-    return err_set(
-        err, -ETIMEDOUT, "not all of run %s is with the controller%s%s; 'lockstep send %s' goes on",
-        settings->run, send.trouble.text[0] ? ": " : "", send.trouble.text, settings->run_dir);
+    return err_set(err, -ETIMEDOUT, "not all facts of run %s were sent%s%s", settings->run,
+                   send.trouble.text[0] ? ": " : "", send.trouble.text);
 }

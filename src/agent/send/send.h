@@ -26,7 +26,7 @@ struct send_settings {
     int64_t patience_ns; /* how long to try at the end */
 };
 
-/* 0: all is on the controller's disk.  -ETIMEDOUT: not all, and the sentence says how to go on. */
+/* 0: all is on the controller's disk.  -ETIMEDOUT: not all; what was not sent stays in the spools. */
 int send_run(const struct send_settings *settings, struct err *err);
 
 #endif

@@ -457,7 +457,9 @@ bool sender_is_done(struct sender *sender)
 
 bool sender_is_in_trouble(const struct sender *sender)
 {
-    return sender->trouble_ns != 0;
+    /* Without a token nobody was asked yet: the run is not registered. */
+    return sender->trouble_ns != 0 ||
+           (!sender->asked && sender->token_file[0] && access(sender->token_file, F_OK) < 0);
 }
 
 bool sender_is_refused(const struct sender *sender)

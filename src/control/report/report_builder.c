@@ -9,6 +9,7 @@
 #include "control/log/spools.h"
 #include "core/clean.h"
 #include "core/hash.h"
+#include "show/verdict_view.h"
 
 void report_builder_init(struct report_builder *builder, const char *run, bool every_state)
 {
@@ -304,25 +305,12 @@ static void report_builder_close(struct report_builder *builder)
     }
 }
 
-/* Open ones first; then those that were decided first. */
-static int verdict_order(const void *a, const void *b)
-{
-    const struct verdict *left = a, *right = b;
-    bool left_over = left->until_real_ns != 0, right_over = right->until_real_ns != 0;
-
-    if (left_over != right_over)
-        return left_over ? 1 : -1;
-    if (left->decided_real_ns != right->decided_real_ns)
-        return left->decided_real_ns < right->decided_real_ns ? -1 : 1;
-    return strcmp(left->id, right->id);
-}
-
 int report_builder_take(struct report_builder *builder, struct run_summary *ret)
 {
     report_builder_close(builder);
     if (builder->summary.verdicts && !builder->every_state)
         qsort(builder->summary.verdict, builder->summary.verdicts, sizeof(struct verdict),
-              verdict_order);
+              verdict_by_importance);
     *ret = builder->summary;
     builder->summary.verdict = NULL;
     return 0;

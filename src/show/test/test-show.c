@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "show/advice.h"
 #include "show/ledger_view.h"
 #include "show/run_summary.h"
 #include "show/verdict_view.h"
@@ -82,13 +83,15 @@ static void a_verdict_says_what_which_and_so_what(void **state)
     (void)state;
     expect_verdict(
         &verdict,
-        "straggler: rank 5 (node n2) holds up the others by 41.0 ms a step since step 241: power "
+        "straggler: rank 5 (node n2) delays the others by 41.0 ms per step since step 241: power "
         "brake\n"
         "  compute 34.1 ms, median of 7 peers 12.0 ms (ring)\n"
         "  not data: input wait 0.2 ms, as its peers\n"
-        "  echo: rank 2: connection reset (launcher)\n"
-        "  cost 812.4 GPU-seconds so far\n"
+        "  follow-on error: rank 2: connection reset (launcher)\n"
+        "  cost so far: 812.4 GPU-seconds\n"
         "  on GPU 1\n"
+        "  to do: Check clocks, power and temperature of the named GPU (nvidia-smi -q -d "
+        "PERFORMANCE); move the rank to another GPU if it stays slow.\n"
         "  plan: drain n2 (dry-run)\n"
         "  layer gpu, confidence 0.97, decided at step 246, since 2026-03-01T10:42:07.123Z");
 }
@@ -128,8 +131,10 @@ static void a_verdict_that_is_over_says_until_when(void **state)
     (void)state;
     verdict_because(&verdict, "launcher", "first to end of 8");
     verdict_identify(&verdict);
-    expect_verdict(&verdict, "crash: rank 3 ended first at step 40: killed by signal 9 (SIGKILL)\n"
+    expect_verdict(&verdict, "crash: rank 3 failed first at step 40: killed by signal 9 (SIGKILL)\n"
                              "  first to end of 8 (launcher)\n"
+                             "  to do: Read the end of the log of the named rank and the kernel "
+                             "log of its node; errors of other ranks followed from it.\n"
                              "  layer unknown, confidence 1.00, decided at step 40, since "
                              "2026-03-01T10:42:07.123Z until 2026-03-01T10:42:08.123Z");
 }
@@ -246,7 +251,7 @@ static void a_ledger_adds_up_in_json_and_text(void **state)
                               "  straggler-wait          90.0   11.2 %\n"
                               "  spare                  100.0   12.5 %\n"
                               "  unattributed            10.0    1.2 %\n"
-                              "  goodput 75.0 %, ettr 85.7 %, 400 steps, 3 of them not priced: "
+                              "  goodput 75.0 %, ettr 85.7 %, 400 steps, 3 of them without a cost: "
                               "they cannot be replayed\n");
     free(text);
 }
@@ -274,13 +279,14 @@ static void an_account_says_what_could_not_be_seen(void **state)
     (void)state;
     run_summary_text(&summary, &plain, out);
     fclose(out);
-    assert_string_equal(text, "run r1: 8 ranks, 70 steps of ranks seen, ended with status 0\n"
+    assert_string_equal(text, "run r1: 8 ranks, 70 rank steps observed, ended with status 0\n"
                               "nothing is wrong\n"
                               "\n"
-                              "restart 1: attempt 0 ended, rank 3 first: killed by signal 9 "
+                              "restart 1: attempt 0 ended, rank 3 failed first: killed by signal 9 "
                               "(SIGKILL)\n"
-                              "what could not be seen:\n"
-                              "  ranks 3 4: never opened a ring\n"
+                              "not observed:\n"
+                              "  ranks 3 4: did not load the lockstep probe, so only exits were "
+                              "observed\n"
                               "  12 records were overwritten before they were read\n");
     free(text);
     expect_json(at(root, "verdicts"), "[]");
@@ -289,6 +295,102 @@ static void an_account_says_what_could_not_be_seen(void **state)
     expect_json(at(root, "restarts"), "[{\"attempt\":0,\"culprit\":3,\"status\":137,\"why\":"
                                       "\"killed by signal 9 (SIGKILL)\"}]");
     json_object_put(root);
+}
+
+static void every_kind_and_layer_says_what_to_do(void **state)
+{
+    (void)state;
+    for (unsigned kind = 1; kind < VERDICT_KIND_COUNT; kind++) {
+        for (unsigned layer = 0; layer < LAYER_COUNT; layer++) {
+            struct verdict verdict = { .kind = (uint8_t)kind, .layer = (uint8_t)layer };
+            const char *text = verdict_advice(&verdict);
+
+            assert_null(strstr(text, "does not know"));
+            assert_int_equal(text[strlen(text) - 1], '.');
+            assert_true(strlen(text) > 20 && strlen(text) < 240);
+        }
+    }
+    assert_non_null(verdict_advice(&(struct verdict){ .kind = 200, .layer = 200 }));
+}
+
+static void a_brief_is_what_evidence_and_what_to_do(void **state)
+{
+    struct verdict verdict = make_verdict();
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    verdict_because(&verdict, "ring", "weaker evidence");
+    verdict_brief(&verdict, out);
+    fclose(out);
+    assert_string_equal(
+        text,
+        "straggler: rank 5 (node n2) delays the others by 41.0 ms per step since step 241: power "
+        "brake\n"
+        "  because compute 34.1 ms, median of 7 peers 12.0 ms (ring)\n"
+        "  to do: Check clocks, power and temperature of the named GPU (nvidia-smi -q -d "
+        "PERFORMANCE); move the rank to another GPU if it stays slow.\n");
+    free(text);
+}
+
+static void what_stops_the_job_comes_first(void **state)
+{
+    struct verdict verdict[] = {
+        { .id = "over", .kind = VERDICT_CRASH, .until_real_ns = 1, .gpu_seconds = 900 },
+        { .id = "cheap", .kind = VERDICT_STRAGGLER, .gpu_seconds = 1 },
+        { .id = "late", .kind = VERDICT_HANG, .decided_real_ns = 9 },
+        { .id = "dear", .kind = VERDICT_INPUT_STALL, .gpu_seconds = 50 },
+        { .id = "wrong", .kind = VERDICT_CORRUPTION },
+        { .id = "early", .kind = VERDICT_CRASH, .decided_real_ns = 3 },
+    };
+    static const char *const expected[] = { "early", "late", "wrong", "dear", "cheap", "over" };
+
+    (void)state;
+    qsort(verdict, 6, sizeof(verdict[0]), verdict_by_importance);
+    for (size_t i = 0; i < 6; i++)
+        assert_string_equal(verdict[i].id, expected[i]);
+}
+
+static void one_is_not_many(void **state)
+{
+    struct run_summary summary = { .run = "r1",
+                                   .ranks = 1,
+                                   .ranks_seen = 1,
+                                   .steps = 1,
+                                   .gap_records = 1,
+                                   .torn_steps = 1,
+                                   .alive = true };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    run_summary_text(&summary, &plain, out);
+    fclose(out);
+    assert_string_equal(text, "run r1: 1 rank, 1 rank step observed, still running\n"
+                              "nothing is wrong\n"
+                              "not observed:\n"
+                              "  1 record was overwritten before it was read\n"
+                              "  1 step lacks some of its records\n");
+    free(text);
+}
+
+static void a_job_without_the_probe_says_why_and_what_to_do(void **state)
+{
+    struct run_summary summary = { .run = "r1", .ranks = 4, .unseen = 4, .ended = true };
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    (void)state;
+    run_summary_text(&summary, &plain, out);
+    fclose(out);
+    assert_non_null(strstr(text, "cannot tell: no step was observed\n"));
+    assert_non_null(strstr(text, "not observed:\n  steps: no process loaded the lockstep probe"));
+    assert_non_null(strstr(text, "to do: run a Python program that imports torch"));
+    assert_null(strstr(text, "ranks 0"));
+    free(text);
 }
 
 static void the_exit_status_follows_from_the_account(void **state)
@@ -371,6 +473,11 @@ int main(void)
         cmocka_unit_test(a_verdict_has_every_field_in_json),
         cmocka_unit_test(a_ledger_adds_up_in_json_and_text),
         cmocka_unit_test(an_account_says_what_could_not_be_seen),
+        cmocka_unit_test(every_kind_and_layer_says_what_to_do),
+        cmocka_unit_test(a_brief_is_what_evidence_and_what_to_do),
+        cmocka_unit_test(what_stops_the_job_comes_first),
+        cmocka_unit_test(one_is_not_many),
+        cmocka_unit_test(a_job_without_the_probe_says_why_and_what_to_do),
         cmocka_unit_test(the_exit_status_follows_from_the_account),
         cmocka_unit_test(an_end_that_no_verdict_explains_is_never_told_as_well),
     };
