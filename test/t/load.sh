@@ -2,8 +2,9 @@
 #
 #   slow_device()
 #   {
-#       ok "a demo" "$LOCKSTEP" demo --json ...
-#       found_it; timed_result $? "names the slow rank"
+#       timed_ok "a demo" 60 "$LOCKSTEP" demo --json ... || return
+#       found_it
+#       timed_result $? "names the slow rank"
 #   }
 #   timed slow_device
 #   done_testing
@@ -14,7 +15,7 @@
 # Each trial has a LOCKSTEP_STATE of its own, so runs may have the same names again.
 LOAD_LIMIT=${LOAD_LIMIT:-25} # as in load.py
 LOAD_TRIALS=${LOAD_TRIALS:-3}
-load_failed=0 load_trial=0
+load_failed=0 load_trial=0 load_inside=no
 
 load_begin()
 {
@@ -30,15 +31,23 @@ load_end() # leaves in load_percent what others took in the worst second; 0 when
     load_percent=$(cat "$TAP/load" 2>/dev/null) || load_percent=0
 }
 
-timed_result() # STATUS NAME: a result that depends on how real time went
+timed_result() # STATUS NAME: a result that depends on how real time went; returns whether it is a good one
 {
-    [ "$1" = 0 ] || load_failed=$((load_failed + 1))
-    load_before=$tap_failed
-    tap_result "$1" "$2" timed
+    if [ $load_inside = no ]; then
+        echo "Bail out! \"$2\" depends on time: call it from a function that timed runs"
+        exit 1
+    fi
+    if [ "$1" = 0 ]; then
+        tap_result 0 "$2"
+        return 0
+    fi
+    load_failed=$((load_failed + 1)) load_before=$tap_failed
+    tap_result 1 "$2" timed
     tap_failed=$load_before
+    return 1
 }
 
-timed_ok() # NAME SECONDS COMMAND...: succeeds; that it takes longer depends on how real time went
+timed_ok() # NAME SECONDS COMMAND...: succeeds; returns 1 when it takes longer, which depends on how real time went
 {
     load_name=$1 load_status=0
     shift
@@ -61,7 +70,9 @@ timed() # FUNCTION [ARGUMENT...]: with its results
     while :; do
         load_trial=$((load_trial + 1)) load_failed=0 tap_count=$load_count tap_failed=$load_failures
         load_begin
+        load_inside=yes
         "$@" >"$TAP/trial"
+        load_inside=no
         load_end
         load_is_repeated "$load_failures" || break
         echo "# trial $load_trial of $*: $load_failed failed while others took $load_percent % of the processors"

@@ -36,7 +36,7 @@ pages() # all rows of /steps, a few at a time
         cat "$TAP/numbers"
         after=$(grep -o '"next": *[0-9]*' "$TAP/page" | grep -o '[0-9]*$') || break
         [ -n "$after" ] || break
-        sleep "$1"
+        sleep "$1" # so that others write meanwhile
     done
 }
 
