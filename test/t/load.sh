@@ -15,7 +15,7 @@
 # Each trial has a LOCKSTEP_STATE of its own, so runs may have the same names again.
 LOAD_LIMIT=${LOAD_LIMIT:-25} # as in load.py
 LOAD_TRIALS=${LOAD_TRIALS:-3}
-load_failed=0 load_trial=0 load_inside=no
+load_failed=0 load_trial=0 load_repeats=0 load_inside=no
 
 load_begin()
 {
@@ -76,7 +76,7 @@ timed() # FUNCTION [ARGUMENT...]: with its results
         load_end
         load_is_repeated "$load_failures" || break
         echo "# trial $load_trial of $*: $load_failed failed while others took $load_percent % of the processors"
-        LOCKSTEP_STATE=$TAP/state.$load_trial
+        load_repeats=$((load_repeats + 1)) LOCKSTEP_STATE=$TAP/state.$((load_repeats + 1))
     done
     load_reason="others took $load_percent % of this machine's processors, limit $LOAD_LIMIT %; trial $load_trial"
     if [ "$load_percent" -gt "$LOAD_LIMIT" ]; then
