@@ -47,7 +47,7 @@ class Load:
     def __init__(self, pid, folder):
         self.pid, self.folder, self.known = pid, os.fsencode(folder), {}
         self.most_percent = 0.0
-        self.at, self.ticks = time.monotonic(), self.foreign_ticks()
+        self.ticks, self.at = self.foreign_ticks(), time.monotonic()
 
     def foreign_ticks(self):
         processes = {}
@@ -73,10 +73,11 @@ class Load:
 
     def look(self):
         """Once a second.  Who ends without a parent that waits takes its time with it: then the sum falls."""
-        now, ticks = time.monotonic(), self.foreign_ticks()
+        ticks, now = self.foreign_ticks(), time.monotonic()
         whole = (now - self.at) * os.sysconf("SC_CLK_TCK") * os.cpu_count()
-        self.most_percent = max(self.most_percent, 100 * (ticks - self.ticks) / whole)
-        self.at, self.ticks = now, ticks
+        # The look itself takes a while, on a busy machine: a second may seem shorter than it was.
+        self.most_percent = max(self.most_percent, min(100, 100 * (ticks - self.ticks) / whole))
+        self.ticks, self.at = ticks, now
 
 
 def main(pid, folder, path):
