@@ -76,7 +76,7 @@ test-long:
 	@$(MAKE) --no-print-directory all
 	@LOCKSTEP_STEPS=10000000 tools/test $(BUILD) control/core-memory
 	@LOCKSTEP_CHAOS=60 LOCKSTEP_TEST_KILLS=60 tools/test $(BUILD) t3100-chaos t3210-site-kills --timeout-multiplier 5
-	@LOCKSTEP_STEPS=6000 tools/test $(BUILD) t3260-live-compaction --timeout-multiplier 5
+	@LOCKSTEP_SPOOLED=2000000 tools/test $(BUILD) t3260-live-compaction --timeout-multiplier 5
 
 # What clang-tidy and cppcheck find; in files that changed also clang's analyzer.
 tidy:
