@@ -9,6 +9,8 @@
 #   make deb      Debian packages of controller, agent and program, in build-deb/packages
 #   make deb-test the packages in a bare Debian 12: they install, start and go (needs root)
 #   make format   settle the layout of every C file
+#   make test-long     slow tests that make test does not run
+#   make tidy     what clang-tidy and cppcheck find
 #   make ci       everything that must hold before a change is merged
 #   make chroot-test   make demo and make test in a bare Debian 12 (needs root)
 #   make torch-newer   the tests in Python with the torch of a later Debian (needs root)
@@ -77,3 +79,18 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all programs prefix deb deb-test demo test test-guard install format format-check ci chroot-test torch-newer clean
+
+# Slow ones, which `make test` does not run: months of steps, many kills, a log that is compacted for long.
+test-long:
+	@tools/deps run build test
+	@$(MAKE) --no-print-directory all
+	@LOCKSTEP_STEPS=10000000 tools/test $(BUILD) control/core-memory
+	@LOCKSTEP_CHAOS=60 LOCKSTEP_TEST_KILLS=60 tools/test $(BUILD) t3100-chaos t3210-site-kills --timeout-multiplier 5
+	@LOCKSTEP_SPOOLED=2000000 tools/test $(BUILD) t3260-live-compaction --timeout-multiplier 5
+
+# What clang-tidy and cppcheck find; in files that changed also clang's analyzer.
+tidy:
+	@tools/tidy
+	@tools/tidy --deep
+
+.PHONY: test-long tidy

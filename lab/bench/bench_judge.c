@@ -231,6 +231,7 @@ static void crowd_span(struct crowd *crowd, uint32_t item, int64_t launch_ns, in
 }
 
 /* Members of a group are `stride` apart. */
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static void crowd_meet(struct crowd *crowd, uint32_t item, int64_t launch_ns, uint32_t first,
                        uint32_t stride, uint32_t count, int64_t ns)
 {

@@ -280,6 +280,7 @@ static double bench_collectives_ns(const struct nccl_profiler_v5 *volatile plugi
 
     for (uint32_t i = 0; i < BENCH_NCCL_BATCH; i++)
         bench_collective(plugin, context, begin + i); /* read anew: nothing is inlined */
+    /* NOLINTNEXTLINE(bugprone-integer-division): the batch is a whole number */
     return (double)(lockstep_clock_ns() - begin) / BENCH_NCCL_BATCH;
 }
 

@@ -259,6 +259,7 @@ static void put_beat(uint32_t rank, uint64_t step, int64_t now_ns, struct buf *p
     fact_beat_put(payload, &beat);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 void fleet_step(struct fleet *fleet, uint32_t node, uint64_t step, int64_t begin_ns, uint64_t boot,
                 uint64_t *number, struct buf *out)
 {

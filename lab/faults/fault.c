@@ -359,6 +359,7 @@ int fault_parse(const char *text, struct fault *ret, struct err *err)
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static int fault_draw(struct fault *fault, uint32_t param, uint32_t *place, uint32_t limit,
                       struct rand *rand, const char *name, struct err *err)
 {

@@ -275,6 +275,7 @@ static void inject_make(struct inject *inject, uint32_t number, const struct inj
 }
 
 /* The strength we began with was a guess: schedulers differ. */
+/* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
 static void inject_tune(struct inject *inject, uint32_t number, const struct inject_mark *mark)
 {
     const struct fault *plan = &inject->plan->fault[number];

@@ -345,6 +345,7 @@ static uint32_t twin_next(const struct score_case *cases, uint32_t faults, uint3
 }
 
 /* First the twins of those whose ledgers are compared, second ones of the slight ones, then layouts at random. */
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static uint32_t draw_healthy(const struct draw_set *set, uint64_t seed, uint32_t healthy,
                              struct rand *rand, struct score_case *cases, uint32_t faults,
                              uint32_t room)

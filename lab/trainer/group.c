@@ -131,6 +131,7 @@ enum group_way {
 };
 
 /* One message to and/or from a peer; what came lies in *ret_in. */
+/* NOLINTNEXTLINE(readability-function-size): eight parameters */
 static int group_talk(struct group *group, uint32_t peer, enum group_way way, const void *data,
                       size_t bytes, int64_t *latest_ns, const void **ret_in, struct err *err)
 {
@@ -157,6 +158,7 @@ static int group_talk(struct group *group, uint32_t peer, enum group_way way, co
     return group_check(group, peer, &out->head, &in->head, err);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static int group_double(struct group *group, enum group_op op, void *data, size_t count,
                         size_t bytes, int64_t *latest_ns, struct err *err)
 {
@@ -175,6 +177,7 @@ static int group_double(struct group *group, enum group_op op, void *data, size_
 }
 
 /* The even member of a folded pair: takes its neighbour's numbers in, gives the result back. */
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static int group_fold(struct group *group, enum group_op op, void *data, size_t count, size_t bytes,
                       int64_t *latest_ns, struct err *err)
 {

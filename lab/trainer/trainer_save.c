@@ -47,6 +47,7 @@ static struct shard restore_shard(const struct trainer *trainer, uint64_t step)
  * damaged one is named once and taken from the list.  One of another run ends us: going on would
  * in time remove it.
  */
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static int save_newest(struct trainer *trainer, uint64_t *step, int count, uint64_t bound,
                        float *value, uint64_t *ret, struct err *err)
 {

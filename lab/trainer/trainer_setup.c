@@ -180,6 +180,7 @@ static int setup_comm(struct trainer *trainer, struct rendezvous *rendezvous,
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static int setup_link(struct trainer *trainer, struct rendezvous *rendezvous,
                       struct trainer_link *link, uint32_t stage, enum trainer_way way,
                       const char *name, struct err *err)

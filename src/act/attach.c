@@ -72,13 +72,13 @@ int attach_package_file(const char *name, struct path *ret)
 
 static void attach_missing(struct err *ret)
 {
-    char self[PATH_MAX];
-    const char *beside = attach_beside(self);
+    struct path beside;
+    bool known = sibling_directory(&beside, NULL) == 0;
 
     err_set(ret, 0,
             "the lockstep Python package is not installed: expected %s/%s; Python programs are not "
             "observed. Install the package with 'meson install'",
-            beside ? beside : "PREFIX/bin", attach_places[COUNT(attach_places) - 1]);
+            known ? beside.text : "PREFIX/bin", attach_places[COUNT(attach_places) - 1]);
 }
 
 void attach_find(struct attach *ret)

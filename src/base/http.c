@@ -402,6 +402,7 @@ static bool charge_add(struct http_exchange *exchange, size_t size)
     return true;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the signature is libmicrohttpd's */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **state)

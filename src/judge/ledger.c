@@ -275,6 +275,7 @@ static struct against_peers against_peers(const struct past_step *past, uint32_t
 }
 
 /* `bubble`: what it waits by design, which a step that fits tells and one that does not is taken to have as well. */
+/* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
 static void rank_parts(const struct rank_split *split, struct against_peers against,
                        const struct parts *parts, float *bubble, double seconds[LEDGER_BUCKETS])
 {

@@ -70,10 +70,10 @@ static struct word csv_word(struct csv *csv)
 
 static uint8_t csv_column(const struct word *word)
 {
-    for (uint8_t i = 0; i < COLUMN_COUNT; i++) {
+    for (unsigned i = 0; i < COLUMN_COUNT; i++) {
         if (strlen(column_names[i]) == word->bytes &&
             memcmp(column_names[i], word->at, word->bytes) == 0)
-            return i;
+            return (uint8_t)i;
     }
     return COLUMN_OTHER;
 }

@@ -100,6 +100,7 @@ static uint64_t lane_offset(const struct ring_reader *reader, uint32_t lane)
     return RING_LANES_OFFSET + lane * ring_lane_bytes(reader->header.lane_records);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
 static uint64_t ring_median3(uint64_t a, uint64_t b, uint64_t c)
 {
     return MAX(MIN(a, b), MIN(MAX(a, b), c));

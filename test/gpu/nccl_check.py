@@ -43,7 +43,7 @@ for step in range(steps):
         for _ in range(60):
             big @ big
     if fault == "sleeps" and rank == 1 and step >= 30:
-        time.sleep(0.05)
+        time.sleep(0.05)  # the fault
     if fault == "channels" and rank == 1 and step == 60 and os.environ["LOCKSTEP_RESTART"] == "0":
         raise RuntimeError("a fault")
     if fault == "stopped" and rank == 1 and step == 30:

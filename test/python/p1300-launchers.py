@@ -17,7 +17,7 @@ def train(rank, world, mode, place):
     for number in range(12):
         with lockstep.step():
             lockstep.metric(loss=1.0)
-            time.sleep(0.02)
+            time.sleep(0.02)  # the work of a step
         if rank == 1 and number == 8:
             if mode == "raise":
                 raise ValueError("bad batch")
@@ -41,7 +41,7 @@ ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(os.environ, RANK
 failed = ranks[1].wait()
 while failed and not os.path.exists(os.path.join(sys.argv[2], "waits")):
     time.sleep(0.02)
-time.sleep(0.3 if failed else 0)
+time.sleep(0.3 if failed else 0)  # a launcher looks at its ranks now and then only
 if failed:
     ranks[0].terminate()
 ranks[0].wait()

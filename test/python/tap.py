@@ -1,8 +1,10 @@
 """A few words for tests in Python: functions decorated with @test run in order and print TAP."""
+import functools
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 
 SOURCE = os.environ.get("SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(
@@ -12,11 +14,64 @@ LOCKSTEP = os.environ.get("LOCKSTEP") or os.path.join(BUILD, "lockstep")
 PACKAGE = os.path.join(SOURCE, "bindings", "python")
 PYTHON = sys.executable
 
+sys.path.append(os.path.join(SOURCE, "test", "t"))
+import load  # noqa: E402
+
 _tests = []
 
 
 class Skip(Exception):
     """What a test raises that cannot tell here, with the reason."""
+
+
+class Timing(AssertionError):
+    """What timed() raises."""
+
+
+class Watch(threading.Thread):
+    """Looks once a second, while it is entered, at what others take of this machine."""
+
+    def __init__(self, place):
+        super().__init__(daemon=True)
+        self.load, self.over = load.Load(os.getpid(), place), threading.Event()
+
+    def run(self):
+        while not self.over.wait(1):
+            self.load.look()
+
+    def __enter__(self):
+        self.start()
+        return self.load
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+
+def timed(condition, what):
+    """An assertion that depends on how real time went; for tests that are @on_real_time."""
+    if not condition:
+        raise Timing(what)
+
+
+def on_real_time(function):
+    """Below @test.  Where timed() fails while others take too much of the machine, the test is repeated, and
+    skipped with that reason when it fails each time; see test/t/load.sh."""
+    @functools.wraps(function)
+    def trials(place):
+        for trial in range(1, load.TRIALS + 1):
+            with Watch(place) as watched, tempfile.TemporaryDirectory(dir=place) as inner:
+                try:
+                    return function(inner)
+                except Timing as error:
+                    failure = error
+            if watched.most_percent <= load.LIMIT_PERCENT:
+                raise failure
+            print("# trial %d failed while others took %d %% of the processors: %s" %
+                  (trial, watched.most_percent, failure), flush=True)
+        raise Skip("others took %d %% of this machine's processors, limit %d %%; trial %d" %
+                   (watched.most_percent, load.LIMIT_PERCENT, trial))
+    return trials
 
 
 def test(function):

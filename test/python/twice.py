@@ -93,7 +93,7 @@ class Job:
                 if text.encode() in file.read():
                     process.send_signal(number)
                     return
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks
 
     def end(self):
         seen = []

@@ -1,10 +1,10 @@
-# demo.sh - a demo and what its verdicts say; after tap.sh.
+# demo.sh - a demo and what its verdicts say; after tap.sh and load.sh, called by `timed` (load.sh).
 
 demo() # NAME OPTION...: with 4 ranks; $TAP/answer is its JSON, and its log says the same again
 {
     demo_name=$1
     shift
-    ok "$demo_name" timeout -k 5 100 "$LOCKSTEP" demo --json --name "$demo_name" --ranks 4 "$@"
+    timed_ok "$demo_name" 100 "$LOCKSTEP" demo --json --name "$demo_name" --ranks 4 "$@" || return
     cp "$TAP/out" "$TAP/answer"
     ok "... and its log says it again" "$LOCKSTEP" why --replay "$demo_name"
 }
@@ -21,5 +21,13 @@ for verdict in answer["verdicts"]:
     if [verdict["kind"], verdict["layer"], json.dumps(verdict[who])] == [kind, layer, expected]:
         sys.exit(0 if verdict["because"] else 1)
 sys.exit(1)' "$TAP/answer" "$@" >"$TAP/out" 2>&1
-    tap_result $? "says $1, $2, $3 $4"
+    timed_result $? "says $1, $2, $3 $4"
+}
+
+demo_says() # KIND LAYER ranks|nodes LIST NAME OPTION...: a demo, and what must be said of it
+{
+    demo_kind=$1 demo_layer=$2 demo_who=$3 demo_list=$4
+    shift 4
+    demo "$@" || return
+    said "$demo_kind" "$demo_layer" "$demo_who" "$demo_list"
 }

@@ -97,8 +97,7 @@ has "a stop file ends all ranks at the same step" '^done after 1 steps' "$TAP/st
 
 "$LOCKSTEP" trainer --steps 100000 >"$TAP/out" 2>"$TAP/err" &
 pid=$!
-tries=0
-until grep -q '^step' "$TAP/out" || [ $((tries += 1)) -gt 200 ]; do sleep 0.05; done
+await grep -q '^step' "$TAP/out"
 kill -TERM $pid
 exits 143 "SIGTERM ends it with 143" wait $pid
 

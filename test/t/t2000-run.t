@@ -136,7 +136,7 @@ exits 7 "a stopped rank" run --grace 20s -n 2 -- sh -c 'if [ $RANK = 0 ]; then
     trap "echo woke; exit 0" TERM; : >"$1"; kill -STOP $$; sleep 30; else
     while [ ! -e "$1" ]; do sleep 0.01; done; exit 7; fi' sh "$TAP/stopped"
 has "is woken to hear that it shall end" '^\[rank 0\] woke$' "$TAP/out"
-ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK'
+ok "some may end before others" run -n 3 -- sh -c 'sleep 0.$RANK' # each as long as its number
 exits 2 "no command is bad usage" run -n 2
 exits 2 "more nodes than ranks is bad usage" run -n 2 --nodes 3 -- true
 exits 2 "no ranks at all is bad usage" run -n 0 -- touch "$TAP/begun"

@@ -63,7 +63,7 @@ while [ $i -lt 24 ]; do
     random 3
     case $r in 0) victim=launcher ;; 1) victim=keeper ;; *) victim=rank ;; esac
     random 120
-    sleep "$(printf '0.%03d' "$r")"
+    sleep "$(printf '0.%03d' "$r")" # a random moment
     victim_pid $victim
     # Too early for this one (a keeper's number may be of the start before, and somebody else's by
     # now): it is the launcher's turn then.

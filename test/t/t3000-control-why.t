@@ -21,6 +21,11 @@ alive()
     kill -0 $run 2>/dev/null
 }
 
+writes_again() # SIZE: the log grows, or the run is over
+{
+    [ "$(stat -c %s "$dir/log.lsf")" -gt "$1" ] || ! alive
+}
+
 timeout -k 5 90 "$LOCKSTEP" run -q -n $RANKS --dir "$dir" -- "$LOCKSTEP" trainer --steps $STEPS \
     >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!
@@ -30,8 +35,8 @@ while alive && [ $kills -lt 4 ]; do
     pid=$(controller)
     if [ -n "$pid" ] && kill -9 $pid 2>/dev/null; then
         kills=$((kills + 1))
+        await writes_again "$(stat -c %s "$dir/log.lsf")"
     fi
-    sleep 0.2
 done
 wait $run
 is "the job does not notice" $? 0
@@ -58,8 +63,13 @@ head -c $((size / 2)) "$dir/log.lsf" >"$TAP/bare/log.lsf"
 "$LOCKSTEP" why "$TAP/bare" --json >"$TAP/out" 2>"$TAP/err"
 has "half a log is completed" '"source": "log and spools",' "$TAP/out"
 is "with every step, too" "$(number steps)" $((STEPS * RANKS))
-ok "a controller takes it up where it ends" sh -c '"$1" control --run-dir "$2" --tick 1ms & sleep 1
-    kill -TERM $!; wait $!' sh "$LOCKSTEP" "$TAP/bare"
+"$LOCKSTEP" control --run-dir "$TAP/bare" --tick 1ms >"$TAP/out" 2>"$TAP/err" &
+control=$!
+taken_up() { "$LOCKSTEP" why --json "$TAP/bare" | grep -q '"source": "log",'; }
+await taken_up
+kill -TERM $control
+wait $control
+is "a controller takes it up where it ends" $? 0
 ok "and closes the books" "$LOCKSTEP" why --replay "$TAP/bare"
 "$LOCKSTEP" why --json "$TAP/bare" >"$TAP/out" 2>"$TAP/err"
 is "with every step once" "$(number steps)" $((STEPS * RANKS))

@@ -129,7 +129,7 @@ while [ $killed -lt $((KILLS + KILLS / 6)) ] && ! ended_well; do
     [ ! -e "$stop" ] || random 300
     case $killed in 0 | 2) r=$((r / 2 + 500)) ;; 1 | 3) r=120 ;; esac
     moment=$r
-    sleep "$(printf '0.%03d' "$r")"
+    sleep "$(printf '0.%03d' "$r")" # a random moment
     choose
     if [ -n "$victim_pid" ] && kill -9 "$victim_pid" 2>/dev/null; then
         killed=$((killed + 1))

@@ -45,8 +45,7 @@ await grows_beyond 4000 "$dir/log.lsf"
 dd if=/dev/zero of="$LOCKSTEP_STATE/ballast" bs=64k 2>/dev/null
 await is_full
 before=$(size "$spool")
-# Rings hold some seconds of these steps; the rest must be lost.
-sleep 3
+sleep 3 # rings hold some seconds of these steps; the rest must be lost
 after=$(size "$spool")
 ok "nothing is written to a full disk ($before, $after bytes)" test $((after - before)) -lt 8192
 ok "the training goes on" kill -0 $run

@@ -45,11 +45,7 @@ has "has the merged steps" '^1 runs, [0-9]+ frames, [45] steps$' "$TAP/out"
 # A run that goes on is nobody's to shorten.
 "$LOCKSTEP" run -n 2 --name live -- sleep 60 >/dev/null 2>&1 </dev/null &
 run=$!
-left=200
-until [ -s "$LOCKSTEP_STATE/runs/live/log.lsf" ] || [ $left = 0 ]; do
-    left=$((left - 1))
-    sleep 0.05
-done
+await test -s "$LOCKSTEP_STATE/runs/live/log.lsf"
 touch -d '40 days ago' "$LOCKSTEP_STATE/runs/live/log.lsf"
 ok "a run that goes on" "$LOCKSTEP" control --tidy --keep-age 1s
 has "is left alone" '^2 runs, 0 compacted' "$TAP/out"

@@ -65,7 +65,9 @@ train=$!
 await test -s "$site/runs/r2/log.lsf"
 kill -9 $control
 wait $control 2>/dev/null
-sleep 0.5
+spool_size() { cat "$user"/runs/r2/spool/*.lsf | wc -c; }
+spooled() { [ "$(spool_size)" -gt "$1" ]; }
+await spooled $(($(spool_size) + 1000)) # which nobody takes
 listen=${url#http://}
 begin
 wait $train

@@ -47,7 +47,7 @@ awk -v n="$KILLS" -v seed="$SEED" 'BEGIN { srand(seed); split("control agent0 ag
     for (i = 0; i < n; i++) printf "%s %.3f\n", who[1 + int(rand() * 5)], 0.02 + rand() * 0.4 }' >"$TAP/plan"
 kills=0
 while read -r victim pause; do
-    sleep "$pause"
+    sleep "$pause" # a random moment
     kill -0 $run 2>/dev/null || break
     eval "pid=\$$victim"
     kill -9 "$pid" 2>/dev/null && kills=$((kills + 1))

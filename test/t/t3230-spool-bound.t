@@ -85,15 +85,16 @@ spooled() { [ "$(grep -c 'of the oldest steps that nobody took' "$user"/runs/r3/
 LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=$MAX timeout -k 5 90 "$LOCKSTEP" run -q --name r3 -n $RANKS -- \
     "$LOCKSTEP" trainer --steps $LONG --step-ms 4 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!
-await test -s "$site/runs/r3/log.lsf"
-sleep 0.5
+log_size() { stat -c %s "$site/runs/r3/log.lsf" 2>/dev/null || echo 0; }
+logged() { [ "$(log_size)" -gt "$1" ]; }
+await logged 4000
 kill_control
 await spooled 2
 tap_result $? "a spool is merged again and again while the controller is away"
 begin
 registered() { curl -s -K "$(bearer "$site/tokens/reader.token")" "$LOCKSTEP_CONTROL/api/v1/runs" | grep -q r3; }
 await registered
-sleep 0.3
+await logged $(($(log_size) + 1000))
 kill_control
 await spooled 3
 begin

@@ -41,7 +41,9 @@ await unready
 tap_result $? "with a full disk it is not ready"
 has "and says why" 'No space left' "$TAP/out"
 is "but alive" "$(curl -s "$url/healthz")" ok
-sleep 1
+spooled() { [ "$(cat "$user"/runs/r1/spool/*.lsf | wc -c)" -gt "$1" ]; }
+await spooled $(($(cat "$user"/runs/r1/spool/*.lsf | wc -c) + 20000)) # which nobody takes
+tap_result $? "the job goes on meanwhile"
 rm "$site/ballast"
 await ready
 tap_result $? "with room again it is"

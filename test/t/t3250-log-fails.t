@@ -20,6 +20,8 @@ unready() { [ "$(curl -s -o "$TAP/out" -w '%{http_code}' "$url/readyz")" = 503 ]
 fails() { : >"$IO_FAULT.log"; echo "$*" >"$IO_FAULT"; }
 heals() { : >"$IO_FAULT"; }
 log_size() { stat -c %s "$site/runs/r1/log.lsf"; }
+spool_size() { cat "$user"/runs/r1/spool/*.lsf | wc -c; }
+spooled() { [ "$(spool_size)" -gt "$1" ]; }
 grows() { [ "$(log_size)" -gt "$1" ]; }
 
 IO_FAULT=$TAP/fault IO_FAULT_NAME=log.lsf
@@ -47,7 +49,7 @@ for what in fdatasync pwrite "pwrite ftruncate" "fdatasync ftruncate"; do
         await grep -q "^$call$" "$IO_FAULT.log"
         tap_result $? "for $call did fail"
     done
-    sleep 0.5
+    await spooled $(($(spool_size) + 5000)) # which the controller cannot take
     heals
     await ready
     tap_result $? "and is when that is over"

@@ -3,7 +3,7 @@
 # Nothing that was said changes, every step is counted once, the same verdicts come out of it again, and readers go on.
 . "$SOURCE/test/t/tap.sh"
 
-STEPS=${LOCKSTEP_STEPS:-1300} RANKS=2 MAX=120000
+RANKS=2 MAX=120000 SPOOLED=${LOCKSTEP_SPOOLED:-500000}
 site=$TAP/site user=$TAP/user
 control='' run='' listener=''
 leave()
@@ -36,7 +36,7 @@ pages() # all rows of /steps, a few at a time
         cat "$TAP/numbers"
         after=$(grep -o '"next": *[0-9]*' "$TAP/page" | grep -o '[0-9]*$') || break
         [ -n "$after" ] || break
-        sleep "$1"
+        sleep "$1" # so that others write meanwhile
     done
 }
 
@@ -46,8 +46,8 @@ listen=${url#http://}
 curl -sN -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/events?run=r1" >"$TAP/events" 2>/dev/null &
 listener=$!
 (LOCKSTEP_STATE=$user LOCKSTEP_CONTROL=$url LOCKSTEP_TOKEN_FILE=$site/tokens/launch.token \
-    timeout -k 5 100 "$LOCKSTEP" run -q --name r1 -n $RANKS -- "$LOCKSTEP" trainer --steps "$STEPS" --step-ms 5 \
-    --host-work-ms 0 --plan "$TAP/plan" >"$TAP/run.out" 2>"$TAP/run.err"
+    timeout -k 5 600 "$LOCKSTEP" run -q --name r1 -n $RANKS -- "$LOCKSTEP" trainer --steps 1000000 --step-ms 5 \
+    --host-work-ms 0 --stop-file "$TAP/stop" --plan "$TAP/plan" >"$TAP/run.out" 2>"$TAP/run.err"
     echo $? >"$TAP/done") &
 run=$!
 await compacted 1
@@ -79,10 +79,14 @@ done
 echo "# killed $kills times"
 [ $kills -ge 2 ]
 tap_result $? "the controller is killed while it compacts"
+spooled() { [ "$(cat "$user"/runs/r1/spool/*.lsf | wc -c)" -gt "$SPOOLED" ] || is_over; }
+await spooled
+touch "$TAP/stop"
 await is_over
 is "the job does not notice" "$(cat "$TAP/done")" 0
 wait $run
 run=''
+STEPS=$(sed -n 's/^done after \([0-9]*\) steps.*/\1/p' "$user/runs/r1/out/rank-0.log")
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r1 >"$TAP/out" 2>"$TAP/err"
 is "every step is counted once" "$(number steps)" $((STEPS * RANKS))
 is "no frame is lost" "$(number lost_frames)" 0

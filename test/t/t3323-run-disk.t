@@ -29,7 +29,7 @@ tries=0
 while [ $next -lt 300 ] && [ $tries -lt 600 ]; do
     send 10 50000 unknown
     tries=$((tries + 1))
-    [ "$last" = 200 ] || sleep 0.1
+    [ "$last" = 200 ] || sleep 0.1 # before it is sent again
 done
 is "frames of unknown types are taken" $next 300
 ok "a log with them is compacted" compacted

@@ -2,6 +2,7 @@
 # The demonstration: faults are named, a killed rank is started again, and what programs read of
 # it has the names that they expect.  How soon something is said is for `lockstep bench verdicts`.
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/load.sh"
 
 json() # PYTHON-LIKE PATH: value at a.b.0.c of $TAP/answer
 {
@@ -22,14 +23,14 @@ for verdict in json.load(open(sys.argv[1]))["verdicts"]:
             json.dumps(verdict["ranks"]) == sys.argv[4]:
         sys.exit(0 if verdict["because"] else 1)
 sys.exit(1)' "$TAP/answer" "$1" "$2" "$3"
-    tap_result $? "says $1, $2, ranks $3"
+    timed_result $? "says $1, $2, ranks $3"
 }
 
 demo() # NAME OPTION...: $TAP/answer is its JSON
 {
     demo_name=$1
     shift
-    ok "$demo_name" timeout -k 5 100 "$LOCKSTEP" demo --json "$@"
+    timed_ok "$demo_name" 100 "$LOCKSTEP" demo --json "$@" || return
     cp "$TAP/out" "$TAP/answer"
 }
 
@@ -40,45 +41,58 @@ has "and says where they are listed" "list-faults" "$TAP/err"
 exits 2 "refuses a rank that is not there" "$LOCKSTEP" demo --ranks 4 --fault gpu-slow:rank=4
 exits 2 "refuses more nodes than ranks" "$LOCKSTEP" demo --ranks 2 --nodes 3
 
-demo "a slow device and a killed rank" --ranks 4 --steps 60 --checkpoint-every 10 --name first \
-    --fault gpu-slow:rank=2,factor=2,step=12,steps=20 --fault kill:rank=1,step=45
-said straggler gpu "[2]"
-said crash - "[1]"
-has "says what was done" '"fault": *"kill"' "$TAP/answer"
-for name in run injected verdicts ledger bytes_per_rank_step; do
-    json $name >"$TAP/value"
-    tap_result $? "has $name"
-done
-for name in ranks wall_seconds goodput ettr buckets.productive buckets.lost buckets.restart; do
-    json ledger.$name >"$TAP/value"
-    tap_result $? "the ledger has $name"
-done
-python3 -c '
+first_demo()
+{
+    demo "a slow device and a killed rank" --ranks 4 --steps 60 --checkpoint-every 10 --name first \
+        --fault gpu-slow:rank=2,factor=2,step=12,steps=20 --fault kill:rank=1,step=45 || return
+    said straggler gpu "[2]"
+    said crash - "[1]"
+    has "says what was done" '"fault": *"kill"' "$TAP/answer"
+    for name in run injected verdicts ledger bytes_per_rank_step; do
+        json $name >"$TAP/value"
+        tap_result $? "has $name"
+    done
+    for name in ranks wall_seconds goodput ettr buckets.productive buckets.lost buckets.restart; do
+        json ledger.$name >"$TAP/value"
+        tap_result $? "the ledger has $name"
+    done
+    python3 -c '
 import json, sys
 ledger = json.load(open(sys.argv[1]))["ledger"]
 total = ledger["ranks"] * ledger["wall_seconds"]
 sys.exit(abs(sum(ledger["buckets"].values()) - total) > 1e-3 * total)' "$TAP/answer"
-tap_result $? "every GPU-second is in one bucket"
-[ "$(json bytes_per_rank_step | cut -d. -f1)" -le 8192 ]
-tap_result $? "a step takes at most 8 KB"
+    tap_result $? "every GPU-second is in one bucket"
+    [ "$(json bytes_per_rank_step | cut -d. -f1)" -le 8192 ]
+    tap_result $? "a step takes at most 8 KB"
 
-exits 1 "why explains it afterwards" "$LOCKSTEP" why first
-has "the straggler" "straggler: rank 2 " "$TAP/out"
-has "the crash" "crash: rank 1 " "$TAP/out"
-has "the restart" "restart 1" "$TAP/out"
-ok "judged again it says the same" "$LOCKSTEP" why first --replay
-has "byte for byte" "byte-equal" "$TAP/out"
+    exits 1 "why explains it afterwards" "$LOCKSTEP" why first
+    grep -Eq "straggler: rank 2 " "$TAP/out"
+    timed_result $? "the straggler"
+    has "the crash" "crash: rank 1 " "$TAP/out"
+    has "the restart" "restart 1" "$TAP/out"
+    ok "judged again it says the same" "$LOCKSTEP" why first --replay
+    has "byte for byte" "byte-equal" "$TAP/out"
+}
+timed first_demo
 
-demo "a slow host in a pipeline" --ranks 8 --layout tp=2,pp=2,dp=2 --steps 36 \
-    --fault host-sleep:rank=5,factor=2,step=14
-said straggler user-code "[5]"
+slow_host()
+{
+    demo "a slow host in a pipeline" --ranks 8 --layout tp=2,pp=2,dp=2 --steps 36 \
+        --fault host-sleep:rank=5,factor=2,step=14 || return
+    said straggler user-code "[5]"
+}
+timed slow_host
 
-demo "nothing" --ranks 4 --steps 30 --fault none
-python3 -c '
+healthy()
+{
+    demo "nothing" --ranks 4 --steps 30 --fault none || return
+    python3 -c '
 import json, sys
 # A machine that is busy with other things is rightly called so.
 sys.exit(any(v["layer"] != "cpu" for v in json.load(open(sys.argv[1]))["verdicts"]))' "$TAP/answer"
-tap_result $? "says nothing about a healthy run"
+    timed_result $? "says nothing about a healthy run"
+}
+timed healthy
 
 if [ -d "/proc/$$" ] && pgrep -f "$TAP" >"$TAP/out" 2>/dev/null; then
     tap_result 1 "leaves nobody behind"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Real memory goes wrong in a real run: who, since when, and the same words again from the log.
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/load.sh"
 
 # said RANKS LAYER: one verdict is about wrong numbers, and says that (a busy machine may give others)
 said()
@@ -17,26 +18,42 @@ demo() # NAME FAULT OPTION...
 {
     demo_name=$1 demo_fault=$2
     shift 2
-    ok "$demo_name" timeout -k 5 60 "$LOCKSTEP" demo --json --ranks 4 --steps 34 --step-ms 60 \
-        --host-work-ms 1 --checkpoint-every 0 --name "$demo_name" --fault "$demo_fault" "$@"
+    timed_ok "$demo_name" 60 "$LOCKSTEP" demo --json --ranks 4 --steps 34 --step-ms 60 \
+        --host-work-ms 1 --checkpoint-every 0 --name "$demo_name" --fault "$demo_fault" "$@" || return
 }
 
-demo flip bit-flip:rank=1,step=12
-said "[1]" gpu-memory
-has "in the step in which it was" '"since_step": 12' "$TAP/out"
-has "with the last clean one" 'the last clean step is 11' "$TAP/out"
-ok "judged again it is the same" "$LOCKSTEP" why --replay flip
-has "byte for byte" "byte-equal" "$TAP/out"
+flip()
+{
+    demo flip bit-flip:rank=1,step=12 || return
+    said "[1]" gpu-memory
+    has "in the step in which it was" '"since_step": 12' "$TAP/out"
+    has "with the last clean one" 'the last clean step is 11' "$TAP/out"
+    ok "judged again it is the same" "$LOCKSTEP" why --replay flip
+    has "byte for byte" "byte-equal" "$TAP/out"
+}
+timed flip
 
-demo two bit-flip:rank=3,step=12 --layout tp=2,dp=2
-said "[1, 3]" gpu-memory
-has "of two replicas both, and it says so" 'which is right cannot be told' "$TAP/out"
+two()
+{
+    demo two bit-flip:rank=3,step=12 --layout tp=2,dp=2 || return
+    said "[1, 3]" gpu-memory
+    has "of two replicas both, and it says so" 'which is right cannot be told' "$TAP/out"
+}
+timed two
 
-demo nan nan:rank=2,step=12 --layout pp=2,dp=2
-said "[2]" unknown
-has "where it began, not where it came to" 'not finite in step 12 on 1 of 4 ranks' "$TAP/out"
+nan()
+{
+    demo nan nan:rank=2,step=12 --layout pp=2,dp=2 || return
+    said "[2]" unknown
+    has "where it began, not where it came to" 'not finite in step 12 on 1 of 4 ranks' "$TAP/out"
+}
+timed nan
 
-demo still frozen-parameters:step=12
-said "[]" user-code
-ok "it says the same again" "$LOCKSTEP" why --replay still
+still()
+{
+    demo still frozen-parameters:step=12 || return
+    said "[]" user-code
+    ok "it says the same again" "$LOCKSTEP" why --replay still
+}
+timed still
 done_testing

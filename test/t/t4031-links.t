@@ -1,6 +1,7 @@
 #!/bin/sh
 # Nodes with networks of their own, and a link that becomes slow or is cut.  Needs root and iproute2.
 . "$SOURCE/test/t/tap.sh"
+. "$SOURCE/test/t/load.sh"
 . "$SOURCE/test/t/demo.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "network namespaces need root"
@@ -10,21 +11,18 @@ unshare -n true 2>"$TAP/err" || skip_all "no network namespaces here: $(head -1 
 exits 2 "one node has no link" "$LOCKSTEP" demo --fault slow-link
 has "that is said" "needs 2 nodes or more" "$TAP/err"
 before=$(find /run/netns -type f 2>/dev/null | sort)
-demo slow --nodes 4 --layout pp=4 --steps 60 --step-ms 100 --host-work-ms 1 --fault slow-link:node=2,step=20
-said sync-stall nic nodes '["n2"]'
-demo cut --nodes 2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
-said hang fabric ranks "[]"
-demo cut-pipeline --nodes 2 --layout pp=2,dp=2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
-said hang fabric ranks "[]"
+timed demo_says sync-stall nic nodes '["n2"]' slow \
+    --nodes 4 --layout pp=4 --steps 60 --step-ms 100 --host-work-ms 1 --fault slow-link:node=2,step=20
+timed demo_says hang fabric ranks "[]" cut --nodes 2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
+timed demo_says hang fabric ranks "[]" cut-pipeline \
+    --nodes 2 --layout pp=2,dp=2 --steps 40 --step-ms 60 --fault link-down:node=1,step=15
 
 # Nothing is left of it when the demo has no time to clean up: a namespace without a name is there as long as a
 # process is in it.
 "$LOCKSTEP" demo --json --name killed --ranks 2 --nodes 2 --steps 1000 --fault link-down:node=1,step=900 \
     >"$TAP/out" 2>"$TAP/err" &
 demo_pid=$!
-until [ -s "$LOCKSTEP_STATE/runs/killed/out/rank-0.log" ] || ! kill -0 $demo_pid; do
-    sleep 0.1
-done
+await test -s "$LOCKSTEP_STATE/runs/killed/out/rank-0.log"
 own=$(readlink /proc/self/ns/net)
 inside() # ranks of that run that live in a network of their own
 {
@@ -37,11 +35,8 @@ inside() # ranks of that run that live in a network of their own
 is "two ranks live in networks of their own" "$(inside | wc -l)" 2
 kill -9 $demo_pid
 wait $demo_pid 2>/dev/null
-tries=0
-while [ -n "$(inside)" ] && [ $tries -lt 100 ]; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+nobody_inside() { [ -z "$(inside)" ]; }
+await nobody_inside
 is "a killed demo leaves nobody in them" "$(inside)" ""
 is "and no name" "$(find /run/netns -type f 2>/dev/null | sort)" "$before"
 done_testing

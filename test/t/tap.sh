@@ -18,14 +18,14 @@ LOCKSTEP_STATE=$TAP/state
 LOCKSTEP_CONFIG=/dev/null # not this machine's own
 export LOCKSTEP_STATE LOCKSTEP_CONFIG
 
-tap_result() # STATUS NAME
+tap_result() # STATUS NAME [WORD]: the word goes behind a failed one (load.sh)
 {
     tap_count=$((tap_count + 1))
     if [ "$1" = 0 ]; then
         echo "ok $tap_count - $2"
         return 0
     fi
-    echo "not ok $tap_count - $2"
+    echo "not ok $tap_count - $2${3:+ # $3}"
     echo "# not ok $tap_count - $2" >&2
     tap_failed=$((tap_failed + 1))
     for tap_file in out err; do
@@ -75,7 +75,7 @@ await() # COMMAND...: until it is true, a minute at most
     until "$@" >/dev/null 2>&1; do
         tap_left=$((tap_left - 1))
         [ $tap_left -gt 0 ] || return 1
-        sleep 0.05
+        sleep 0.05 # between two looks
     done
 }
 

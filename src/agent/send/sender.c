@@ -426,14 +426,14 @@ static void sender_turn(void *arg, int64_t now_ns)
 {
     static const struct buf nothing = { 0 };
     struct sender *sender = arg;
+    bool known;
 
     if (sender->busy)
         return;
-    if (!learn_id(sender)) {
-        loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);
-    } else if (!sender->asked) {
+    known = learn_id(sender);
+    if (known && !sender->asked) {
         sender_call(sender, &nothing, on_asked);
-    } else if (sender->batch_frames || batch_fill(sender)) {
+    } else if (known && (sender->batch_frames || batch_fill(sender))) {
         sent_note(&sender->sent, sender->last_number);
         sender_call(sender, &sender->batch, on_sent);
     } else {

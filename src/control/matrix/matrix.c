@@ -150,6 +150,7 @@ static int slot_check(const struct matrix_head *head, const struct matrix_head *
     return head->data_crc == crc32c(0, data, (size_t)head->rows * row_bytes) ? 0 : -EUCLEAN;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 int matrix_slot_read(int fd, uint64_t at, const struct matrix_head *expect, void *data,
                      uint32_t row_bytes, struct matrix_head *ret, struct err *err)
 {

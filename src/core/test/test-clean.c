@@ -51,6 +51,7 @@ static void take_evaluates_its_argument_once(void **state)
 
     (void)state;
     assert_int_equal(TAKE_FD(*next++), 5);
+    /* NOLINTNEXTLINE(bugprone-macro-repeated-side-effects): typeof evaluates nothing */
     assert_ptr_equal(TAKE(*at++), one);
     assert_int_equal(fd[0], -1);
     assert_int_equal(fd[1], 6);

@@ -143,6 +143,7 @@ static void place_node(const struct profile *profile, const uint8_t *slow, struc
 }
 
 /* Where this part has grown; false: nowhere by so much. */
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static bool place_find(const struct profile *after, const struct profile_part *now,
                        const struct profile_part *then, double least_ms, double alike,
                        uint8_t *slow, struct diff_place *ret)

@@ -97,6 +97,7 @@ static struct profile_body *body_of(struct profile *profile, const struct model 
     return body;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static void part_add(struct profile *profile, struct profile_body *body, uint32_t rank,
                      enum profile_source source, unsigned what, const char *group, int64_t ns)
 {

@@ -225,6 +225,7 @@ static inline void lower(int64_t *time, int64_t limit)
     *time = *time < limit ? *time : limit; /* always written: a branch would often be wrong */
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static void slack_list(const struct replay_node *node, size_t count, const int64_t *duration,
                        const int64_t *end, int64_t *late, size_t slot, int64_t *slack)
 {

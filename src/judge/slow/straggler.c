@@ -191,6 +191,7 @@ static unsigned straggler_layer_of(const struct judge_state *judge, uint32_t ran
 }
 
 /* Fewer or worse peers, and an excess near its limit, make us less sure. */
+/* NOLINTNEXTLINE(readability-function-size): MIN and MAX count as many statements */
 static double confidence(const struct judge_state *judge, uint32_t rank,
                          const struct straggler_rule *rule, double excess)
 {

@@ -73,6 +73,7 @@ static void longer_sequences_are_no_regression(void **state)
 
     (void)state;
     for (int i = 0; i < 400; i++) {
+        /* NOLINTNEXTLINE(bugprone-integer-division): in four stages */
         bench.lab->fault.longer = 0.25 * (i / 100);
         lab_judge(bench.lab, &bench.judge);
     }

@@ -13,6 +13,7 @@
 
 #define MS INT64_C(1000000)
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static void add(struct optrace *trace, unsigned kind, uint32_t dp, uint32_t stage, uint32_t seq,
                 int64_t start_ms, int64_t duration_ms)
 {

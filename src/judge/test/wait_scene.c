@@ -47,6 +47,7 @@ void scene_close(struct scene *scene)
     model_fini(&scene->model);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): eight parameters */
 struct beat_channel *channel(struct scene *scene, uint32_t rank, uint64_t comm, uint8_t what,
                              uint32_t peer, uint64_t enqueued, uint64_t started, uint64_t ended)
 {

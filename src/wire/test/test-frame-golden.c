@@ -438,6 +438,7 @@ static bool same_step(struct reader in, const struct fact_shape *shape)
            back.throttled_ns == step.throttled_ns && back.major_faults == step.major_faults;
     return good && back.metric_set == step.metric_set && back.digest_parts == step.digest_parts &&
            back.digest_part == step.digest_part &&
+           /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): every bit counts */
            memcmp(back.metric, step.metric, sizeof(back.metric)) == 0 &&
            memcmp(back.digest, step.digest, sizeof(back.digest)) == 0;
 }
@@ -462,6 +463,7 @@ static bool same_merged(struct reader in)
     return again.size == reader_left(&in) && memcmp(again.data, in.at, again.size) == 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): a macro for each type */
 static bool same_payload(uint16_t type, struct reader in, int file)
 {
     struct fact_shape shape = shape_of(file);

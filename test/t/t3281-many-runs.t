@@ -47,15 +47,16 @@ send=$!
 "$LOCKSTEP" agent --run-dir "$bob" --node n0 2>"$TAP/n0.err" &
 n0=$!
 pids="$pids $send $n0"
-sleep 1
 second() { "$LOCKSTEP" agent --run-dir "$bob" --node n1 2>>"$TAP/n1.err" & n1=$!; pids="$pids $n1"; }
-second
 nodes() { [ "$(curl -s -K "$(bearer "$site/tokens/reader.token")" "$LOCKSTEP_CONTROL/api/v1/nodes?run=b1" | grep -o '"node"' | wc -l)" = "$1" ]; }
+await nodes 1
+second
 await nodes 2
 tap_result $? "a node that comes late is known"
 kill -9 $n1
 wait $n1 2>/dev/null
-sleep 0.7
+logged() { [ "$(stat -c %s "$site/runs/b1/log.lsf")" -gt "$1" ]; }
+await logged $(($(stat -c %s "$site/runs/b1/log.lsf") + 2000)) # by the other node
 second
 over() { for run in a1 a2 a3 b1; do [ -e "$TAP/$run.done" ] || return 1; done; }
 await over
