@@ -66,7 +66,7 @@ tap_result $? "no token is in any command line"
 # A controller that is away: what waits is told when it is back, and what did not arrive is counted.
 kill -9 $control
 wait $control 2>/dev/null
-waits() { [ "$(grep -l 'facts wait in' "$user"/runs/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
+waits() { [ "$(grep -l 'cannot send facts' "$user"/runs/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
 await waits
 begin
 await ask 'all(row["traffic"] and row["traffic"]["failures"] > 0 for row in rows)'
