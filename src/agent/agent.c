@@ -103,7 +103,7 @@ static struct ring_entry *entry_add(struct agent *agent, const char *name, uint6
 
     if (agent->entries == ENTRIES_MAX) {
         if (!agent->full_told)
-            log_error("%s: more than %d rings; further ones are not read", agent->rings.text,
+            log_error("%s: more than %d rings; further rings are ignored", agent->rings.text,
                       ENTRIES_MAX);
         agent->full_told = true;
         return NULL;
@@ -276,10 +276,10 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
     if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
         return;
     if (shrink_spool(agent, &counts, &err) < 0)
-        log_error("the spool stays as large as it is: %s", err.text);
+        log_error("cannot shrink the spool: %s", err.text);
     else if (counts.merged || counts.bared)
-        log_error("%s was larger than %llu bytes: of the oldest steps that nobody took %llu are "
-                  "merged, %llu with losses or digests; of %llu only losses and digests stay",
+        log_error("%s exceeded %llu bytes: merged %llu of the oldest unsent steps, %llu of them "
+                  "with losses or digests; kept only losses and digests of %llu",
                   agent->spool.text, (unsigned long long)agent->spool_max,
                   (unsigned long long)counts.merged, (unsigned long long)counts.numbers_merged,
                   (unsigned long long)counts.bared);
@@ -317,14 +317,13 @@ static void say_traffic(const struct agent *agent)
     struct sender_counts counts;
 
     sender_counts(agent->sender, &counts);
-    log_info(
-        "the controller took %llu bytes in %llu bodies, %llu bytes by TCP, %.0f bytes for each of "
-        "%llu steps of ranks; %llu bodies failed, %llu bytes wait in the spool",
-        (unsigned long long)counts.bytes, (unsigned long long)counts.bodies,
-        (unsigned long long)counts.wire_bytes,
-        counts.steps ? (double)counts.bytes / (double)counts.steps : 0,
-        (unsigned long long)counts.steps, (unsigned long long)counts.failures,
-        (unsigned long long)counts.backlog_bytes);
+    log_info("sent %llu bytes in %llu requests, %llu bytes over TCP, %.0f bytes for each of %llu "
+             "steps of single ranks; %llu requests failed, %llu bytes remain in the spool",
+             (unsigned long long)counts.bytes, (unsigned long long)counts.bodies,
+             (unsigned long long)counts.wire_bytes,
+             counts.steps ? (double)counts.bytes / (double)counts.steps : 0,
+             (unsigned long long)counts.steps, (unsigned long long)counts.failures,
+             (unsigned long long)counts.backlog_bytes);
 }
 
 static void agent_settle(struct agent *agent, int64_t now_ns)
@@ -425,7 +424,7 @@ static void leave_little(struct agent *agent)
     struct err err = { "" };
 
     if (shrink_spool(agent, &counts, &err) < 0)
-        log_error("the spool stays as large as it is: %s", err.text);
+        log_error("cannot shrink the spool: %s", err.text);
 }
 
 int agent_run(struct agent *agent, struct err *err)
@@ -460,9 +459,9 @@ int agent_run(struct agent *agent, struct err *err)
     }
     agent_send_rest(agent);
     if (agent->outbox.blocked)
-        return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
+        return err_set(err, -EIO, "facts are lost: the spool could not be written before the end");
     if (refused)
-        return err_set(err, -EACCES, "the controller does not take the token of run %s any more",
+        return err_set(err, -EACCES, "the controller no longer accepts the token of run %s",
                        agent->run.id);
     if (idle)
         leave_little(agent);
@@ -525,7 +524,7 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
     snprintf(agent->rings.text, sizeof(agent->rings.text), "%s",
              settings->rings ? settings->rings : agent->run.rings);
     if (!agent->rings.text[0])
-        return err_set(err, -EINVAL, "%s/run.json does not say where the rings are",
+        return err_set(err, -EINVAL, "%s/run.json does not name the ring directory",
                        settings->run_dir);
     agent->child = parent_is_ours(agent);
     return 0;
@@ -645,10 +644,10 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     if (!agent->split)
         return err_nomem(err);
     if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
-        return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
+        return err_set(err, -EINVAL, "--tick must be between 1ms and 1s");
     if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||
         strchr(settings->node, '/'))
-        return err_set(err, -EINVAL, "'%s' is no name for a node", settings->node);
+        return err_set(err, -EINVAL, "'%s' is not a valid node name", settings->node);
     snprintf(agent->node, sizeof(agent->node), "%s", settings->node);
     agent->tick_ns = settings->tick_ns;
     agent->began_ns = time_mono_ns();

@@ -174,11 +174,11 @@ static int tell_fewer_than_others(const struct setups *setups, const char *run,
             if (!verdict)
                 return -ENOMEM;
             channels_name_ranks(verdict, at);
-            verdict_because(verdict, "log",
-                            "rank %u: its communicator %u has %lld channels, those of most ranks "
-                            "%lld (%s line %u)",
-                            at->rank, nth, (long long)at->channels, (long long)usual,
-                            at->note->file, at->note->line);
+            verdict_because(
+                verdict, "log",
+                "rank %u: communicator %u has %lld channels, most ranks have %lld (%s line %u)",
+                at->rank, nth, (long long)at->channels, (long long)usual, at->note->file,
+                at->note->line);
         }
     }
     if (!verdict)
@@ -222,8 +222,8 @@ static int tell_fewer_than_before(const struct setups *setups, const char *run,
     snprintf(verdict->cause, sizeof(verdict->cause),
              "communicators have fewer channels than before the restart");
     verdict_because(verdict, "log",
-                    "%zu of %zu communicators of ranks have fewer channels than in the attempt "
-                    "before: rank %u %lld, %lld before (%s line %u)",
+                    "%zu of %zu communicators have fewer channels than in the previous attempt: "
+                    "rank %u has %lld, had %lld (%s line %u)",
                     fewer, compared, worst->rank, (long long)worst->channels,
                     (long long)worst_before->channels, worst->note->file, worst->note->line);
     verdict->confidence = 0.5;

@@ -640,12 +640,13 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
     http->daemon = daemon_start(http, fd);
     if (!http->daemon) {
         close(fd);
-        return err_set(err, -EIO, "%s: the server cannot start (is the certificate good?)",
+        return err_set(err, -EIO, "%s: the HTTP server cannot start; check the certificate",
                        settings->listen);
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info || loop_watch(loop, info->epoll_fd, EPOLLIN, http_on_ready, http) < 0)
-        return err_set(err, -EIO, "%s: no descriptor to wait for", settings->listen);
+        return err_set(err, -EIO, "%s: the HTTP server has no descriptor to wait for",
+                       settings->listen);
     http->epoll_fd = info->epoll_fd;
     loop_timer_set(loop, &http->run, 0);
     loop_timer_set(loop, &http->sweep, time_mono_ns() + NS_PER_S);

@@ -283,7 +283,7 @@ int spool_writer_lock(const char *path, const char *sender, struct spool_writer 
 int spool_writer_begin(struct spool_writer *writer, const char *path, struct err *err)
 {
     if (ftruncate(writer->fd, writer->size) < 0)
-        return err_set(err, -errno, "cutting the torn tail: %m");
+        return err_set(err, -errno, "cannot truncate the incomplete last frame: %m");
     return writer_keep_name(writer, path, err);
 }
 
@@ -315,10 +315,10 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
 static int writer_roll_back(struct spool_writer *writer, struct err *err)
 {
     if (!writer->cut && (ftruncate(writer->fd, writer->synced) < 0 || fdatasync(writer->fd) < 0))
-        return err_set(err, -EIO, "what could not be synced cannot be cut off either: %m");
+        return err_set(err, -EIO, "cannot truncate the data that could not be synced: %m");
     writer->cut = true;
     writer->size = writer->synced;
-    return err_set(err, -ESTALE, "what could not be synced was cut off");
+    return err_set(err, -ESTALE, "truncated the data that could not be synced");
 }
 
 /* Nothing is written behind the remains of a frame: they could hold whole ones, which nobody has acknowledged. */
@@ -327,7 +327,7 @@ static int writer_ready(struct spool_writer *writer, struct err *err)
     if (writer->unsafe)
         return writer_roll_back(writer, err);
     if (writer->torn && ftruncate(writer->fd, writer->size) < 0)
-        return err_set(err, -errno, "cutting a torn frame: %m");
+        return err_set(err, -errno, "cannot truncate an incomplete frame: %m");
     writer->torn = false;
     return 0;
 }
@@ -385,7 +385,7 @@ int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payl
     int result;
 
     if (payload->failed)
-        return err_set(err, -ENOMEM, "no memory for a frame");
+        return err_set(err, -ENOMEM, "out of memory for a frame");
     result = spool_put_frame(writer, &frame, err);
     if (result == 0)
         writer->number++;

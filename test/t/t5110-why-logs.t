@@ -155,7 +155,7 @@ for rank in 0 1 3; do channels $rank 10$rank 16 8; done
 channels 2 102 16 2
 why "fewer channels on one rank"
 says "fewer channels on one rank" sync-stall fabric 2
-has "both numbers are told" 'has 2 channels, those of most ranks 8' "$TAP/out"
+has "both numbers are told" 'has 2 channels, most ranks have 8' "$TAP/out"
 
 job narrower 2 "step 1 loss 2.5"
 for rank in 0 1; do

@@ -22,7 +22,7 @@ void registry_give(struct node_run *run)
     if (!run->token.text[0] || run->token_fd < 0)
         return;
     if (write(run->token_fd, run->token.text, TOKEN_SIZE) != TOKEN_SIZE)
-        log_error("run %s: its token does not reach its agent: %m", run->id);
+        log_error("run %s: cannot pass the token to its agent: %m", run->id);
 }
 
 void registry_forget(struct node_run *run)
@@ -35,7 +35,7 @@ static void call_failed(struct node_run *run, const struct err *err)
     struct node *node = run->node;
 
     if (strcmp(node->trouble.text, err->text) != 0)
-        log_error("run %s is not registered: %s; will try again", run->id, err->text);
+        log_error("cannot register run %s: %s; will retry", run->id, err->text);
     node->trouble = *err;
     run->call_pause_ns = MIN(MAX(run->call_pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
     run->call_at_ns = time_mono_ns() + run->call_pause_ns;

@@ -188,8 +188,8 @@ static void say_dropped(struct watch *watch)
     if (watch->methods_dropped || assemble_methods_dropped(watch->assemble) == 0)
         return;
     watch->methods_dropped = true;
-    log_error("rank %u: its communication library moves collectives in too many ways, or in others "
-              "too often: not all are told",
+    log_error("rank %u: its communication library uses too many methods or changes them too often; "
+              "not all changes are recorded",
               watch->info.rank);
 }
 
@@ -218,7 +218,7 @@ static bool next_batch(struct watch *watch)
         return false;
     count = ring_reader_next(watch->reader, watch->batch, BATCH, &watch->lost, &err);
     if (count < 0) {
-        log_error("%s; it is read no further", err.text);
+        log_error("%s; the rest of this ring is ignored", err.text);
         watch->broken = true;
     }
     watch->batch_count = MAX(count, 0);
@@ -286,7 +286,7 @@ static void find_process(struct watch *watch, int64_t now_ns)
     if (result == -EPERM && !watch->foreign_logged) {
         watch->foreign_logged = true;
         log_error("rank %u: its ring names process %u, which belongs to another user; the process "
-                  "is not looked at",
+                  "is not observed",
                   watch->info.rank, watch->info.pid);
     }
 }
@@ -570,7 +570,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
     int result;
 
     if (!ring_name_parse(path, &rank, &ring))
-        return err_set(err, -EINVAL, "%s: no ring's name", path);
+        return err_set(err, -EINVAL, "%s: not the name of a ring", path);
     if (!watch)
         return err_wrap(err, err_nomem(err), "%s", path);
     watch->place = place;

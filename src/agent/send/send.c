@@ -54,7 +54,7 @@ static void send_close(struct send *send)
 static void enlist_later(struct send *send, const struct err *err)
 {
     if (strcmp(send->trouble.text, err->text) != 0)
-        log_error("run %s is not registered: %s; will try again", send->settings->run, err->text);
+        log_error("cannot register run %s: %s; will retry", send->settings->run, err->text);
     send->trouble = *err;
     loop_timer_set(send->loop, &send->enlist, time_mono_ns() + send->again_ns);
     send->again_ns = MIN(send->again_ns * 2, AGAIN_MAX_NS);
@@ -259,8 +259,11 @@ int send_run(const struct send_settings *settings, struct err *err)
     if (result < 0 || send.done)
         return result;
     if (!settings->run_dir)
-        return err_set(err, -ETIMEDOUT, "not all of run %s is with the controller", settings->run);
-    return err_set(
-        err, -ETIMEDOUT, "not all of run %s is with the controller%s%s; 'lockstep send %s' goes on",
-        settings->run, send.trouble.text[0] ? ": " : "", send.trouble.text, settings->run_dir);
+        return err_set(err, -ETIMEDOUT, "not all facts of run %s were sent to the controller",
+                       settings->run);
+    return err_set(err, -ETIMEDOUT,
+                   "not all facts of run %s were sent to the controller%s%s; 'lockstep send %s' "
+                   "sends the rest",
+                   settings->run, send.trouble.text[0] ? ": " : "", send.trouble.text,
+                   settings->run_dir);
 }

@@ -149,11 +149,13 @@ static bool listener_fits(const struct events *events, struct http_exchange *exc
         of_token += one->who == who;
     }
     if (events->count >= events->most)
-        reply_error(exchange, 503, "%zu event streams are open already", events->count);
+        reply_error(exchange, 503, "too many event streams: %zu are open", events->count);
     else if (of_peer >= events->peer_most)
-        reply_error(exchange, 429, "%zu event streams are open from this address already", of_peer);
+        reply_error(exchange, 429, "too many event streams: %zu are open from this address",
+                    of_peer);
     else if (of_token >= events->token_most)
-        reply_error(exchange, 429, "%zu event streams are open with this token already", of_token);
+        reply_error(exchange, 429, "too many event streams: %zu are open with this token",
+                    of_token);
     else
         return true;
     return false;

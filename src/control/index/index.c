@@ -288,7 +288,7 @@ uint64_t index_makings(const struct index *index)
 
 int index_repair(struct index *index, struct err *err)
 {
-    return index_renew(index, "it was damaged", err);
+    return index_renew(index, "it is damaged", err);
 }
 
 /* ---- following ---- */

@@ -103,7 +103,7 @@ static int64_t ask(struct index *index, const struct question *question, row_cal
 
 static int need_run(const struct index_query *query, struct err *err)
 {
-    return query->run && query->run[0] ? 0 : err_set(err, -EINVAL, "of which run?");
+    return query->run && query->run[0] ? 0 : err_set(err, -EINVAL, "the parameter run is missing");
 }
 
 #define OF_RUN " WHERE run = (SELECT id FROM run WHERE name = ?)"
@@ -524,7 +524,7 @@ static int ranks_failed(const struct index_follower *follower, int result, struc
         return err_nomem(err);
     return err_set(
         err, result,
-        "the index has more than %d ranks of run %s: delete it, it is made again from the logs",
+        "the index has more than %d ranks of run %s; delete it, and it is rebuilt from the logs",
         COLUMN_RANKS_MAX, follower->run);
 }
 

@@ -115,7 +115,7 @@ int compaction_space(const char *directory, uint64_t bytes, struct err *err)
     left = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (left > bytes && left - bytes > left / 16)
         return 0;
-    return err_set(err, -ENOSPC, "a compacted log needs %llu bytes beside it, %llu are free",
+    return err_set(err, -ENOSPC, "a compacted log needs %llu bytes of disk space, %llu are free",
                    (unsigned long long)bytes, (unsigned long long)left);
 }
 

@@ -50,11 +50,10 @@ void run_refuse(struct site_run *run, const char *why)
     if (refused_path(run, &path) == 0)
         file = fopen(path.text, "we");
     if (!file ||
-        fprintf(
-            file,
-            "%s\nRemove this file, and begin the controller with a larger --run-memory, to have "
-            "the run taken again.\n",
-            why) < 0 ||
+        fprintf(file,
+                "%s\nTo accept the run again, remove this file and restart the controller with a "
+                "larger --run-memory.\n",
+                why) < 0 ||
         fflush(file) != 0)
         log_error("%s: %m", path.text);
     log_error("run %s is refused: %s", run->dir.run, why);

@@ -208,7 +208,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     if (result < 0)
         return result;
     if (!make && access(token.text, F_OK) < 0)
-        return err_set(err, -ENOENT, "no run '%s' here", name);
+        return err_set(err, -ENOENT, "run '%s' not found", name);
     run = calloc(1, sizeof(*run));
     if (!run)
         return err_nomem(err);
@@ -314,7 +314,7 @@ int run_open(struct site_run *run, struct err *err)
         return MIN(result, 0);
     runlog_loaded(run->loading, &bytes, &of);
     loop_timer_set(run->site->loop, &run->site->load, time_mono_ns());
-    return err_set(err, -EAGAIN, "its log is being read, %llu of %llu bytes so far: try again",
+    return err_set(err, -EAGAIN, "its log is being read, %llu of %llu bytes so far; try again",
                    (unsigned long long)bytes, (unsigned long long)of);
 }
 
@@ -337,7 +337,8 @@ static void waiters_answer(struct site_run *run, const struct err *failed)
         if (waiter->exchange) {
             http_on_gone(waiter->exchange, NULL, NULL);
             if (failed)
-                reply_error(waiter->exchange, 503, "not on disk: %s", failed->text);
+                reply_error(waiter->exchange, 503, "the facts could not be written to disk: %s",
+                            failed->text);
             else
                 http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
         }
@@ -367,13 +368,13 @@ void run_read_again(struct site_run *run, const char *why)
 
     run_shut(run, why);
     if (run->site->index && index_forget(run->site->index, run->dir.run, &err) < 0)
-        log_error("the index of run %s: %s", run->dir.run, err.text);
+        log_error("index of run %s: %s", run->dir.run, err.text);
     run->index_stale = true;
 }
 
 void run_destroy(struct site_run *run)
 {
-    run_shut(run, "the controller ends");
+    run_shut(run, "the controller is shutting down");
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
@@ -386,9 +387,9 @@ void site_remove(struct site *site, size_t at)
     struct site_run *run = site->run[at];
     struct err err = { "" };
 
-    log_info("run %s: removed; it was registered and never reported anything", run->dir.run);
+    log_info("run %s: removed; it was registered and never sent a fact", run->dir.run);
     if (site->index && index_forget(site->index, run->dir.run, &err) < 0)
-        log_error("the index of run %s: %s", run->dir.run, err.text);
+        log_error("index of run %s: %s", run->dir.run, err.text);
     tree_remove(run->dir.path.text);
     run_destroy(run);
     site->run[at] = site->run[--site->runs];
@@ -429,13 +430,13 @@ void site_trouble(struct site *site, int result, const struct err *err)
 {
     if (result >= 0) {
         if (site->trouble.text[0])
-            log_info("logs can be written again, after %.1f s: %s",
+            log_info("logs are writable again after %.1f s; the error was: %s",
                      (double)(time_mono_ns() - site->trouble_ns) / 1e9, site->trouble.text);
         site->trouble.text[0] = '\0';
         return;
     }
     if (!site->trouble.text[0]) {
-        log_error("%s; facts wait where they are", err->text);
+        log_error("%s; senders keep their facts until logs are writable", err->text);
         site->trouble_ns = time_mono_ns();
     }
     site->trouble = *err;
@@ -481,7 +482,7 @@ size_t run_index(struct site_run *run, size_t frames)
         return 0;
     count = index_follow(run->site->index, run->dir.path.text, frames, &err);
     if (count < 0 && count != -ENOENT) {
-        log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
+        log_error("cannot update the index of run %s: %s", run->dir.run, err.text);
         run->index_at_ns = now_ns + INDEX_AGAIN_NS;
     }
     run->index_stale = count != 0 && count != -ENOENT;
@@ -502,7 +503,7 @@ void site_index_mend(struct site *site)
     if (!site->index)
         return;
     if (index_is_broken(site->index)) {
-        log_error("the index is damaged and is rebuilt from the logs of %zu runs", site->runs);
+        log_error("the index is damaged; rebuilding it from the logs of %zu runs", site->runs);
         if (index_repair(site->index, &err) < 0) {
             log_error("the index cannot be rebuilt now: %s", err.text);
             index_close(TAKE(site->index));
@@ -533,7 +534,7 @@ void site_index_rebuild(struct site *site, int64_t until_ns)
         }
     }
     if (site->index_rebuilds)
-        log_info("the index has all runs again");
+        log_info("the index is complete again");
     site->index_rebuilds = false;
 }
 
@@ -573,17 +574,17 @@ static void run_compact(struct site_run *run)
     int result = runlog_compact(run->log, run_log_max(site), COMPACT_NS, &shift, &err);
 
     if (result < 0)
-        log_error("the log of run %s stays as long as it is for now: %s", run->dir.run, err.text);
+        log_error("cannot compact the log of run %s now: %s", run->dir.run, err.text);
     if (result == -ENOMEM || result == -ESTALE)
         run_read_again(run, err.text);
     if (result != 1)
         return;
     site->counts.compactions++;
-    log_info("run %s: its log was compacted, from %llu to %llu bytes", run->dir.run,
+    log_info("run %s: compacted its log from %llu to %llu bytes", run->dir.run,
              (unsigned long long)shift.bytes_before, (unsigned long long)shift.bytes);
     if (site->index &&
         index_shift(site->index, run->dir.path.text, shift.old_from, shift.new_from, &err) < 0)
-        log_error("the index of run %s is made anew: %s", run->dir.run, err.text);
+        log_error("rebuilding the index of run %s: %s", run->dir.run, err.text);
     run->index_stale = true;
 }
 
@@ -613,7 +614,7 @@ static void site_runs_tell_left(struct site_run *run)
     json_object_object_add(root, "status", NULL);
     json_object_object_add(root, "text", json_object_new_string(RUN_SUMMARY_LEFT));
     events_put(&run->site->events, run->dir.run, "run", root);
-    log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->presence.begun,
+    log_info("run %s: all %zu ranks are gone: %s", run->dir.run, run->presence.begun,
              RUN_SUMMARY_LEFT);
 }
 
