@@ -28,7 +28,7 @@ for first in 0 400 800 1200 1600; do
 done
 is "a run that needs more is refused" "$last" 507
 has "in words" '"error": ?"run greedy: run .greedy. is refused: its facts use [0-9]+ bytes of memory; the limit for a run is 8000000' "$TAP/out"
-has "and there is a mark, which says how to lift it" '^Remove this file' "$site/runs/greedy/refused"
+has "and there is a mark, which says how to lift it" '^To accept the run again, remove this file' "$site/runs/greedy/refused"
 is "another run goes on" "$(site_run better 2 20 && echo well)" well
 show api/v1/runs/greedy >"$TAP/out"
 has "the API shows it" '"state": ?"refused"' "$TAP/out"
