@@ -164,7 +164,7 @@ for rank in 0 1; do
 done
 why "fewer channels than before"
 says "fewer channels than before" sync-stall fabric ''
-has "and since when" 'rank 0 4, 16 before' "$TAP/out"
+has "and since when" 'rank 0 has 4, had 16' "$TAP/out"
 
 job wide 4 "step 1 loss 2.5"
 for rank in 0 1 2 3; do
