@@ -1,6 +1,6 @@
-/* agent.c - one process a node, no threads: a tick, and on it every ring and every process.
+/* agent.c - one process per node and run, without threads: each tick reads every ring and every process.
  *
- * Stores to a mapping raise no event, so rings are looked at on a tick; 50 ms is well below a step.
+ * Stores to a mapping raise no event, so rings are polled; 50 ms is well below a step.
  */
 #include "agent/agent.h"
 

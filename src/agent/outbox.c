@@ -1,4 +1,4 @@
-/* outbox.c - facts into frames, frames into the spool. */
+/* outbox.c - writes facts as frames to the spool. */
 #include "agent/outbox.h"
 
 #include <stdio.h>

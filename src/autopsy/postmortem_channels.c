@@ -1,9 +1,10 @@
 /* postmortem_channels.c - communicators with fewer channels than before, or than those of other ranks.
  *
- * NCCL says with each communicator how many channels it found paths for, and all its members use the fewest that one
- * of them has.  A program sets up the same communicators in the same order on all ranks and in each attempt, so the
- * n-th of one rank is held against the n-th of the others, and against that of its attempt before.  Fewer channels
- * are a link or an adapter that was not found.  Ranks that set up another number of them are not compared.
+ * NCCL logs for each communicator the number of channels it found paths for, and all members use the smallest number
+ * of any member.  A program creates the same communicators in the same order on all ranks and in each attempt, so
+ * the n-th communicator of a rank is compared with the n-th of other ranks and of its previous attempt.  Fewer
+ * channels mean that a link or an adapter was not found.  Ranks with a different number of communicators are not
+ * compared.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* postmortem_lanes.c - who was slow, from profiler traces of several ranks.
+/* postmortem_lanes.c - slow ranks, from profiler traces of several ranks.
  *
- * The trace is replayed (whatif.h); a rank is named when the step with it alone as traced is much longer than
- * the ideal one.  Where the replay does not reproduce the traced steps, nobody is.
+ * The trace is replayed (whatif.h); a rank is named if the step with only this rank as traced is much longer than
+ * the ideal step.  If the replay does not reproduce the traced steps, no rank is named.
  */
 #include <errno.h>
 #include <stdio.h>

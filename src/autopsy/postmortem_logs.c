@@ -1,8 +1,8 @@
-/* postmortem_logs.c - who went first, from what logs say.
+/* postmortem_logs.c - the rank that failed first, from logs.
  *
- * Every rank of a job that dies writes an error; nearly all of them are about somebody else.  So errors about
- * peers count only as proof that their rank was alive and waiting, and the one that wrote none, or another
- * kind, is looked for.
+ * Every rank of a job that dies logs an error, and most of these errors are about another rank.  So errors about
+ * peers only show that their rank was alive and waiting; the culprit is the rank without an error, or with an error
+ * of another kind.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* postmortem_match.c - members of a group whose ops of one number are not the same op.
+/* postmortem_match.c - members of a group that entered different ops under one number.
  *
- * Type, element type and size are compared where they must agree; what members may give differently
- * (all-to-all, gather, scatter) is not.  Only ops that are not over count: nobody gets past such an op.
+ * Type, element type and size are compared if they must agree; values that may differ between members (all-to-all,
+ * gather, scatter) are not.  Only incomplete ops count, because no rank gets past such an op.
  */
 #include <errno.h>
 #include <inttypes.h>

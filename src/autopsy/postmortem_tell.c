@@ -1,4 +1,4 @@
-/* postmortem_tell.c - the words for what was found in dumps. */
+/* postmortem_tell.c - writes the findings from dumps. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,10 @@
 /* http.c - libmicrohttpd in our loop.
  *
- * A handler that does not answer at once leaves its connection suspended; the answer resumes it.
- * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request, or takes its
- * answer byte by byte, would stay for days: we keep the time since when each connection owes us something
- * (its headers, its body, that it takes the answer) and hang up on those that take too long.  When
- * connections run short, those without a request go sooner; who was admitted with one may end it.  Only a peer that
- * has shown who it is may be silent for longer then: to ask something that anybody may ask earns no place.
+ * A handler that does not respond at once leaves its connection suspended; the response resumes it.  Every byte
+ * renews libmicrohttpd's own timeout, so a peer that sends or reads byte by byte could stay for days.  So we record
+ * since when each connection owes us something (headers, body, reading the response) and close those that take too
+ * long.  If connections run short, those without a request are closed sooner; an accepted request may complete. 
+ * Only a peer with a valid token may then be idle for longer.
  */
 #include "base/http.h"
 
@@ -419,7 +418,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     }
     if (*size == 0)
         return exchange_hand_over(exchange);
-    if (exchange->body.size + *size > http->settings.body_max || /* chunked: no length was told */
+    if (exchange->body.size + *size >
+            http->settings.body_max || /* chunked: the length was not known */
         !charge_add(exchange, *size)) {
         http->counts.refused_large++;
         return MHD_NO;

@@ -1,4 +1,4 @@
-/* tls.c - key and certificate by OpenSSL; the server itself speaks TLS through libmicrohttpd. */
+/* tls.c - key and certificate with OpenSSL; the server itself uses TLS through libmicrohttpd. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -281,7 +281,7 @@ static bool cert_is_short(const struct tls *tls, const char *const *names, size_
     return false;
 }
 
-/* Beside it, then in its place: whoever reads it finds one or the other. */
+/* Written beside it, then renamed: a reader finds one or the other. */
 static int tls_reissue(struct tls *tls, const char *key_file, const char *cert_file,
                        const char *const *names, size_t count, struct err *err)
 {

@@ -1,4 +1,4 @@
-/* token.c - making, keeping and comparing tokens. */
+/* token.c - creates, stores and compares tokens. */
 #include "base/token.h"
 
 #include <errno.h>

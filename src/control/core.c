@@ -1,4 +1,4 @@
-/* core.c - collects steps until all ranks have brought theirs, then calls the judges. */
+/* core.c - collects a step until all ranks have sent theirs, then calls the judges. */
 #include "control/core.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* server.c - the controller's loop.
  *
- * A round: look at the spools, take what is there up to a bound, log and feed each frame (runlog.h),
- * then one tick.  A burst is many rounds without sleep, so verdicts never wait for its end.  When the log cannot be written (disk full), everything
- * stays in the spools and the round is tried again.
+ * A round reads the spools up to a limit, logs each frame and passes it to the core (runlog.h), then does one tick. 
+ * A burst of facts is many rounds without sleep, so verdicts do not wait for its end.  If the log cannot be written
+ * (disk full), facts stay in the spools and the round is repeated.
  */
 #include "control/server.h"
 

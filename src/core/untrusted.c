@@ -1,4 +1,4 @@
-/* untrusted.c - one way to open what is not ours. */
+/* untrusted.c - opens files of other users safely. */
 #include "core/untrusted.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* artifacts.c - walks a directory and gives each file to the reader that knows its content. */
+/* artifacts.c - walks a directory and gives each file to the reader that recognizes its content. */
 #include "read/artifacts.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* budget.c - counts bytes. */
+/* budget.c - counts allocated bytes. */
 #include "read/budget.h"
 
 #include <errno.h>

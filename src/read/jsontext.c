@@ -1,4 +1,4 @@
-/* jsontext.c - JSON without recursion: open containers are on a stack of their own, 256 deep at most. */
+/* jsontext.c - JSON without recursion: open containers are on an explicit stack, at most 256 deep. */
 #include "read/jsontext.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* kernellogs.c - walks a directory for texts, and keeps what kernels say in them. */
+/* kernellogs.c - searches a directory for text files and keeps the kernel messages in them. */
 #include "read/kernellogs.h"
 
 #include <errno.h>

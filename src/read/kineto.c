@@ -1,4 +1,4 @@
-/* kineto.c - from events of Chrome's trace format to what a rank computed and when it communicated. */
+/* kineto.c - events of Chrome's trace format into compute and communication of a rank. */
 #include "read/kineto.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* logtext_job.c - lines of launchers and communication libraries, and what an exception's text means. */
+/* logtext_job.c - lines of launchers and communication libraries, and the meaning of exception texts. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

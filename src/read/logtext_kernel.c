@@ -1,9 +1,8 @@
-/* logtext_kernel.c - lines of the kernel's log: Xids, processes killed, devices that fail.
+/* logtext_kernel.c - kernel messages: Xids, killed processes, failing devices.
  *
- * Prefixes differ (seconds in brackets, dmesg -T, syslog, raw /dev/kmsg), so the words are looked for
- * anywhere in the line; a host name is taken where syslog has one: before "kernel:".  The table of Xids is
- * our own reading of what each means for a job: those that only follow others, or that a job may cause by
- * itself, do not make a node faulty.
+ * Prefixes differ (seconds in brackets, dmesg -T, syslog, raw /dev/kmsg), so phrases are searched anywhere in the
+ * line; the host name is the word before "kernel:" in syslog format.  The table of Xids has our own reading of their
+ * meaning for a job: Xids that only follow others, or that a job may cause itself, do not make a node faulty.
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
-/* optrace_csv.c - strict: a value that cannot be what its column says is an error with its line.
+/* optrace_csv.c - strict: a value that does not match its column is an error with its line.
  *
- * Half a trace replayed as if it were whole gives wrong numbers that look right; so nothing is
- * skipped here.
+ * An incomplete trace gives wrong numbers that look right, so no line is skipped.
  */
 #include "read/optrace_csv.h"
 

@@ -1,7 +1,7 @@
-/* read_file.c - reads a whole file through zlib, which passes on what is not gzip.
+/* read_file.c - reads a whole file through zlib, which passes plain files through.
  *
- * Fifos, devices and sockets are refused before they are opened for reading: a directory that a dead
- * job left may hold anything, and nobody may be able to make us wait.
+ * FIFOs, devices and sockets are refused before they are opened for reading: the directory of a dead job may contain
+ * anything, and no file may block the reader.
  */
 #include "read/read_file.h"
 

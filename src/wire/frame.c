@@ -1,4 +1,4 @@
-/* frame.c - puts and gets the envelope; what is inside is facts.c's. */
+/* frame.c - encodes and decodes the envelope; facts.c has the payload. */
 #include "wire/frame.h"
 
 #include <assert.h>

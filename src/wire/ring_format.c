@@ -1,4 +1,4 @@
-/* ring_format.c - checks every field that comes out of a ring before anyone uses it. */
+/* ring_format.c - checks every field of a ring before it is used. */
 #include "wire/ring_format.h"
 
 #include <errno.h>

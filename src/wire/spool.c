@@ -1,4 +1,4 @@
-/* spool.c - append-only files of frames: written whole or not at all, read while they grow. */
+/* spool.c - append-only files of frames: a frame is written completely or not at all; readers follow the file. */
 #include "wire/spool.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct spool_writer {
     int fd;
     uint64_t sender, boot, number;
     off_t size;   /* whole frames so far */
-    off_t synced; /* of them on disk for certain; -1: nobody knows */
+    off_t synced; /* bytes that are on disk for certain; -1: not known */
     bool torn;    /* bytes beyond `size` could not be cut off */
     bool unsafe;  /* a sync failed: what is beyond `synced` must go */
     bool cut;     /* and is gone */
@@ -309,8 +309,8 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
     return writer->number;
 }
 
-/* After a failed sync the kernel may take pages for clean that never reached the disk: a later sync
- * would say yes to them.  So they go, and whoever sent them sends them again.
+/* After a failed sync the kernel may consider pages clean that never reached the disk, and a later sync would
+ * succeed.  So they are truncated, and their senders send them again.
  */
 static int writer_roll_back(struct spool_writer *writer, struct err *err)
 {
@@ -321,7 +321,7 @@ static int writer_roll_back(struct spool_writer *writer, struct err *err)
     return err_set(err, -ESTALE, "truncated the data that could not be synced");
 }
 
-/* Nothing is written behind the remains of a frame: they could hold whole ones, which nobody has acknowledged. */
+/* No frame is written after an incomplete one: that could contain complete frames that were not acknowledged. */
 static int writer_ready(struct spool_writer *writer, struct err *err)
 {
     if (writer->unsafe)

@@ -1,4 +1,4 @@
-/* node.c - the life of each run: found, served, asleep, sent, gone. */
+/* node.c - the life of each run: found, served, idle, sent, removed. */
 #include "agent/node/node.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* registry.c - registers runs with the site's controller: the daemon alone has the token that may begin runs.
+/* registry.c - registers runs with the site's controller; only the daemon has the token that may create runs.
  *
- * One client for all, a few calls at a time; whose turn it is goes round the users, so one with many runs delays
- * another's by no more than the calls that are under way.
+ * One client for all, with few calls at a time.  Users take turns, so a user with many runs delays another user's
+ * run only by the calls in progress.
  */
 #include <stdio.h>
 #include <string.h>

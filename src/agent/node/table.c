@@ -1,4 +1,4 @@
-/* table.c - runs and users, and who may have one more. */
+/* table.c - runs and users, and whether a user may have another run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

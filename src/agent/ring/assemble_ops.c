@@ -1,4 +1,4 @@
-/* assemble_ops.c - operations of a step in the making: launched, started and ended, in whatever order that is read. */
+/* assemble_ops.c - the operations of an incomplete step: launch, start and end, read in any order. */
 #include "agent/ring/assemble_private.h"
 
 #include <string.h>

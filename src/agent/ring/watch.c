@@ -1,4 +1,4 @@
-/* watch.c - one ring and the process behind it. */
+/* watch.c - one ring and its process. */
 #include "agent/ring/watch.h"
 
 #include <errno.h>

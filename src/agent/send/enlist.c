@@ -1,4 +1,4 @@
-/* enlist.c - POST /api/v1/runs, and the token in its answer. */
+/* enlist.c - POST /api/v1/runs, and the token in the response. */
 #include "agent/send/enlist.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
-/* sender.c - spool to controller, by POST.
+/* sender.c - sends a spool to the controller by POST.
  *
- * Two states: asking (an empty body; the answer says what the controller has) and sending.  Any
- * failure leads back to asking, since another controller, or the same one with less, may answer
- * next.  A body that was not acknowledged is sent again as it is: the controller drops doubles.
+ * Two states: asking (an empty body; the response lists what the controller has) and sending.  Every failure leads
+ * back to asking, because another controller, or the same one with fewer frames, may respond next.  A body that was
+ * not acknowledged is sent again unchanged: the controller drops duplicates.
  */
 #include "agent/send/sender.h"
 

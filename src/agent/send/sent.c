@@ -1,4 +1,4 @@
-/* sent.c - the note beside a spool. */
+/* sent.c - the file beside a spool with the last sent number. */
 #include "agent/send/sent.h"
 
 #include <fcntl.h>

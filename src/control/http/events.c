@@ -1,4 +1,4 @@
-/* events.c - keeps the newest events and hands them to listeners. */
+/* events.c - keeps the newest events and sends them to listeners. */
 #include "control/http/events.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* hosts.c - Host and Origin of a request against the names of this controller. */
+/* hosts.c - checks Host and Origin of a request against the names of this controller. */
 #include "control/http/hosts.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* index.c - the index's file: opened, made anew, asked. */
+/* index.c - opens, rebuilds and queries the file of the index. */
 #include "control/index/index.h"
 
 #include <errno.h>

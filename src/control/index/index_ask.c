@@ -1,4 +1,4 @@
-/* index_ask.c - pages of rows, by filter. */
+/* index_ask.c - queries: pages of rows, by filter. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>

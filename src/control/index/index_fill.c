@@ -1,4 +1,4 @@
-/* index_fill.c - follows the log of a run: from where the index says to its end, in transactions. */
+/* index_fill.c - reads the log of a run from the indexed position to its end, in transactions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* index_rows.c - what each frame changes in the index.
+/* index_rows.c - the changes that each frame makes in the index.
  *
- * Everything here may happen twice: a life that begins again reads some frames once more.
+ * Every change is idempotent, because a restarted process reads some frames again.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* reindex.c - forgets, and reads every log from its first byte. */
+/* reindex.c - clears the index and reads every log from its first byte. */
 #include "control/index/reindex.h"
 
 #include <dirent.h>

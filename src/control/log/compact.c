@@ -1,4 +1,4 @@
-/* compact.c - one log without the steps of single ranks. */
+/* compact.c - compacts the log of a closed run: drops the steps of single ranks. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* compaction.c - one pass over a log that still grows: old part merged, new part copied and heard. */
+/* compaction.c - one pass over a growing log: merges the old part, copies the new part and feeds it to a new core. */
 #include "control/log/compaction.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* log_follow.c - tails the log and decodes what the controller said. */
+/* log_follow.c - follows a log and decodes the controller's verdicts and ledgers. */
 #include "control/log/log_follow.h"
 
 #include <errno.h>

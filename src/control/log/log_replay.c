@@ -1,4 +1,4 @@
-/* log replay.c - feeds the core from a log and compares what it says with what was said. */
+/* log_replay.c - feeds the core from a log and compares its output with the log. */
 #include "control/log/log_replay.h"
 
 #include <errno.h>

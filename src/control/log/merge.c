@@ -1,4 +1,4 @@
-/* merge.c - frames of a log in, fewer frames out: what stays, and steps of single ranks merged. */
+/* merge.c - frames of a log in, fewer frames out: selects frames and merges the steps of single ranks. */
 #include "control/log/merge.h"
 
 #include <errno.h>

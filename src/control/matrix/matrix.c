@@ -1,4 +1,4 @@
-/* matrix.c - where everything lies in a matrix file, and reading it. */
+/* matrix.c - offsets in a matrix file, and reading it. */
 #include "control/matrix/matrix.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* processes.c - one pass over what agents said when they found a ring. */
+/* processes.c - one pass over the rings that agents reported. */
 #include "control/report/processes.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* api.c - what can be asked, by whom: one table of routes. */
+/* api.c - the routes of the API and the token that each needs, in one table. */
 #include "control/site/api.h"
 
 #include <errno.h>

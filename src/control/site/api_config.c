@@ -1,4 +1,4 @@
-/* api_config.c - what holds here, and thresholds of the judges changed while a run goes on. */
+/* api_config.c - the configuration, and changing thresholds of an active run. */
 #include "control/site/api.h"
 
 #include <errno.h>

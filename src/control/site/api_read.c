@@ -1,4 +1,4 @@
-/* api_read.c - pages of the index: filters in the query, a cursor to go on, an ETag. */
+/* api_read.c - pages of the index: filters in the query, a cursor, an ETag. */
 #include "control/site/api.h"
 
 #include <errno.h>

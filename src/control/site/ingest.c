@@ -1,8 +1,8 @@
-/* ingest.c - a body of frames into a run's log.
+/* ingest.c - writes a body of frames to a run's log.
  *
- * A body is looked at as a whole before anything of it is taken, so a refused one leaves no trace.
- * A frame must be whole, of our version, and may speak of its own run only: the controller's name is
- * taken, and a hello must name the run that the token is for.
+ * A body is checked completely before any of it is used, so a refused body has no effect.  A frame must be complete,
+ * have our version, and belong to the run of the token: frames of the controller's own types are refused, and a
+ * HELLO must name that run.
  */
 #include "control/site/site_private.h"
 

@@ -1,4 +1,4 @@
-/* metrics.c - what Prometheus is told: names with units, and per run at most what a run has once. */
+/* metrics.c - metrics for Prometheus: names have units; the number of series per run is fixed. */
 #include "control/site/site_private.h"
 
 #include <inttypes.h>

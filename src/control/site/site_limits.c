@@ -1,8 +1,8 @@
-/* site_limits.c - what a run may take of the site, and which runs are worth keeping.
+/* site_limits.c - memory and disk limits of each run, and which runs are kept.
  *
- * Whoever has a run's token decides what its facts are, so each run has a bound of memory and one of disk; beyond it that
- * run alone is refused.  One whose facts need too much memory is not read again either: its log would take as much at
- * every start.  RUN/refused says so and why; an administrator who removes it lifts it.
+ * The holder of a run's token controls its facts, so each run has a memory limit and a disk limit; over a limit only
+ * that run is refused.  A run over its memory limit is not loaded again, because its log would need as much memory
+ * at every start.  RUN/refused contains the reason; an administrator removes it to accept the run again.
  */
 #include <errno.h>
 #include <stdio.h>

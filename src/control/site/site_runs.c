@@ -1,7 +1,7 @@
-/* site_runs.c - the runs of a site: found, opened, ticked, synced, closed.
+/* site_runs.c - the runs of a site: find, open, tick, sync, close.
  *
- * A run's log is open, and its core in memory, while facts come; when its books are closed or nobody
- * has spoken for a while, both go, and come back with the next fact.
+ * While facts arrive, a run's log is open and its core is in memory.  When the run is closed, or no fact has arrived
+ * for some time, both are released; the next fact opens them again.
  */
 #include "control/site/site_private.h"
 
