@@ -35,8 +35,8 @@
 #define ENTRIES_MAX 16384 /* ring files of one run on one node */
 #define SCAN_NS NS_PER_S  /* at the latest; sooner when the directory changes */
 #define SEND_REST_NS (8 * NS_PER_S)
-#define SEND_TROUBLE_NS (NS_PER_S) /* nobody took anything when we began to end */
-#define TRAFFIC_NS (5 * NS_PER_S)  /* how often it is told what was sent */
+#define SEND_TROUBLE_NS (NS_PER_S) /* the controller accepted nothing when the end began */
+#define TRAFFIC_NS (5 * NS_PER_S)  /* how often traffic is reported */
 #define REFUSED_NS (10 * NS_PER_S) /* a token that is not valid for so long is not valid any more */
 #define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
@@ -45,7 +45,7 @@ struct ring_entry { /* a file of the ring directory */
     uint64_t inode;
     struct watch *watch; /* NULL: done with, refused, or still being made */
     bool making;
-    bool told; /* all of it: nobody needs the file any more */
+    bool told; /* all of it was written: the file is not needed any more */
     int64_t since_ns;
     uint32_t rank, ring, attempt;
 };
@@ -78,7 +78,7 @@ struct agent {
     uint64_t spool_max, shrink_at; /* bytes */
     int64_t measure_at_ns;
     int64_t began_ns, traffic_at_ns;
-    uint64_t traffic_bodies; /* as was told last */
+    uint64_t traffic_bodies; /* as reported last */
     bool told;               /* to end */
     bool hello_told, full_told;
 };
@@ -263,7 +263,7 @@ static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struc
     return 0;
 }
 
-/* While nobody takes it the spool grows, and it lies on a disk that the job needs, too. */
+/* The spool grows while the controller does not accept it, on a disk that the job needs as well. */
 static void bound_spool(struct agent *agent, int64_t now_ns)
 {
     struct err err = { "" };
@@ -287,7 +287,7 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
         agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
 }
 
-/* Not while nobody takes anything: such frames would only fill the spool. */
+/* Not while the controller accepts nothing: such frames would only fill the spool. */
 static void tell_traffic(struct agent *agent, int64_t now_ns)
 {
     struct sender_counts counts;
@@ -375,7 +375,7 @@ static bool parent_is_ours(const struct agent *agent)
     return getppid() == agent->run.pid || getppid() == agent->run.keeper;
 }
 
-/* Waits for the next tick, and sends meanwhile.  Returns true when we were told to end. */
+/* Waits for the next tick, and sends meanwhile.  Returns true when a stop signal arrived. */
 static bool wait_until(struct agent *agent, int64_t at_ns)
 {
     do
@@ -384,7 +384,7 @@ static bool wait_until(struct agent *agent, int64_t at_ns)
     return agent->told;
 }
 
-/* What is in the spool goes out before we do, if somebody takes it; else it stays there. */
+/* The rest of the spool is sent before the end, if the controller accepts it; otherwise it stays there. */
 static void agent_send_rest(struct agent *agent)
 {
     int64_t begin_ns = time_mono_ns();
@@ -530,7 +530,7 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
     return 0;
 }
 
-/* The lock first, then the reading: nobody writes it meanwhile. */
+/* Lock first, then read, so that no other process writes it meanwhile. */
 static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
 {
     char sender[80], file[96];

@@ -110,7 +110,7 @@ static int server_round(struct server *server, struct err *err)
     return result < 0 ? result : count;
 }
 
-/* Sleeps a tick, or less when told to stop. */
+/* Sleeps a tick, or less when a stop signal arrives. */
 static void server_wait(struct server *server)
 {
     struct timespec tick = time_spec(server->tick_ns);
@@ -165,7 +165,7 @@ static int server_loop(struct server *server, struct err *err)
     return 0;
 }
 
-/* Until nobody has written anything for two looks in a row; then the books are closed. */
+/* Until no spool has grown for two rounds; then the run is closed. */
 static int server_finish(struct server *server, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + LAST_TRIES_NS;

@@ -38,9 +38,9 @@ struct watch {
     int batch_at, batch_count;
     uint64_t lost, lost_marked;
     bool broken;   /* the file cannot be read any more */
-    bool finished; /* the assembler has been told that no more will come */
+    bool finished; /* the assembler knows that no more events follow */
     bool comm_told[RING_COMMS];
-    bool methods_dropped; /* some were, and it was said */
+    bool methods_dropped; /* some were, and this was logged */
     bool foreign_logged;
 
     struct proc *proc;
@@ -193,8 +193,8 @@ static void say_dropped(struct watch *watch)
               watch->info.rank);
 }
 
-/* Whatever was told before a step must be known before that step is judged: who is compared with whom
- * hangs on the layout.  Asked after the records were read, so it is there if it was told before them.
+/* The layout must be known before a step is judged, because it decides which ranks are compared.  It is read after the
+ * records, so it is available if it was set before them.
  */
 static void look_for_layout(struct watch *watch)
 {
@@ -246,7 +246,7 @@ static bool read_ring(struct watch *watch)
     return watch_drain(watch);
 }
 
-/* Records that were lost where none of their lane follows: no event has told it. */
+/* Lost records at the end of a lane: no event has reported them. */
 static void watch_give_lost(struct watch *watch)
 {
     struct ring_event event = { .kind = RING_LOST, .step = RING_NO_STEP, .b = RING_NO_STEP };
@@ -465,7 +465,7 @@ static int tell_exit(struct watch *watch, int64_t now_ns)
     return outbox_exit(watch->place->outbox, &fact);
 }
 
-/* The process is gone.  Returns false when everything about it has been told. */
+/* The process is gone.  Returns false when all its facts were written. */
 static bool last_words(struct watch *watch, int64_t now_ns)
 {
     struct resume_ring *ring;

@@ -29,7 +29,7 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* at a spool that had nothing new */
 #define PAUSE_MIN_NS (200 * NS_PER_MS) /* after a failure; doubled each time */
 #define PAUSE_MAX_NS (10 * NS_PER_S)
-#define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: somebody must install something */
+#define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: the operator must update one side */
 #define SAY_NS (60 * NS_PER_S) /* between messages about one status with different reasons */
 #define BOOTS_MAX 4096
 
@@ -47,7 +47,7 @@ struct sender {
     bool asked;                     /* the controller's answer is in `boot` */
     bool busy;                      /* a call is under way */
     bool dry;                       /* the last look found nothing new */
-    bool refused;                   /* the last answer said that the token is not valid */
+    bool refused;                   /* the last response was that the token is not valid */
     struct buf batch;               /* sent, not acknowledged */
     size_t batch_frames, batch_max; /* frames; 0: as bytes allow */
     size_t batch_steps;             /* of these */
@@ -295,7 +295,7 @@ static void on_sent(void *arg, const struct client_answer *answer)
         sender->counts.bytes += sender->batch.size;
         sender->counts.frames += sender->batch_frames;
         sender->counts.steps += sender->batch_steps;
-        if (sender->batch_frames) /* else the spool was written anew meanwhile */
+        if (sender->batch_frames) /* else the spool was rewritten meanwhile */
             sender->passed_bytes = spool_reader_offset(sender->reader);
         sender->passed_boot = sender->last_boot;
         sender->passed_next = sender->last_number + 1;

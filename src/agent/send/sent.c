@@ -57,7 +57,7 @@ void sent_open(struct sent *sent, const char *spool)
     }
 }
 
-/* By one write: whoever is killed then has said it, or has not sent it. */
+/* One write before sending: after a kill the number is stored, or the body was not sent. */
 void sent_note(struct sent *sent, uint64_t number)
 {
     char text[96];

@@ -121,7 +121,7 @@ void events_put(struct events *events, const char *run, const char *type,
         listener_send(one, event);
 }
 
-/* What was missed, or that it cannot be told. */
+/* Sends missed events, or `reset` if they are no longer available. */
 static void listener_catch_up(struct events *events, struct listener *listener, const char *last)
 {
     static const char reset[] = "event: reset\ndata: {}\n\n";

@@ -354,7 +354,7 @@ static uint32_t dtypes_of(const void *payload, int bytes)
         return 0;
     for (uint32_t i = 0; i < shape.count; i++)
         dtypes |= UINT32_C(1) << MIN(shape.item[i].dtype, 31);
-    return dtypes & ~UINT32_C(1); /* 0: not told */
+    return dtypes & ~UINT32_C(1); /* 0: not known */
 }
 
 static int give_shape(void *arg, sqlite3_stmt *statement)
@@ -401,7 +401,7 @@ static int give_verdict(void *arg, sqlite3_stmt *statement)
     return asker->call(asker->arg, (uint64_t)sqlite3_column_int64(statement, 0), &verdict);
 }
 
-/* Which verdicts: for them, and for what is said in them. */
+/* Selects verdicts, for them and for their lines. */
 static void add_verdicts(struct question *question, const struct index_query *query)
 {
     if (query->run && query->run[0])
@@ -442,7 +442,7 @@ int64_t index_verdicts(struct index *index, const struct index_query *query,
     return ask(index, &question, give_verdict, &asker, err);
 }
 
-/* ---- what is said in them ---- */
+/* ---- lines of verdicts ---- */
 
 struct finding_asker {
     index_finding_call *call;

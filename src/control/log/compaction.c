@@ -204,7 +204,7 @@ static int whole_begin(struct compaction *compaction, uint64_t offset, struct er
 
 /* ---- both ---- */
 
-/* What was said at a tick belongs to it: the new part does not begin in between. */
+/* The output of a tick belongs to it: the new part does not begin between them. */
 static bool belongs_to_tick(const struct compaction *compaction, const struct frame *frame)
 {
     return frame->sender == compaction->merge.self &&

@@ -113,7 +113,7 @@ int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct
     return result == -ENOMEM ? result : 0;
 }
 
-/* What the core says, on its way to the log or to nobody. */
+/* The output of the core, to the log or dropped. */
 static void log_replay_feed(void *arg, uint16_t type, const struct buf *payload)
 {
     struct log_replay *replay = arg;

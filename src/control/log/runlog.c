@@ -28,7 +28,7 @@ struct runlog {
     struct spool_writer *writer;
     struct spool_reader *reader; /* of what is read again; NULL: all has been */
     uint64_t stays;              /* bytes of the log that no compaction drops */
-    struct log_replay replay;    /* the core, and what it said that is not in the log yet */
+    struct log_replay replay;    /* the core, and its output that is not in the log yet */
     int64_t ticked_ns;           /* by our clock */
     int64_t shift_ns;            /* the run's clock minus ours */
     int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
@@ -519,7 +519,7 @@ static void compact_done(struct runlog *log, struct compaction_result *done,
     log->dirty = false;
 }
 
-/* What verdicts cost is told when they change.  The new judges must know where the old ones stand. */
+/* The cost of verdicts is written when they change.  The new judges must know where the old ones stand. */
 static int compact_tell(struct runlog *log, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };

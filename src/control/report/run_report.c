@@ -76,7 +76,7 @@ static void run_report_watch_end(struct run_report *report, const struct frame *
     }
 }
 
-/* A frame of the log.  When the core is run, what it says now counts, not what it said then. */
+/* A frame of the log.  When the core is run, its new output counts, not the output in the log. */
 static int run_report_log_frame(struct run_report *report, const struct frame *frame,
                                 struct err *err)
 {
@@ -184,7 +184,7 @@ static int64_t run_report_read_spools(struct run_report *report, struct err *err
     return result < 0 ? result : count;
 }
 
-/* The second way: the core reads all, and closes the books unless somebody is still at work. */
+/* The second way: the core reads all, and closes the run unless a writer is still running. */
 static int run_report_judge(struct run_report *report, bool alive, struct err *err)
 {
     int64_t count;
@@ -291,7 +291,7 @@ int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct
     if (!replay.ticks)
         return err_set(err, -ENODATA, "%s has no tick, so there is nothing to replay",
                        dir.log.text);
-    /* What was said at the very last tick may not have been written, or not yet. */
+    /* The output of the last tick may be missing in the log. */
     *ret = (struct run_report_replay){ .facts = replay.facts,
                                        .ticks = replay.ticks,
                                        .equal = replay.equal,

@@ -39,7 +39,7 @@ static void site_fini(struct site *site)
     fd_clean(&site->lock_fd);
 }
 
-/* The second controller of a state directory is told about the first. */
+/* A second controller on a state directory names the first. */
 static int site_lock(struct site *site, struct err *err)
 {
     char text[512] = "";
@@ -163,7 +163,7 @@ static void index_try(struct site *site, int64_t now_ns)
         log_info("rebuilding the index: %s", index_was_rebuilt(site->index));
 }
 
-/* Real work goes on meanwhile, but somebody should know, and see why new ones have to wait. */
+/* Work continues, but the operator should know why new connections have to wait. */
 static void crowd_tell(struct site *site, int64_t now_ns)
 {
     struct http_counts http;

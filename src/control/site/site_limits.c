@@ -77,7 +77,7 @@ uint64_t run_log_max(const struct site *site)
     return most && limit ? MIN(most, limit) : most;
 }
 
-/* ---- runs that never told anything ---- */
+/* ---- runs that never sent a fact ---- */
 
 static void reader_clean(struct spool_reader **reader)
 {
@@ -102,7 +102,7 @@ static bool log_has_facts(const struct site_run *run)
     return spool_reader_damaged(reader) > 0;
 }
 
-/* Registered, and then never heard: nobody will ever ask for it.  One look a turn. */
+/* Registered, but no fact ever arrived.  Checks one run per turn. */
 void site_forget(struct site *site)
 {
     int64_t now_ns = time_real_ns();

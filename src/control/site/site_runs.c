@@ -31,7 +31,7 @@
 #define IDLE_NS (10 * 60 * NS_PER_S) /* without a word: its core leaves memory */
 #define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
 #define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
-#define SYNC_NS NS_PER_S             /* when nobody waits for it */
+#define SYNC_NS NS_PER_S             /* if no request waits for it */
 #define INDEX_FRAMES 1000            /* a tick */
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
@@ -306,7 +306,7 @@ int run_open(struct site_run *run, struct err *err)
     if (run->log)
         return 0;
     if (run->refused.text[0])
-        run_refused_read(run); /* somebody may have lifted it */
+        run_refused_read(run); /* an administrator may have removed the file */
     if (run->refused.text[0])
         return err_set(err, -EDQUOT, "run '%s' is refused: %s", run->dir.run, run->refused.text);
     result = run->loading ? 0 : load_turn(run, LOAD_RUN_NS, err);
@@ -361,7 +361,7 @@ void run_shut(struct site_run *run, const char *why)
         index_leave(run->site->index, run->dir.run);
 }
 
-/* The log is not what was read of it: whoever was ahead of it begins again. */
+/* The log differs from what was read of it: index and core start over. */
 void run_read_again(struct site_run *run, const char *why)
 {
     struct err err = { "" };
@@ -588,14 +588,14 @@ static void run_compact(struct site_run *run)
     run->index_stale = true;
 }
 
-/* Nobody tells its end, but all of its ranks are gone, and nobody has spoken for a while: living ones beat. */
+/* No launcher reports its end, but all its ranks are gone and no fact has arrived for some time: living ranks send beats. */
 static bool run_is_left(const struct site_run *run, int64_t now_ns)
 {
     return rank_presence_is_over(&run->presence) &&
            now_ns - run->heard_ns > run->site->settings.close_ns;
 }
 
-/* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
+/* Whether to close it: its end was reported, and all facts were sent or enough time has passed. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
     if (runlog_is_closed(run->log))
