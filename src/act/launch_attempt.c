@@ -93,7 +93,7 @@ static void attempt_begin(struct launch *launch)
     if (r < 0 && r != -EPIPE && !launch->running && !launch->run_dir.file.restarts) {
         launch->starved = err;
         launch->failed = true;
-    } else if (r < 0 && r != -EPIPE) { /* a lost keeper is told elsewhere */
+    } else if (r < 0 && r != -EPIPE) { /* the loss of the keeper is reported elsewhere */
         output_say(launch->output, "%s", err.text);
         launch->failed = true;
         launch->culprit_status = W_EXITCODE(125, 0);

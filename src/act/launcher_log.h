@@ -14,7 +14,7 @@ int launcher_log_open(const char *spool, const char *run, const char *node,
                       struct launcher_log **ret, struct err *err);
 void launcher_log_close(struct launcher_log *log); /* NULL is fine */
 
-/* All give -errno (a full disk) with a sentence; the run goes on without that fact.  NULL: nothing is told. */
+/* All return -errno (a full disk) with a message; the run continues without that fact.  With NULL they do nothing. */
 int launcher_log_run(struct launcher_log *log, const struct fact_run *fact, struct err *err);
 int launcher_log_exit(struct launcher_log *log, const struct fact_exit *fact, struct err *err);
 

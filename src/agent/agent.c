@@ -1,6 +1,6 @@
-/* agent.c - one process a node, no threads: a tick, and on it every ring and every process.
+/* agent.c - one process per node and run, without threads: each tick reads every ring and every process.
  *
- * Stores to a mapping raise no event, so rings are looked at on a tick; 50 ms is well below a step.
+ * Stores to a mapping raise no event, so rings are polled; 50 ms is well below a step.
  */
 #include "agent/agent.h"
 
@@ -35,8 +35,8 @@
 #define ENTRIES_MAX 16384 /* ring files of one run on one node */
 #define SCAN_NS NS_PER_S  /* at the latest; sooner when the directory changes */
 #define SEND_REST_NS (8 * NS_PER_S)
-#define SEND_TROUBLE_NS (NS_PER_S) /* nobody took anything when we began to end */
-#define TRAFFIC_NS (5 * NS_PER_S)  /* how often it is told what was sent */
+#define SEND_TROUBLE_NS (NS_PER_S) /* the controller accepted nothing when the end began */
+#define TRAFFIC_NS (5 * NS_PER_S)  /* how often traffic is reported */
 #define REFUSED_NS (10 * NS_PER_S) /* a token that is not valid for so long is not valid any more */
 #define MAKING_NS (10 * NS_PER_S)  /* a ring that is not made after so long is mentioned */
 
@@ -45,7 +45,7 @@ struct ring_entry { /* a file of the ring directory */
     uint64_t inode;
     struct watch *watch; /* NULL: done with, refused, or still being made */
     bool making;
-    bool told; /* all of it: nobody needs the file any more */
+    bool told; /* all of it was written: the file is not needed any more */
     int64_t since_ns;
     uint32_t rank, ring, attempt;
 };
@@ -78,7 +78,7 @@ struct agent {
     uint64_t spool_max, shrink_at; /* bytes */
     int64_t measure_at_ns;
     int64_t began_ns, traffic_at_ns;
-    uint64_t traffic_bodies; /* as was told last */
+    uint64_t traffic_bodies; /* as reported last */
     bool told;               /* to end */
     bool hello_told, full_told;
 };
@@ -103,7 +103,7 @@ static struct ring_entry *entry_add(struct agent *agent, const char *name, uint6
 
     if (agent->entries == ENTRIES_MAX) {
         if (!agent->full_told)
-            log_error("%s: more than %d rings; further ones are not read", agent->rings.text,
+            log_error("%s: more than %d rings; further rings are ignored", agent->rings.text,
                       ENTRIES_MAX);
         agent->full_told = true;
         return NULL;
@@ -263,7 +263,7 @@ static int shrink_spool(struct agent *agent, struct shrink_counts *counts, struc
     return 0;
 }
 
-/* While nobody takes it the spool grows, and it lies on a disk that the job needs, too. */
+/* The spool grows while the controller does not accept it, on a disk that the job needs as well. */
 static void bound_spool(struct agent *agent, int64_t now_ns)
 {
     struct err err = { "" };
@@ -276,10 +276,10 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
     if (stat(agent->spool.text, &st) < 0 || (uint64_t)st.st_size <= agent->shrink_at)
         return;
     if (shrink_spool(agent, &counts, &err) < 0)
-        log_error("the spool stays as large as it is: %s", err.text);
+        log_error("cannot shrink the spool: %s", err.text);
     else if (counts.merged || counts.bared)
-        log_error("%s was larger than %llu bytes: of the oldest steps that nobody took %llu are "
-                  "merged, %llu with losses or digests; of %llu only losses and digests stay",
+        log_error("%s exceeded %llu bytes: merged %llu of the oldest unsent steps, %llu of them "
+                  "with losses or digests; kept only losses and digests of %llu",
                   agent->spool.text, (unsigned long long)agent->spool_max,
                   (unsigned long long)counts.merged, (unsigned long long)counts.numbers_merged,
                   (unsigned long long)counts.bared);
@@ -287,7 +287,7 @@ static void bound_spool(struct agent *agent, int64_t now_ns)
         agent->shrink_at = MAX(agent->spool_max, (uint64_t)st.st_size * 2);
 }
 
-/* Not while nobody takes anything: such frames would only fill the spool. */
+/* Not while the controller accepts nothing: such frames would only fill the spool. */
 static void tell_traffic(struct agent *agent, int64_t now_ns)
 {
     struct sender_counts counts;
@@ -317,14 +317,13 @@ static void say_traffic(const struct agent *agent)
     struct sender_counts counts;
 
     sender_counts(agent->sender, &counts);
-    log_info(
-        "the controller took %llu bytes in %llu bodies, %llu bytes by TCP, %.0f bytes for each of "
-        "%llu steps of ranks; %llu bodies failed, %llu bytes wait in the spool",
-        (unsigned long long)counts.bytes, (unsigned long long)counts.bodies,
-        (unsigned long long)counts.wire_bytes,
-        counts.steps ? (double)counts.bytes / (double)counts.steps : 0,
-        (unsigned long long)counts.steps, (unsigned long long)counts.failures,
-        (unsigned long long)counts.backlog_bytes);
+    log_info("sent %llu bytes in %llu requests, %llu bytes over TCP, %.0f bytes for each of %llu "
+             "steps of single ranks; %llu requests failed, %llu bytes remain in the spool",
+             (unsigned long long)counts.bytes, (unsigned long long)counts.bodies,
+             (unsigned long long)counts.wire_bytes,
+             counts.steps ? (double)counts.bytes / (double)counts.steps : 0,
+             (unsigned long long)counts.steps, (unsigned long long)counts.failures,
+             (unsigned long long)counts.backlog_bytes);
 }
 
 static void agent_settle(struct agent *agent, int64_t now_ns)
@@ -376,7 +375,7 @@ static bool parent_is_ours(const struct agent *agent)
     return getppid() == agent->run.pid || getppid() == agent->run.keeper;
 }
 
-/* Waits for the next tick, and sends meanwhile.  Returns true when we were told to end. */
+/* Waits for the next tick, and sends meanwhile.  Returns true when a stop signal arrived. */
 static bool wait_until(struct agent *agent, int64_t at_ns)
 {
     do
@@ -385,7 +384,7 @@ static bool wait_until(struct agent *agent, int64_t at_ns)
     return agent->told;
 }
 
-/* What is in the spool goes out before we do, if somebody takes it; else it stays there. */
+/* The rest of the spool is sent before the end, if the controller accepts it; otherwise it stays there. */
 static void agent_send_rest(struct agent *agent)
 {
     int64_t begin_ns = time_mono_ns();
@@ -425,7 +424,7 @@ static void leave_little(struct agent *agent)
     struct err err = { "" };
 
     if (shrink_spool(agent, &counts, &err) < 0)
-        log_error("the spool stays as large as it is: %s", err.text);
+        log_error("cannot shrink the spool: %s", err.text);
 }
 
 int agent_run(struct agent *agent, struct err *err)
@@ -460,9 +459,9 @@ int agent_run(struct agent *agent, struct err *err)
     }
     agent_send_rest(agent);
     if (agent->outbox.blocked)
-        return err_set(err, -EIO, "ended with facts untold: the spool does not take them");
+        return err_set(err, -EIO, "facts are lost: the spool could not be written before the end");
     if (refused)
-        return err_set(err, -EACCES, "the controller does not take the token of run %s any more",
+        return err_set(err, -EACCES, "the controller no longer accepts the token of run %s",
                        agent->run.id);
     if (idle)
         leave_little(agent);
@@ -525,13 +524,13 @@ static int open_run(struct agent *agent, const struct agent_settings *settings, 
     snprintf(agent->rings.text, sizeof(agent->rings.text), "%s",
              settings->rings ? settings->rings : agent->run.rings);
     if (!agent->rings.text[0])
-        return err_set(err, -EINVAL, "%s/run.json does not say where the rings are",
+        return err_set(err, -EINVAL, "%s/run.json does not name the ring directory",
                        settings->run_dir);
     agent->child = parent_is_ours(agent);
     return 0;
 }
 
-/* The lock first, then the reading: nobody writes it meanwhile. */
+/* Lock first, then read, so that no other process writes it meanwhile. */
 static int open_spool(struct agent *agent, const char *run_dir, struct err *err)
 {
     char sender[80], file[96];
@@ -645,10 +644,10 @@ int agent_open(const struct agent_settings *settings, struct agent **ret, struct
     if (!agent->split)
         return err_nomem(err);
     if (settings->tick_ns < NS_PER_MS || settings->tick_ns > NS_PER_S)
-        return err_set(err, -EINVAL, "the tick must be between 1ms and 1s");
+        return err_set(err, -EINVAL, "--tick must be between 1ms and 1s");
     if (!settings->node[0] || strlen(settings->node) >= sizeof(agent->node) ||
         strchr(settings->node, '/'))
-        return err_set(err, -EINVAL, "'%s' is no name for a node", settings->node);
+        return err_set(err, -EINVAL, "'%s' is not a valid node name", settings->node);
     snprintf(agent->node, sizeof(agent->node), "%s", settings->node);
     agent->tick_ns = settings->tick_ns;
     agent->began_ns = time_mono_ns();

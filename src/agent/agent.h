@@ -1,4 +1,4 @@
-/* agent.h - the node's daemon: rings and /proc in, frames out. */
+/* agent.h - the agent: rings and /proc in, frames out. */
 #ifndef LOCKSTEP_AGENT_AGENT_H
 #define LOCKSTEP_AGENT_AGENT_H
 
@@ -20,7 +20,7 @@ struct agent_settings {
     const char *node;
     const char *rings; /* NULL: as run.json says */
     int64_t tick_ns;
-    /* The site's controller, to which the spool is sent; its url NULL: somebody reads the spool. */
+    /* The site's controller, to which the spool is sent; its url NULL: the spool is read locally. */
     struct client_settings control;
     uint64_t spool_max; /* bytes; a spool that is sent is shrunk beyond that */
 };
@@ -29,7 +29,7 @@ struct agent;
 
 /* -EINVAL: settings or run.json are no good; -EBUSY: this node has an agent already. */
 int agent_open(const struct agent_settings *settings, struct agent **ret, struct err *err);
-/* Until SIGTERM or SIGINT, or until the launcher or the daemon is gone.  Returns 0 when all was told; 1 when it ended
+/* Until SIGTERM or SIGINT, or until the launcher or the daemon is gone.  Returns 0 when all facts were written; 1 when it ended
  * because no ring had a process (agent_node).
  */
 int agent_run(struct agent *agent, struct err *err);

@@ -1,4 +1,4 @@
-/* outbox.c - facts into frames, frames into the spool. */
+/* outbox.c - writes facts as frames to the spool. */
 #include "agent/outbox.h"
 
 #include <stdio.h>
@@ -48,14 +48,14 @@ static void trouble_begin(struct outbox *outbox, const struct err *err, int64_t 
     outbox->why = *err;
     if (now_ns < outbox->say_at_ns)
         return;
-    log_error("the spool takes nothing now: %s; will try again", err->text);
+    log_error("cannot write the spool: %s; will retry", err->text);
     outbox->say_at_ns = now_ns + 60 * NS_PER_S;
 }
 
 /* Says the cause again: our own words may go to the very disk that was full. */
 static void trouble_end(struct outbox *outbox)
 {
-    log_info("the spool takes frames again, after %.1f s: %s",
+    log_info("the spool is writable again after %.1f s; the error was: %s",
              (double)(outbox->failed_ns - outbox->since_ns) / 1e9, outbox->why.text);
     outbox->since_ns = 0;
 }

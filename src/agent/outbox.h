@@ -1,9 +1,8 @@
-/* outbox.h - the agent's frames on their way into its spool.
+/* outbox.h - writes the agent's frames to its spool.
  *
- * What cannot be written (disk full) is the caller's to try again: every put returns -errno and leaves
- * nothing behind.  One line says when that begins and one when it ends (not
- * more often than once a minute).  All times get the node's pretended clock
- * skew here and nowhere else.
+ * If a frame cannot be written (disk full), the put returns -errno without effect, and the caller repeats it.  The
+ * begin and the end of such a failure are logged, at most once a minute.  The simulated clock skew of the node is
+ * added here and nowhere else.
  */
 #ifndef LOCKSTEP_AGENT_OUTBOX_H
 #define LOCKSTEP_AGENT_OUTBOX_H

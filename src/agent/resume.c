@@ -1,4 +1,4 @@
-/* resume.c - an agent's own spool, read back. */
+/* resume.c - reads the agent's own spool. */
 #include "agent/resume.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* resume.h - what an agent's spool says it has already told.
+/* resume.h - the facts that the spool of an agent already contains.
  *
- * Read once at the start.  Rings are then read again from their oldest record, and only what is
- * not in here is sent: so each step is in the spool exactly once, however often the agent was killed.
+ * Read once at the start.  Rings are then read again from their oldest record, and only missing facts are written:
+ * each step is in the spool exactly once, however often the agent was killed.
  */
 #ifndef LOCKSTEP_AGENT_RESUME_H
 #define LOCKSTEP_AGENT_RESUME_H

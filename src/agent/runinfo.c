@@ -1,4 +1,4 @@
-/* runinfo.c - of run.json what an agent needs. */
+/* runinfo.c - the parts of run.json that an agent needs. */
 #include "agent/runinfo.h"
 
 #include <errno.h>

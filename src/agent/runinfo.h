@@ -1,4 +1,4 @@
-/* runinfo.h - what an agent needs of run.json: where the rings are, and which ranks are ours. */
+/* runinfo.h - the parts of run.json that an agent needs: the ring directory, and the ranks of this node. */
 #ifndef LOCKSTEP_AGENT_RUNINFO_H
 #define LOCKSTEP_AGENT_RUNINFO_H
 

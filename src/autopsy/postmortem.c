@@ -1,9 +1,9 @@
-/* postmortem.c - who holds the others, and who only waits for somebody else.
+/* postmortem.c - which rank blocks the others, and which only waits.
  *
- * b waits for a in group G when b has entered an op of G that a has not.  That does not make a the culprit:
- * a may be held up itself, in a group H whose other members have not come.  It explains why a is late for
- * G - unless b is in H too: then b was held up just as much and got to G nevertheless, so a stopped by
- * itself.  That is how two culprits in one group are told from a culprit and its victim.
+ * b waits for a in group G if b has entered an op of G that a has not.  That does not make a the culprit: a may be
+ * blocked itself, in a group H whose other members have not arrived.  This explains why a is late for G, unless b is
+ * in H as well: then b was blocked in the same way and reached G nevertheless, so a stopped by itself.  This
+ * distinguishes two culprits in one group from a culprit and its victim.
  */
 #include "autopsy/postmortem.h"
 

@@ -1,12 +1,12 @@
-/* postmortem.h - what ended a job that we did not watch, from what its ranks left behind.
+/* postmortem.h - what ended a job that lockstep did not observe, from the files of its ranks.
  *
- * From logs: a rank whose own error, signal or exit a log tells went first; lost connections and timeouts of the
- * others are echoes.  Where all that speak only lost a peer, the one that fell silent is it.
+ * Logs: the rank with an error, signal or exit of its own failed first; lost connections and timeouts of other ranks
+ * are follow-on errors.  If all ranks only lost a peer, the rank whose log ends without an error is the culprit.
  *
- * From dumps of collectives: a rank holds the others when some of them have entered an op of a group that
- * it has not, and nothing that it waits for itself explains that.  A rank that waits in one group because
- * somebody is stuck in another is a victim and never named.  A rank that left nothing, an empty or a
- * damaged dump is a candidate, but only if somebody is seen to wait for it.
+ * Dumps of collectives: a rank is the culprit if others have entered an op of a group that it has not, and its own
+ * waiting does not explain that.  A rank that waits in one group because another rank is stuck in another is a
+ * victim and never named.  A rank without a dump, or with an empty or damaged one, is a candidate only if others are
+ * observed to wait for it.
  */
 #ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_H
 #define LOCKSTEP_AUTOPSY_POSTMORTEM_H

@@ -1,9 +1,10 @@
 /* postmortem_channels.c - communicators with fewer channels than before, or than those of other ranks.
  *
- * NCCL says with each communicator how many channels it found paths for, and all its members use the fewest that one
- * of them has.  A program sets up the same communicators in the same order on all ranks and in each attempt, so the
- * n-th of one rank is held against the n-th of the others, and against that of its attempt before.  Fewer channels
- * are a link or an adapter that was not found.  Ranks that set up another number of them are not compared.
+ * NCCL logs for each communicator the number of channels it found paths for, and all members use the smallest number
+ * of any member.  A program creates the same communicators in the same order on all ranks and in each attempt, so
+ * the n-th communicator of a rank is compared with the n-th of other ranks and of its previous attempt.  Fewer
+ * channels mean that a link or an adapter was not found.  Ranks with a different number of communicators are not
+ * compared.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -174,11 +175,11 @@ static int tell_fewer_than_others(const struct setups *setups, const char *run,
             if (!verdict)
                 return -ENOMEM;
             channels_name_ranks(verdict, at);
-            verdict_because(verdict, "log",
-                            "rank %u: its communicator %u has %lld channels, those of most ranks "
-                            "%lld (%s line %u)",
-                            at->rank, nth, (long long)at->channels, (long long)usual,
-                            at->note->file, at->note->line);
+            verdict_because(
+                verdict, "log",
+                "rank %u: communicator %u has %lld channels, most ranks have %lld (%s line %u)",
+                at->rank, nth, (long long)at->channels, (long long)usual, at->note->file,
+                at->note->line);
         }
     }
     if (!verdict)
@@ -222,8 +223,8 @@ static int tell_fewer_than_before(const struct setups *setups, const char *run,
     snprintf(verdict->cause, sizeof(verdict->cause),
              "communicators have fewer channels than before the restart");
     verdict_because(verdict, "log",
-                    "%zu of %zu communicators of ranks have fewer channels than in the attempt "
-                    "before: rank %u %lld, %lld before (%s line %u)",
+                    "%zu of %zu communicators have fewer channels than in the previous attempt: "
+                    "rank %u has %lld, had %lld (%s line %u)",
                     fewer, compared, worst->rank, (long long)worst->channels,
                     (long long)worst_before->channels, worst->note->file, worst->note->line);
     verdict->confidence = 0.5;

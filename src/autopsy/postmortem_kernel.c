@@ -1,10 +1,10 @@
-/* postmortem_kernel.c - why it was: what kernels say about the processes and nodes of a run that was watched.
+/* postmortem_kernel.c - causes from kernel logs, for the processes and nodes of an observed run.
  *
- * A verdict says who; the kernel's log of that node may say why.  A line joins one on the same node, at the same time
- * and of the same kind: a dead disk explains who waits for data, not who was killed.  A line that names a process is
- * about that process alone: it joins what was said about its rank, and nothing where it is somebody else's.
- * The earliest sufficient cause wins; later ones are echoes.  A line alone, however bad it reads, is no verdict while
- * the job trains well, unless it names one of its processes.
+ * A verdict names the culprit; the kernel log of its node may contain the cause.  A line joins a verdict on the same
+ * node, at the same time and of a matching kind: a failed disk explains a rank that waits for data, not one that was
+ * killed.  A line that names a process joins only verdicts about the rank of that process.  The earliest sufficient
+ * cause wins; later ones are follow-on errors.  A line alone is no verdict while the job trains well, unless it
+ * names one of its processes.
  */
 #include <errno.h>
 #include <stdio.h>

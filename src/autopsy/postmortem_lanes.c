@@ -1,7 +1,7 @@
-/* postmortem_lanes.c - who was slow, from profiler traces of several ranks.
+/* postmortem_lanes.c - slow ranks, from profiler traces of several ranks.
  *
- * The trace is replayed (whatif.h); a rank is named when the step with it alone as traced is much longer than
- * the ideal one.  Where the replay does not reproduce the traced steps, nobody is.
+ * The trace is replayed (whatif.h); a rank is named if the step with only this rank as traced is much longer than
+ * the ideal step.  If the replay does not reproduce the traced steps, no rank is named.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,13 +27,15 @@ static int lanes_tell(const struct whatif_plan *plan, const struct whatif *whati
             verdict->rank[verdict->rank_count] = plan->worker[i].rank;
         verdict->rank_count++;
         verdict_because(verdict, "profiler",
-                        "with rank %u alone as it was, a step takes %.2f times the ideal one",
+                        "with only rank %u as measured and all others ideal, a step takes %.2f "
+                        "times the ideal step",
                         plan->worker[i].rank, S);
     }
-    verdict_because(
-        verdict, "profiler", "%zu steps of %zu ranks: %.4f s, %.4f s were every op as on all ranks",
-        whatif->steps, plan->labels[WHATIF_WORKER], whatif->mean.no_delay, whatif->mean.ideal);
-    snprintf(verdict->cause, sizeof(verdict->cause), "computes longer than the others");
+    verdict_because(verdict, "profiler",
+                    "%zu steps of %zu ranks: %.4f s, ideal %.4f s with every op alike on all ranks",
+                    whatif->steps, plan->labels[WHATIF_WORKER], whatif->mean.no_delay,
+                    whatif->mean.ideal);
+    snprintf(verdict->cause, sizeof(verdict->cause), "compute takes longer than on its peers");
     verdict->seconds_per_step = lost;
     verdict->gpu_seconds = lost * (double)whatif->steps * (double)plan->labels[WHATIF_WORKER];
     verdict->confidence = 0.7;

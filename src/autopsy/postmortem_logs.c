@@ -1,8 +1,8 @@
-/* postmortem_logs.c - who went first, from what logs say.
+/* postmortem_logs.c - the rank that failed first, from logs.
  *
- * Every rank of a job that dies writes an error; nearly all of them are about somebody else.  So errors about
- * peers count only as proof that their rank was alive and waiting, and the one that wrote none, or another
- * kind, is looked for.
+ * Every rank of a job that dies logs an error, and most of these errors are about another rank.  So errors about
+ * peers only show that their rank was alive and waiting; the culprit is the rank without an error, or with an error
+ * of another kind.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -217,8 +217,9 @@ static void tell_echoes(const struct hearing *hearing, struct verdict *verdict)
 
     if ((!hearing->lost && !hearing->timeouts) || verdict->echo_count == VERDICT_LINES)
         return;
-    snprintf(line->what, sizeof(line->what), "%zu ranks lost a peer, of %zu a collective timed out",
-             hearing->lost, hearing->timeouts);
+    snprintf(line->what, sizeof(line->what),
+             "%zu ranks lost a peer; a collective timed out on %zu ranks", hearing->lost,
+             hearing->timeouts);
     snprintf(line->source, sizeof(line->source), "log");
     verdict->echo_count++;
 }
@@ -298,7 +299,7 @@ static void crash_name(struct verdict *verdict, const struct culprit *culprit)
     verdict->confidence = MIN(verdict->confidence, culprit->confidence);
     if (!culprit->note) {
         verdict_because(verdict, "log",
-                        "the log of rank %u ends without an error; the others lost a peer",
+                        "the log of rank %u ends without an error; the other ranks lost a peer",
                         culprit->rank);
         return;
     }
@@ -327,7 +328,7 @@ static int tell_crash_in(struct hearing *hearing, unsigned layer, const char *ru
             continue;
         if (!verdict->rank_count)
             snprintf(verdict->cause, sizeof(verdict->cause), "%s",
-                     culprit->note ? culprit->note->cause : "ended without a word");
+                     culprit->note ? culprit->note->cause : "ended without an error message");
         crash_name(verdict, culprit);
     }
     tell_echoes(hearing, verdict);
@@ -377,13 +378,13 @@ static int tell_timeouts(struct hearing *hearing, const char *run, struct findin
     if (hearing->culprits)
         qsort(hearing->culprit, hearing->culprits, sizeof(*hearing->culprit), by_rank);
     snprintf(verdict->cause, sizeof(verdict->cause), "%s",
-             hearing->culprits ? "did not enter a collective" : "a collective did not end");
+             hearing->culprits ? "did not enter a collective" : "a collective did not complete");
     verdict_because(verdict, "log", "%zu ranks waited in a collective until it timed out",
                     hearing->timeouts);
     verdict->confidence = hearing->culprits ? 0.7 : 0.3;
     for (size_t i = 0; i < hearing->culprits; i++) {
         logs_name_rank(verdict, hearing->culprit[i].rank);
-        verdict_because(verdict, "log", "rank %u was not waiting: its log says of no timeout",
+        verdict_because(verdict, "log", "rank %u was not waiting: its log contains no timeout",
                         hearing->culprit[i].rank);
     }
     verdict_identify(verdict);

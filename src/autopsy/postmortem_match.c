@@ -1,7 +1,7 @@
-/* postmortem_match.c - members of a group whose ops of one number are not the same op.
+/* postmortem_match.c - members of a group that entered different ops under one number.
  *
- * Type, element type and size are compared where they must agree; what members may give differently
- * (all-to-all, gather, scatter) is not.  Only ops that are not over count: nobody gets past such an op.
+ * Type, element type and size are compared if they must agree; values that may differ between members (all-to-all,
+ * gather, scatter) are not.  Only incomplete ops count, because no rank gets past such an op.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -171,8 +171,8 @@ static bool is_swapped(const struct scene *scene, uint32_t group, int64_t seq,
 static int tell_mismatch(const struct scene *scene, uint32_t group, int64_t seq, const char *run,
                          struct findings *findings)
 {
-    static const char *const causes[] = { "", "other collectives", "other element types",
-                                          "other sizes" };
+    static const char *const causes[] = { "", "different collectives", "different element types",
+                                          "different sizes" };
     const struct circle *circle = &scene->circle[group];
     const struct dump_what *what = scene->dumps->what;
     struct verdict *verdict;
@@ -198,14 +198,15 @@ static int tell_mismatch(const struct scene *scene, uint32_t group, int64_t seq,
     }
     snprintf(verdict->cause, sizeof(verdict->cause), "%s",
              is_swapped(scene, group, seq, &sides)
-                 ? "collectives in another order"
+                 ? "collectives in a different order"
                  : causes[match_compare(&what[sides.side[0].what], &what[sides.side[1].what])]);
     snprintf(verdict->group, sizeof(verdict->group), "%s %s", scene->dumps->group[group].name,
              scene->dumps->group[group].about);
     for (uint32_t i = 0; i < sides.count; i++)
         side_text(scene, group, seq, &sides, i, verdict);
     if (tie)
-        verdict_because(verdict, "dumps", "neither side is larger: both are named");
+        verdict_because(verdict, "dumps",
+                        "both sides have the same number of ranks, so both are named");
     verdict->confidence = tie ? 0.8 : 0.95;
     verdict_identify(verdict);
     return 1;

@@ -1,10 +1,11 @@
-/* postmortem_peers.c - ranks that did less than others which are held up just as much.
+/* postmortem_peers.c - ranks that did less than others that are blocked in the same way.
  *
- * A rank that waits in one group is excused for what it has not entered in another: its host may wait for the
- * first.  Not so when another rank with the same program is in all of the same ops, none of them over, and went on
- * nevertheless; nor when each of these ops was passed so by somebody, and somebody with more of them open: then
- * hosts wait neither there nor for the length of their queue.  Programs are compared by what groups are for and by
- * the number of the op in its group: tensor- and data-parallel neighbours do the same, each in a group of its own.
+ * A rank that waits in one group is excused for ops that it has not entered in another, because its host may wait
+ * for the first.  It is not excused if another rank with the same program has the same incomplete ops and went on
+ * nevertheless; nor if each of these ops was passed in this way by some rank, and one of these has more ops open:
+ * then hosts wait neither for these ops nor for the length of their queue.  Programs are compared by the purpose of
+ * groups and by the number of the op in its group: tensor- and data-parallel neighbours do the same, each in its own
+ * group.
  */
 #include <errno.h>
 #include <stdlib.h>

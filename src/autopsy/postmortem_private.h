@@ -1,4 +1,4 @@
-/* postmortem_private.h - dumps laid out as groups with seats; shared by the files of postmortem. */
+/* postmortem_private.h - dumps arranged as groups with one seat per member; shared by the files of postmortem. */
 #ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
 #define LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
 

@@ -1,10 +1,10 @@
 /* postmortem_scene.c - how far each rank came in each group.
  *
- * Recorders number the collectives of a group, and that number is the same op on all members.  It is known
- * from the ops that a rank recorded and from what it says of the group as a whole.  Two kinds of dumps
- * need care: those with nothing but "scheduled" in them (then the newest op of a rank is the one it is
- * in), and those that hold only ops that are not over (then no op of a group means that the rank is in
- * none).  Point-to-point ops have numbers of their own on each rank; they are matched by pair.
+ * Recorders number the collectives of a group, and a number is the same op on all members.  It is known from the
+ * recorded ops of a rank and from its counters for the group.  Two kinds of dumps need care: those with only
+ * "scheduled" ops (then the newest op of a rank is its current op), and those with only incomplete ops (then a group
+ * without an op means that the rank is in none).  Point-to-point ops have separate numbers on each rank; they are
+ * matched by pair.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* postmortem_states.c - which ops are not over.
+/* postmortem_states.c - which ops are incomplete.
  *
- * Some recorders say it of each op.  Where all of them say "scheduled", it follows from who has entered what: a
- * collective that a member has not entered cannot be over, nor is one certain to be over that comes behind such
- * a one on any member's device.  What remains is over: a rank of which nothing else is left stopped by itself.
+ * Some recorders store it for each op.  If all ops are "scheduled", it follows from what the ranks entered: a
+ * collective that a member has not entered is incomplete, and so may be any op that follows such an op on the device
+ * of a member.  All others are complete: a rank without any incomplete op stopped by itself.
  */
 #include <errno.h>
 #include <stdlib.h>

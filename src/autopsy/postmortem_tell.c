@@ -1,4 +1,4 @@
-/* postmortem_tell.c - the words for what was found in dumps. */
+/* postmortem_tell.c - writes the findings from dumps. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,45 +48,46 @@ static void because_of(const struct scene *scene, const struct postmortem_suspec
     group_text(&scene->dumps->group[suspect->group], group, sizeof(group));
     op_text(scene, suspect->group, op, sizeof(op));
     if (suspect->idle && rank->left == DUMP_EMPTY)
-        verdict_because(verdict, "dumps",
-                        "the dump of rank %u has no op in it, as of one that is stopped or "
-                        "holds the GIL",
-                        rank->rank);
+        verdict_because(
+            verdict, "dumps",
+            "the dump of rank %u contains no op, as when a process is stopped or holds the GIL",
+            rank->rank);
     else if (suspect->outrun)
         verdict_because(verdict, "dumps",
-                        "rank %u has not entered its next op of group %s; others that are held "
-                        "up as much went on to theirs, as rank %u",
+                        "rank %u has not entered its next op of group %s; other ranks with the "
+                        "same delay, such as rank %u, entered theirs",
                         rank->rank, group, scene->dumps->rank[suspect->by].rank);
     else if (suspect->idle)
-        verdict_because(verdict, "dumps",
-                        "rank %u waits for nobody and does not go on; its newest op was of "
-                        "group %s",
-                        rank->rank, group);
+        verdict_because(
+            verdict, "dumps",
+            "rank %u waits for no rank and does not advance; its newest op was in group %s",
+            rank->rank, group);
     else if (rank->left == DUMP_NOTHING)
-        verdict_because(verdict, "dumps", "rank %u left no dump; %u of group %s wait for it in %s",
-                        rank->rank, suspect->waiters, group, op);
+        verdict_because(verdict, "dumps",
+                        "rank %u left no dump; %u ranks of group %s wait for it in %s", rank->rank,
+                        suspect->waiters, group, op);
     else if (rank->left == DUMP_DAMAGED)
         verdict_because(verdict, "dumps",
-                        "the dump of rank %u cannot be read; %u of group %s wait in %s", rank->rank,
-                        suspect->waiters, group, op);
+                        "the dump of rank %u cannot be read; %u ranks of group %s wait in %s",
+                        rank->rank, suspect->waiters, group, op);
     else if (suspect->pair)
-        verdict_because(verdict, "dumps",
-                        "rank %u has not done its part of a point-to-point of group %s, "
-                        "for which another waits",
-                        rank->rank, group);
+        verdict_because(
+            verdict, "dumps",
+            "rank %u has not entered a point-to-point op of group %s for which another rank waits",
+            rank->rank, group);
     else if (rank->left == DUMP_EMPTY)
         verdict_because(verdict, "dumps",
-                        "the dump of rank %u has no op in it, as of one that is stopped or "
-                        "holds the GIL; %u of group %s wait for it in %s",
+                        "the dump of rank %u contains no op, as when a process is stopped or holds "
+                        "the GIL; %u ranks of group %s wait for it in %s",
                         rank->rank, suspect->waiters, group, op);
     else if (seat && seat->entered < 0)
         verdict_because(verdict, "dumps",
-                        "rank %u has entered no op of group %s; %u wait for it in %s", rank->rank,
-                        group, suspect->waiters, op);
+                        "rank %u has entered no op of group %s; %u ranks wait for it in %s",
+                        rank->rank, group, suspect->waiters, op);
     else
         verdict_because(verdict, "dumps",
-                        "rank %u last entered op %" PRId64 " of group %s; %u have gone on "
-                        "and wait for it in %s",
+                        "rank %u last entered op %" PRId64
+                        " of group %s; %u ranks went on and wait for it in %s",
                         rank->rank, seat ? seat->entered : -1, group, suspect->waiters, op);
 }
 
@@ -113,8 +114,7 @@ static void silence_of(const struct scene *scene, const struct postmortem_suspec
         last = MAX(last, scene->newest_ns[r]);
     if (mine > 0 && last - mine > NS_PER_MS)
         verdict_because(verdict, "dumps",
-                        "rank %u recorded nothing in the last %.3f s before the others "
-                        "fell silent",
+                        "rank %u recorded nothing in the last %.3f s in which other ranks recorded",
                         scene->dumps->rank[suspect->rank].rank, (double)(last - mine) / 1e9);
     if (mine > 0 && (!verdict->since_real_ns || mine < verdict->since_real_ns))
         verdict->since_real_ns = mine;
@@ -124,7 +124,7 @@ static const char *cause_of(const struct inquest *inquest)
 {
     static const char *const causes[] = { [DUMP_NOTHING] = "left no dump",
                                           [DUMP_READ] = "stopped entering collectives",
-                                          [DUMP_EMPTY] = "left a dump without an op",
+                                          [DUMP_EMPTY] = "left a dump without any op",
                                           [DUMP_DAMAGED] = "left a damaged dump" };
     const struct dump_rank *rank = inquest->scene->dumps->rank;
 
@@ -149,7 +149,8 @@ static void tell_victims(const struct inquest *inquest, struct verdict *verdict)
     }
     if (!waiting)
         return;
-    snprintf(line->what, sizeof(line->what), "%zu other ranks wait, in the end for these", waiting);
+    snprintf(line->what, sizeof(line->what),
+             "%zu other ranks wait, directly or indirectly, for these ranks", waiting);
     snprintf(line->source, sizeof(line->source), "dumps");
     verdict->echo_count++;
 }
@@ -207,8 +208,8 @@ int inquest_tell_unseen(const struct inquest *inquest, const uint32_t *list, siz
 
         verdict_rank(verdict, rank->rank);
         verdict_because(verdict, "dumps",
-                        "%s rank %u%s: it ended early or its file is lost; that others wait may "
-                        "come from those named besides",
+                        "%s rank %u%s: it ended early or its file is lost; the other culprits may "
+                        "explain why ranks wait",
                         rank->left == DUMP_NOTHING ? "there is no dump of" : "the dump of",
                         rank->rank, rank->left == DUMP_NOTHING ? "" : " cannot be read");
     }
@@ -257,9 +258,11 @@ int inquest_tell_opposite(struct inquest *inquest, const char *run, struct findi
                 return -ENOMEM;
             group_text(&dumps->group[groups[0]], one, sizeof(one));
             group_text(&dumps->group[groups[1]], two, sizeof(two));
-            verdict_because(verdict, "dumps", "rank %u is in group %s and waits there for rank %u",
+            verdict_because(verdict, "dumps",
+                            "rank %u is in an op of group %s and waits there for rank %u",
                             dumps->rank[a].rank, one, dumps->rank[b].rank);
-            verdict_because(verdict, "dumps", "rank %u is in group %s and waits there for rank %u",
+            verdict_because(verdict, "dumps",
+                            "rank %u is in an op of group %s and waits there for rank %u",
                             dumps->rank[b].rank, two, dumps->rank[a].rank);
             snprintf(verdict->cause, sizeof(verdict->cause),
                      "two groups entered in opposite order");
@@ -300,8 +303,7 @@ int inquest_tell_circle(const struct inquest *inquest, const char *run, struct f
             verdict_rank(verdict, scene->dumps->rank[r].rank);
     }
     verdict_because(verdict, "dumps",
-                    "each of these %u ranks waits in one group and is waited for in another: "
-                    "a circle",
+                    "each of these %u ranks waits in one group and blocks another group",
                     verdict->rank_count);
     snprintf(verdict->cause, sizeof(verdict->cause), "ranks wait for each other in a circle");
     verdict->confidence = 0.7;
@@ -326,9 +328,10 @@ static int tell_stuck(const struct scene *scene, uint32_t group, const char *run
     for (uint32_t m = 0; m < circle->count; m++)
         started += circle->seat[m].state == DUMP_STARTED;
     verdict_because(verdict, "dumps",
-                    "all %u members of group %s have entered %s, and it is not over", circle->count,
-                    text, op);
-    snprintf(verdict->cause, sizeof(verdict->cause), "all entered and nothing moves");
+                    "all %u members of group %s have entered %s, and it has not completed",
+                    circle->count, text, op);
+    snprintf(verdict->cause, sizeof(verdict->cause),
+             "all ranks entered the collective and it does not progress");
     verdict->confidence = 0.4;
     for (uint32_t m = 0;
          m < circle->count && 2 * started > circle->count && started < circle->count; m++) {
@@ -336,10 +339,11 @@ static int tell_stuck(const struct scene *scene, uint32_t group, const char *run
             verdict_rank(verdict, scene->dumps->rank[circle->seat[m].rank].rank);
     }
     if (verdict->rank_count) {
-        verdict_because(verdict, "dumps", "the devices of %u others have started it, of %s not",
-                        started, verdict->rank_count == 1 ? "this one" : "these");
+        verdict_because(
+            verdict, "dumps", "the devices of %u other ranks have started it, the %s not", started,
+            verdict->rank_count == 1 ? "device of this rank has" : "devices of these ranks have");
         snprintf(verdict->cause, sizeof(verdict->cause),
-                 "entered, but its device never started the op");
+                 "entered the collective, but its device never started it");
         verdict->confidence = 0.6;
     }
     verdict_identify(verdict);
@@ -379,7 +383,8 @@ static void crossed_side(const struct scene *scene, struct verdict *verdict, uin
     group_text(&scene->dumps->group[first], here, sizeof(here));
     group_text(&scene->dumps->group[second], there, sizeof(there));
     verdict_because(verdict, "dumps",
-                    "the device%s of %u rank%s (%u%s) %s in group %s, and group %s waits behind it",
+                    "the device%s of %u rank%s (%u%s) %s in an op of group %s, and the op of group "
+                    "%s is queued behind it",
                     count == 1 ? "" : "s", count, count == 1 ? "" : "s",
                     scene->dumps->rank[one].rank, count == 1 ? "" : ", ...",
                     count == 1 ? "is" : "are", here, there);
@@ -418,7 +423,8 @@ static int tell_crossed(const struct scene *scene, uint32_t a, uint32_t b, const
     if (second <= first)
         crossed_name(scene, verdict, b, a);
     if (first == second)
-        verdict_because(verdict, "dumps", "neither side is larger: both are named");
+        verdict_because(verdict, "dumps",
+                        "both sides have the same number of ranks, so both are named");
     snprintf(verdict->cause, sizeof(verdict->cause), "two groups entered in opposite order");
     verdict->confidence = first == second ? 0.8 : 0.9;
     verdict_identify(verdict);

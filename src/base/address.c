@@ -119,7 +119,7 @@ int address_listen(const char *text, struct sockaddr_storage *ret, socklen_t *si
         *size = sizeof(v6);
     } else {
         return err_set(err, -EINVAL,
-                       "'%s': expected an address in numbers, such as 127.0.0.1, or localhost",
+                       "'%s': expected a numeric address, such as 127.0.0.1, or localhost",
                        at.host);
     }
     return 0;

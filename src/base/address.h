@@ -1,6 +1,6 @@
-/* address.h - network addresses as people and peers write them, parsed strictly.
+/* address.h - strict parsing of network addresses.
  *
- * A port is one to five digits from 0 to 65535 and nothing else: getaddrinfo() takes 99999 and listens on 34463.
+ * A port is one to five digits from 0 to 65535 and nothing else: getaddrinfo() accepts 99999 and listens on 34463.
  */
 #ifndef LOCKSTEP_BASE_ADDRESS_H
 #define LOCKSTEP_BASE_ADDRESS_H

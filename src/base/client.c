@@ -1,4 +1,4 @@
-/* client.c - curl's multi interface on our loop: it says which sockets and when, we wait. */
+/* client.c - curl's multi interface in our loop: curl names sockets and timeouts, the loop waits for them. */
 #include "base/client.h"
 
 #include <curl/curl.h>

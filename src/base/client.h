@@ -1,9 +1,8 @@
-/* client.h - HTTP calls to the outside in our own loop, one callback each (libcurl).
+/* client.h - HTTP requests in our own loop, with one callback each (libcurl).
  *
- * A call never blocks.  The token is read from memory and sent as a bearer; it is never logged.
- * A certificate is trusted when the system trusts it, or when its key is the one that
- * the site's controller printed; TLS is 1.2 or newer.  Plain HTTP is for loopback, since
- * anybody on the way would read the token.  No redirect is followed.
+ * A call never blocks.  The token is read from memory and sent as a bearer token; it is never logged.  A certificate
+ * is trusted if the system trusts it, or if its key is the configured pin; TLS is 1.2 or newer.  Plain HTTP is for
+ * loopback only, because anyone on the network path could read the token.  Redirects are not followed.
  */
 #ifndef LOCKSTEP_BASE_CLIENT_H
 #define LOCKSTEP_BASE_CLIENT_H
@@ -22,12 +21,12 @@ struct client;
 struct client_settings {
     const char *url;     /* "https://control:8787", without a path */
     const char *ca_file; /* a certificate to trust; NULL: the system's */
-    const char *pin;    /* "sha256//BASE64" of the server's public key: trusted whoever signed it */
+    const char *pin; /* "sha256//BASE64" of the server's public key: trusted with any signature */
     bool insecure_http; /* plain HTTP also to other machines; else only over loopback */
     int64_t timeout_ns; /* of a whole call */
 };
 
-/* status 0: nobody answered, and `why` says more; `body` lives until the callback returns. */
+/* status 0: no response, `why` has the reason; `body` lives until the callback returns. */
 struct client_answer {
     unsigned status;
     const char *why;

@@ -1,11 +1,10 @@
 /* http.c - libmicrohttpd in our loop.
  *
- * A handler that does not answer at once leaves its connection suspended; the answer resumes it.
- * libmicrohttpd's own timeout is renewed by every byte, so a peer that drips its request, or takes its
- * answer byte by byte, would stay for days: we keep the time since when each connection owes us something
- * (its headers, its body, that it takes the answer) and hang up on those that take too long.  When
- * connections run short, those without a request go sooner; who was admitted with one may end it.  Only a peer that
- * has shown who it is may be silent for longer then: to ask something that anybody may ask earns no place.
+ * A handler that does not respond at once leaves its connection suspended; the response resumes it.  Every byte
+ * renews libmicrohttpd's own timeout, so a peer that sends or reads byte by byte could stay for days.  So we record
+ * since when each connection owes us something (headers, body, reading the response) and close those that take too
+ * long.  If connections run short, those without a request are closed sooner; an accepted request may complete. 
+ * Only a peer with a valid token may then be idle for longer.
  */
 #include "base/http.h"
 
@@ -420,7 +419,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     }
     if (*size == 0)
         return exchange_hand_over(exchange);
-    if (exchange->body.size + *size > http->settings.body_max || /* chunked: no length was told */
+    if (exchange->body.size + *size >
+            http->settings.body_max || /* chunked: the length was not known */
         !charge_add(exchange, *size)) {
         http->counts.refused_large++;
         return MHD_NO;
@@ -641,12 +641,13 @@ int http_open(struct loop *loop, const struct http_settings *settings, struct ht
     http->daemon = daemon_start(http, fd);
     if (!http->daemon) {
         close(fd);
-        return err_set(err, -EIO, "%s: the server cannot start (is the certificate good?)",
+        return err_set(err, -EIO, "%s: the HTTP server cannot start; check the certificate",
                        settings->listen);
     }
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     if (!info || loop_watch(loop, info->epoll_fd, EPOLLIN, http_on_ready, http) < 0)
-        return err_set(err, -EIO, "%s: no descriptor to wait for", settings->listen);
+        return err_set(err, -EIO, "%s: the HTTP server has no descriptor to wait for",
+                       settings->listen);
     http->epoll_fd = info->epoll_fd;
     loop_timer_set(loop, &http->run, 0);
     loop_timer_set(loop, &http->sweep, time_mono_ns() + NS_PER_S);

@@ -1,7 +1,7 @@
-/* http.h - a small HTTP server in our own loop: requests come whole, answers may come later.
+/* http.h - a small HTTP server in our own loop: handlers get complete requests and may respond later.
  *
  * No threads: libmicrohttpd's epoll descriptor is watched by the loop.  A request that is too large,
- * too slow or one too many is refused here; what a handler sees is whole and bounded.
+ * too slow or one too many is refused here; a handler gets a complete request of limited size.
  *
  *     static void handle(void *arg, struct http_exchange *exchange)
  *     {

@@ -1,4 +1,4 @@
-/* rank_environment.c - which rank is on which node. */
+/* layout.c - which rank is on which node. */
 #include "base/layout.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* rank_environment.h - which rank is on which node.  Pure. */
+/* layout.h - which rank is on which node.  Pure. */
 #ifndef LOCKSTEP_BASE_LAYOUT_H
 #define LOCKSTEP_BASE_LAYOUT_H
 

@@ -47,7 +47,7 @@ static void __attribute__((format(printf, 1, 0))) log_line(const char *format, v
     }
     used = (int)text_clean(line, (size_t)used, false); /* names and words of others are in it */
     line[used++] = '\n';
-    /* Nobody can be told that stderr is gone. */
+    /* A lost stderr cannot be reported. */
     if (write(STDERR_FILENO, line, (size_t)used) < 0)
         errno = saved;
     errno = saved;

@@ -1,6 +1,6 @@
 /* log.h - the conversation, on stderr.  Only the main rooms (agent, control, act, cmd, lab/cmd) and program.c log.
  *
- * One line a call, begun with the command's name: "lockstep run: rank 3 exited with 1".
+ * Each call writes one line that begins with the command: "lockstep run: rank 3 exited with 1".
  */
 #ifndef LOCKSTEP_BASE_LOG_H
 #define LOCKSTEP_BASE_LOG_H

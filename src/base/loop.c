@@ -142,7 +142,7 @@ int loop_signals(struct loop *loop, const int *signal, size_t count, loop_signal
     loop->on_signal = fn;
     loop->signal_arg = arg;
     result = loop_watch(loop, loop->signal_fd, EPOLLIN, signals_read, loop);
-    return result < 0 ? err_set(err, result, "no memory to watch for signals") : 0;
+    return result < 0 ? err_set(err, result, "out of memory for signal handling") : 0;
 }
 
 static int64_t timers_due(const struct loop *loop)

@@ -1,4 +1,4 @@
-/* loop.h - one thread that waits for many things: files, times and signals.
+/* loop.h - an event loop in one thread: files, timers and signals.
  *
  *     struct loop *loop;
  *     loop_create(&loop, &err);
@@ -6,8 +6,8 @@
  *     loop_timer_set(loop, &timer, time_mono_ns() + NS_PER_S);
  *     loop_run(loop, &err);          // until loop_stop()
  *
- * Callbacks may add, change and remove anything, themselves included.  What was removed is not called
- * any more, also when its event has already been fetched.
+ * Callbacks may add, change and remove anything, themselves included.  A removed callback is never called, even if its
+ * event has already been fetched.
  */
 #ifndef LOCKSTEP_BASE_LOOP_H
 #define LOCKSTEP_BASE_LOOP_H

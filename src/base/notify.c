@@ -32,7 +32,7 @@ static int notify_connect(const char *name)
     return TAKE_FD(fd);
 }
 
-/* The watchdog is for us only if it names us, or nobody. */
+/* The watchdog is for this process only if it names it, or no process. */
 static int64_t notify_patience(void)
 {
     const char *patience = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

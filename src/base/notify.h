@@ -1,7 +1,7 @@
-/* notify.h - tells the service manager that we are ready, alive, or about to go.
+/* notify.h - reports readiness, life signs and shutdown to the service manager.
  *
- * The protocol of sd_notify(3): datagrams to the socket that $NOTIFY_SOCKET names.  Without one nobody asked,
- * and every call does nothing.  Never blocks, never fails: a manager that is gone must not stop us.
+ * The protocol of sd_notify(3): datagrams to the socket in $NOTIFY_SOCKET.  Without that variable every call does
+ * nothing.  Never blocks and never fails: a missing service manager must not stop the program.
  */
 #ifndef LOCKSTEP_BASE_NOTIFY_H
 #define LOCKSTEP_BASE_NOTIFY_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct notify {
-    int fd;           /* -1: nobody asked */
+    int fd;           /* -1: no service manager */
     int64_t every_ns; /* the manager's patience, halved; 0: it has no watchdog */
     int64_t next_ns;
 };

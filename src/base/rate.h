@@ -1,7 +1,7 @@
-/* rate.h - how much each of many may take per second; memory is bounded and nobody is listed.
+/* rate.h - rate limits per name, in bounded memory.
  *
- * Buckets are found by hash: two names that share one also share what they may take, which is the
- * price of a table that a flood of names cannot fill.
+ * Buckets are found by hash: two names with the same bucket share its rate.  In return a flood of names cannot fill
+ * the table.
  */
 #ifndef LOCKSTEP_BASE_RATE_H
 #define LOCKSTEP_BASE_RATE_H

@@ -1,4 +1,4 @@
-/* tls.c - key and certificate by OpenSSL; the server itself speaks TLS through libmicrohttpd. */
+/* tls.c - key and certificate with OpenSSL; the server itself uses TLS through libmicrohttpd. */
 #include "base/tls.h"
 
 #include <arpa/inet.h>
@@ -62,8 +62,8 @@ static int tls_file_read(const char *path, bool secret, char **ret, struct err *
     if (!text)
         return err_nomem(err);
     if (secret && (st.st_mode & 077))
-        return err_set(err, -EACCES, "%s: mode %04o lets others read the key; chmod 600 it", path,
-                       st.st_mode & 07777);
+        return err_set(err, -EACCES, "%s: mode %04o lets other users read the key; run chmod 600",
+                       path, st.st_mode & 07777);
     size = read(fd, text, PEM_BYTES_MAX - 1);
     if (size < 0)
         return err_set(err, -errno, "%s: %m", path);
@@ -106,13 +106,13 @@ static int tls_check(struct tls *tls, const char *key_file, const char *cert_fil
     CLEAN(cert_clean) X509 *cert = PEM_read_bio_X509(cert_bio, NULL, NULL, NULL);
 
     if (!key)
-        return err_set(err, -EINVAL, "%s: no private key in PEM", key_file);
+        return err_set(err, -EINVAL, "%s: no private key in PEM format", key_file);
     if (!cert)
-        return err_set(err, -EINVAL, "%s: no certificate in PEM", cert_file);
+        return err_set(err, -EINVAL, "%s: no certificate in PEM format", cert_file);
     if (X509_check_private_key(cert, key) != 1)
         return err_set(err, -EINVAL, "%s is not the key of %s", key_file, cert_file);
     if (tls_digests(cert, tls) < 0)
-        return err_set(err, -EINVAL, "%s: no digest of it", cert_file);
+        return err_set(err, -EINVAL, "%s: cannot compute the digest of the certificate", cert_file);
     return 0;
 }
 
@@ -250,7 +250,7 @@ static int cert_make(EVP_PKEY *key, const char *const *names, size_t count, cons
     CLEAN(cert_clean) X509 *cert = X509_new();
 
     if (!cert || cert_fill(cert, key, names, count) < 0)
-        return err_set(err, -EIO, "OpenSSL makes no certificate");
+        return err_set(err, -EIO, "OpenSSL cannot create a certificate");
     return pem_write(cert_file, NULL, cert, err);
 }
 
@@ -261,7 +261,7 @@ static int tls_make(const char *key_file, const char *cert_file, const char *con
     int result;
 
     if (!key)
-        return err_set(err, -EIO, "OpenSSL makes no key");
+        return err_set(err, -EIO, "OpenSSL cannot create a key");
     result = pem_write(key_file, key, NULL, err);
     return result < 0 ? result : cert_make(key, names, count, cert_file, err);
 }
@@ -281,7 +281,7 @@ static bool cert_is_short(const struct tls *tls, const char *const *names, size_
     return false;
 }
 
-/* Beside it, then in its place: whoever reads it finds one or the other. */
+/* Written beside it, then renamed: a reader finds one or the other. */
 static int tls_reissue(struct tls *tls, const char *key_file, const char *cert_file,
                        const char *const *names, size_t count, struct err *err)
 {
@@ -291,7 +291,7 @@ static int tls_reissue(struct tls *tls, const char *key_file, const char *cert_f
     int result;
 
     if (!key || snprintf(beside, sizeof(beside), "%s.new", cert_file) >= (int)sizeof(beside))
-        return err_set(err, -EINVAL, "%s: the certificate cannot be made again", cert_file);
+        return err_set(err, -EINVAL, "%s: cannot reissue the certificate", cert_file);
     unlink(beside);
     result = cert_make(key, names, count, beside, err);
     if (result == 0 && rename(beside, cert_file) < 0)

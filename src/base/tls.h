@@ -1,4 +1,4 @@
-/* tls.h - the server's key and certificate: the site's own, or made on first use. */
+/* tls.h - the server's key and certificate: the site's own, or created on first use. */
 #ifndef LOCKSTEP_BASE_TLS_H
 #define LOCKSTEP_BASE_TLS_H
 

@@ -1,4 +1,4 @@
-/* token.c - making, keeping and comparing tokens. */
+/* token.c - creates, stores and compares tokens. */
 #include "base/token.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int token_make(struct token *ret, struct err *err)
     size_t at = strlen(TOKEN_PREFIX);
 
     if (getrandom(byte, sizeof(byte), 0) != (ssize_t)sizeof(byte))
-        return err_set(err, -EIO, "the kernel gives no random bytes: %m");
+        return err_set(err, -EIO, "cannot read random bytes from the kernel: %m");
     strcpy(ret->text, TOKEN_PREFIX);
     for (size_t i = 0; i < sizeof(byte); i++, at += 2)
         snprintf(ret->text + at, 3, "%02x", byte[i]);
@@ -45,10 +45,10 @@ int token_parse(const char *text, size_t size, struct token *ret, struct err *er
     while (size && is_blank(text[size - 1]))
         size--;
     if (size != TOKEN_SIZE || memcmp(text, TOKEN_PREFIX, prefix) != 0)
-        return err_set(err, -EINVAL, "no token: expected " TOKEN_PREFIX " and 64 hex digits");
+        return err_set(err, -EINVAL, "not a token: expected " TOKEN_PREFIX " and 64 hex digits");
     for (size_t i = prefix; i < TOKEN_SIZE; i++) {
         if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
-            return err_set(err, -EINVAL, "no token: character %zu is no hex digit", i + 1);
+            return err_set(err, -EINVAL, "not a token: character %zu is not a hex digit", i + 1);
     }
     memcpy(ret->text, text, TOKEN_SIZE);
     ret->text[TOKEN_SIZE] = '\0';
@@ -71,12 +71,12 @@ static int file_check(int fd, const char *path, struct err *err)
     if (fstat(fd, &st) < 0)
         return err_set(err, -errno, "%s: %m", path);
     if (!S_ISREG(st.st_mode))
-        return err_set(err, -EINVAL, "%s: not a plain file", path);
+        return err_set(err, -EINVAL, "%s: not a regular file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
-        return err_set(err, -EACCES, "%s: belongs to user %u, expected %u or root", path, st.st_uid,
+        return err_set(err, -EACCES, "%s: owner is user %u, expected %u or root", path, st.st_uid,
                        geteuid());
     if (st.st_mode & 077)
-        return err_set(err, -EACCES, "%s: mode %04o lets others read it; chmod 600 it", path,
+        return err_set(err, -EACCES, "%s: mode %04o lets other users read it; run chmod 600", path,
                        st.st_mode & 07777);
     return 0;
 }

@@ -1,7 +1,7 @@
-/* token.h - secrets that say who may do what; kept in files, never in argv or a log.
+/* token.h - secrets that grant access; stored in files, never in argv or a log.
  *
- * A token is "lst_" and 64 hex digits: 256 bits from the kernel.  Its file has mode 0600, one line,
- * and belongs to whom reads it or to root; anything else is refused with a sentence.
+ * A token is "lst_" and 64 hex digits: 256 bits from the kernel.  Its file has mode 0600 and one line, and belongs
+ * to the reading user or to root; any other file is refused with a message.
  */
 #ifndef LOCKSTEP_BASE_TOKEN_H
 #define LOCKSTEP_BASE_TOKEN_H
@@ -27,7 +27,7 @@ bool token_equal(const struct token *token, const struct token *other);
 int token_read(const char *path, struct token *ret, struct err *err);
 /* Reads it; makes one when there is no file.  Two that make it at once get the same. */
 int token_read_or_make(const char *path, struct token *ret, struct err *err);
-/* A token that somebody else made, into a file of ours. */
+/* Stores a token that another program created. */
 int token_write(const char *path, const struct token *token, struct err *err);
 
 #endif

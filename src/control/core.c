@@ -1,4 +1,4 @@
-/* core.c - collects steps until all ranks have brought theirs, then calls the judges. */
+/* core.c - collects a step until all ranks have sent theirs, then calls the judges. */
 #include "control/core.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
     (150 * NS_PER_MS) /* the agents' last frames come this much after its end */
 
 struct core {
-    core_watch *watch; /* NULL: nobody */
+    core_watch *watch; /* NULL: none */
     void *watch_arg;
     struct judge_state judge;
     struct core_counts counts;
@@ -37,7 +37,7 @@ struct core {
     uint32_t pendings;
     size_t pending_bytes;
     uint64_t done_step;    /* steps up to here have been judged in this attempt; plus one */
-    uint32_t claimed;      /* the largest world that was told of */
+    uint32_t claimed;      /* the largest reported world */
     struct map heard;      /* ranks that opened a ring or ended: so many of it are believed in */
     struct buf early;      /* frames of ranks beyond the world that is believed in so far */
     uint32_t ledger_ranks; /* that the run began with */
@@ -216,7 +216,7 @@ static void ledger_begin(struct core *core, uint32_t ranks, int64_t mono_ns)
     ledger_run(core->judge.book, MIN(ranks, world_room(core)), mono_ns);
 }
 
-/* Of a rank that exists, as far as was told, but is not believed in yet. */
+/* Of a rank that was reported, but has no place in the arrays yet. */
 static bool frame_is_early(const struct core *core, const struct frame *frame)
 {
     struct reader in = reader_of(frame->payload, frame->payload_bytes);
@@ -245,14 +245,14 @@ static bool frame_is_early(const struct core *core, const struct frame *frame)
 static int early_keep(struct core *core, const struct frame *frame)
 {
     if (core->early.size + FRAME_HEADER_BYTES + frame->payload_bytes > EARLY_BYTES)
-        return 0; /* lost: somebody tells of a world that does not come */
+        return 0; /* lost: the reported world does not arrive */
     frame_put(&core->early, frame);
     return core->early.failed ? -ENOMEM : 0;
 }
 
 static int feed_frame(struct core *core, const struct frame *frame);
 
-/* The world has grown: what its ranks told before that. */
+/* The world has grown: feeds the earlier facts of its ranks. */
 static int early_feed(struct core *core)
 {
     CLEAN(buf_fini) struct buf early = core->early;
@@ -311,7 +311,7 @@ static int feed_ring(struct core *core, struct reader in)
         return result;
     if (fact.rank >= MODEL_RANKS_MAX || fact.world > MODEL_RANKS_MAX)
         return -E2BIG;
-    if (!core->run_known) /* nobody launched it through us: the first ring begins the run */
+    if (!core->run_known) /* no launcher: the first ring begins the run */
         ledger_begin(core, MAX(fact.world, fact.rank + 1), fact.open_ns);
     if (fact.attempt > core->judge.model.attempt)
         attempt_begin(core, fact.attempt, fact.open_ns);

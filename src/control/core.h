@@ -1,8 +1,7 @@
 /* core.h - the controller without the outside world: frames and a `now` in, verdicts out.
  *
- * Fed by the live server, by a recorded log (`why --replay`) and by tests alike.  It reads no
- * clock, file or socket; the same frames and ticks in the same order give the same
- * bytes out.
+ * The live server, a log replay (`why --replay`) and tests feed it in the same way.  It reads no clock, file or
+ * socket; the same frames and ticks in the same order give the same output bytes.
  */
 #ifndef LOCKSTEP_CONTROL_CORE_H
 #define LOCKSTEP_CONTROL_CORE_H
@@ -46,7 +45,7 @@ typedef void core_watch(void *arg, const struct judge_state *judge,
                         const struct job_step *job_step);
 void core_watch_steps(struct core *core, core_watch *watch, void *arg);
 
-void core_tell(struct core *core); /* at the next tick all open verdicts are said, changed or not */
+void core_tell(struct core *core); /* the next tick writes all open verdicts, changed or not */
 void core_ledger(const struct core *core, struct ledger *ret); /* as it stands */
 const struct thresholds *core_thresholds(const struct core *core);
 

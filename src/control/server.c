@@ -1,8 +1,8 @@
 /* server.c - the controller's loop.
  *
- * A round: look at the spools, take what is there up to a bound, log and feed each frame (runlog.h),
- * then one tick.  A burst is many rounds without sleep, so verdicts never wait for its end.  When the log cannot be written (disk full), everything
- * stays in the spools and the round is tried again.
+ * A round reads the spools up to a limit, logs each frame and passes it to the core (runlog.h), then does one tick. 
+ * A burst of facts is many rounds without sleep, so verdicts do not wait for its end.  If the log cannot be written
+ * (disk full), facts stay in the spools and the round is repeated.
  */
 #include "control/server.h"
 
@@ -56,7 +56,7 @@ static int server_take(struct server *server, const struct frame *frame, struct 
     if (result < 0)
         return result;
     result = spools_take(server->spools);
-    return result < 0 ? err_set(err, result, "no memory for one more sender") : 0;
+    return result < 0 ? err_set(err, result, "out of memory for another sender") : 0;
 }
 
 static int server_sync(struct server *server, bool now, struct err *err)
@@ -79,9 +79,9 @@ static int server_compact(struct server *server, struct err *err)
     int result = runlog_compact(server->log, server->log_max, COMPACT_NS, &shift, &why);
 
     if (result < 0)
-        log_error("the log stays as long as it is for now: %s", why.text);
+        log_error("cannot compact the log now: %s", why.text);
     if (result == 1)
-        log_info("the log was compacted, from %llu to %llu bytes",
+        log_info("compacted the log from %llu to %llu bytes",
                  (unsigned long long)shift.bytes_before, (unsigned long long)shift.bytes);
     return result == -ENOMEM || result == -ESTALE ? err_set(err, result, "%s", why.text) : 0;
 }
@@ -110,7 +110,7 @@ static int server_round(struct server *server, struct err *err)
     return result < 0 ? result : count;
 }
 
-/* Sleeps a tick, or less when told to stop. */
+/* Sleeps a tick, or less when a stop signal arrives. */
 static void server_wait(struct server *server)
 {
     struct timespec tick = time_spec(server->tick_ns);
@@ -134,7 +134,7 @@ static int server_bear(struct server *server, int result, const struct err *err)
 {
     if (result >= 0) {
         if (server->trouble_ns) /* and why: our words may have gone to the same full disk */
-            log_info("%s: can be written again, after %.1f s: %s", server->dir.log.text,
+            log_info("%s is writable again after %.1f s; the error was: %s", server->dir.log.text,
                      (double)(time_mono_ns() - server->trouble_ns) / 1e9, server->trouble.text);
         server->trouble_ns = 0;
         return 0;
@@ -143,7 +143,8 @@ static int server_bear(struct server *server, int result, const struct err *err)
         return result;
     if (server->trouble_ns)
         return 0;
-    log_error("%s: %s; facts wait in the spools", server->dir.log.text, err->text);
+    log_error("%s: %s; facts stay in the spools until the log is writable", server->dir.log.text,
+              err->text);
     server->trouble_ns = time_mono_ns();
     server->trouble = *err;
     return 0;
@@ -164,7 +165,7 @@ static int server_loop(struct server *server, struct err *err)
     return 0;
 }
 
-/* Until nobody has written anything for two looks in a row; then the books are closed. */
+/* Until no spool has grown for two rounds; then the run is closed. */
 static int server_finish(struct server *server, struct err *err)
 {
     int64_t deadline_ns = time_mono_ns() + LAST_TRIES_NS;

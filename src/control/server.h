@@ -1,7 +1,7 @@
-/* server.h - the embedded controller: spools in, one log out, the core in between.
+/* server.h - the controller of one run: spools in, one log out, the core between them.
  *
- * One process, one thread.  It may be killed at any moment and started again: nothing is lost from
- * the log and nothing is in it twice (log replay.h says how the log is read again).
+ * One process, one thread.  It may be killed at any time and started again: no fact in the log is lost or duplicated
+ * (log_replay.h).
  */
 #ifndef LOCKSTEP_CONTROL_SERVER_H
 #define LOCKSTEP_CONTROL_SERVER_H

@@ -1,4 +1,4 @@
-/* step_wait.c - steps of single ranks until all have come. */
+/* step_wait.c - steps of single ranks, kept until the step is complete. */
 #include "control/step_wait.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* step_wait.h - a step that waits for ranks: memory for those that have come, and a bit for each of the others. */
+/* step_wait.h - an incomplete step: the ranks that have sent theirs, and one bit for each missing rank. */
 #ifndef LOCKSTEP_CONTROL_STEP_WAIT_H
 #define LOCKSTEP_CONTROL_STEP_WAIT_H
 

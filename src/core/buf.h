@@ -1,9 +1,9 @@
-/* buf.h - bytes that cross a boundary: little-endian, bounded, never trusted.
+/* buf.h - bytes that cross a boundary: little-endian, bounded, not trusted.
  *
- * Writing: a buf grows; once memory fails it stays failed and further puts are
- * ignored, so that one check at the end is enough (buf_failed).
- * Reading: a cut never runs past its end; a get beyond it returns 0 and marks the
- * cut bad, so that one check at the end is enough (cut.bad).
+ * Writing: a buf grows; after a failed allocation it stays failed and ignores further
+ * puts, so one check at the end is enough (buf_failed).
+ * Reading: a cut never reads past its end; a get beyond it returns 0 and marks the
+ * cut bad, so one check at the end is enough (cut.bad).
  */
 #ifndef LOCKSTEP_CORE_BUF_H
 #define LOCKSTEP_CORE_BUF_H

@@ -1,4 +1,4 @@
-/* clean.c - how an array grows. */
+/* clean.c - grows arrays. */
 #include "core/clean.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* clean.h - let go on every way out.
+/* clean.h - cleanup on every way out of a scope.
  *
- * CLEAN(fn) calls fn(&variable) when the variable leaves its scope; TAKE gives the
- * value away, so that nothing is left to let go.
+ * CLEAN(fn) calls fn(&variable) when the variable leaves its scope; TAKE passes the value on, so that nothing is
+ * left to clean up.
  */
 #ifndef LOCKSTEP_CORE_CLEAN_H
 #define LOCKSTEP_CORE_CLEAN_H

@@ -1,4 +1,4 @@
-/* err.c - writes and extends the sentence of a failure. */
+/* err.c - writes and extends the message of an error. */
 #include "core/err.h"
 
 #include <errno.h>

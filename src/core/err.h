@@ -1,8 +1,7 @@
-/* err.h - a number for the program, a sentence for the person.
+/* err.h - errors: a number for the program, a sentence for the user.
  *
- * Functions return 0 (or a count) or -errno.  Where more is known, a struct err
- * comes last and may be NULL.  The first function that knows the cause writes it
- * with err_set(); those above add where with err_wrap().
+ * Functions return 0 (or a count) or -errno.  If more is known, a struct err is the last argument and may be NULL. 
+ * The first function that knows the cause writes it with err_set(); its callers add context with err_wrap().
  */
 #ifndef LOCKSTEP_CORE_ERR_H
 #define LOCKSTEP_CORE_ERR_H

@@ -1,7 +1,7 @@
-/* map.c - linear probing; no removal, since nothing here needs it.
+/* map.c - linear probing without removal.
  *
- * Where a key lies depends on where the map's memory lies, which nobody outside can know: whoever chooses the keys
- * cannot choose ones that all meet.
+ * The place of a key depends on the address of the map's memory, which is not known outside: keys cannot be chosen
+ * so that they all collide.
  */
 #include "core/map.h"
 

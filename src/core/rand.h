@@ -1,4 +1,4 @@
-/* rand.h - repeatable numbers from a seed, for the lab and for tests. */
+/* rand.h - repeatable random numbers from a seed, for the lab and for tests. */
 #ifndef LOCKSTEP_CORE_RAND_H
 #define LOCKSTEP_CORE_RAND_H
 

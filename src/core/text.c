@@ -1,4 +1,4 @@
-/* text.c - UTF-8 that cannot hurt. */
+/* text.c - removes unsafe characters from UTF-8 text. */
 #include "core/text.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* text.h - text from outside on its way to people: what hides or moves other text is not passed on.
+/* text.h - makes foreign text safe to show: removes characters that hide or move other text.
  *
- * Programs, peers and files choose the words that we repeat: names of nodes and files, last words of ranks.  A terminal
- * would obey escape sequences in them, and a reader would see another order (U+202E) or nothing at all (U+200B).
+ * Programs, peers and files choose texts that we print: names of nodes and files, output of ranks.  A terminal would
+ * execute escape sequences in them, and a reader would see another order (U+202E) or nothing at all (U+200B).
  */
 #ifndef LOCKSTEP_CORE_TEXT_H
 #define LOCKSTEP_CORE_TEXT_H

@@ -1,4 +1,4 @@
-/* time.c - times as people write them. */
+/* time.c - times in the notation of users. */
 #include "core/time.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
-/* time.h - the one clock.
+/* time.h - the clock.
  *
- * Everything that judges is given `now`; only the rooms that run (probe, agent,
- * control's server, act, lab, cmd) read the clock, and they read it here.
+ * Judges get `now` as an argument; only the rooms that run (probe, agent, control's server, act, lab, cmd) read the
+ * clock, and only through this header.
  */
 #ifndef LOCKSTEP_CORE_TIME_H
 #define LOCKSTEP_CORE_TIME_H

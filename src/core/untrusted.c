@@ -1,4 +1,4 @@
-/* untrusted.c - one way to open what is not ours. */
+/* untrusted.c - opens files of other users safely. */
 #include "core/untrusted.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ int untrusted_open_dir(int dir_fd, const char *name, uid_t owner, struct err *er
         return err_set(err, -errno, "%s: %m", name);
     result = check_owner(&st, name, owner, err);
     if (result == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)))
-        result =
-            err_set(err, -EPERM, "%s: mode %04o lets others write to it", name, st.st_mode & 07777);
+        result = err_set(err, -EPERM, "%s: mode %04o lets other users write to it", name,
+                         st.st_mode & 07777);
     return result < 0 ? result : TAKE_FD(fd);
 }

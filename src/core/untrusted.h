@@ -1,8 +1,8 @@
-/* untrusted.h - opens files that another user may have created, or may exchange at any moment.
+/* untrusted.h - opens files that another user may have created, or may replace at any time.
  *
- * Nothing here blocks on a FIFO, makes a terminal ours or follows a link in the last component.  What is opened is a
+ * Never blocks on a FIFO, never acquires a terminal, and follows no link in the last component.  The result is a
  * regular file (or a directory) of the expected owner, checked on the descriptor.  Below a directory descriptor a
- * mount point is refused as well: a file system of the user's own could block every call on it.
+ * mount point is refused as well: a file system of the user could block every call on it.
  */
 #ifndef LOCKSTEP_CORE_UNTRUSTED_H
 #define LOCKSTEP_CORE_UNTRUSTED_H
@@ -18,7 +18,7 @@
  * -EXDEV a mount point, -EPROTO no regular file, -EPERM another owner.
  */
 int untrusted_open(int dir_fd, const char *name, int flags, uid_t owner, struct err *err);
-/* A directory that nobody but its owner can write to (-EPERM). */
+/* A directory that only its owner can write to (-EPERM). */
 int untrusted_open_dir(int dir_fd, const char *name, uid_t owner, struct err *err);
 /* The same without a check of owner and mode: below a directory of ours, to empty it. */
 int untrusted_open_any_dir(int dir_fd, const char *name, struct err *err);

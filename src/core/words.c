@@ -1,4 +1,4 @@
-/* words.c - words one after the other in one place, so that a command needs no memory of its own. */
+/* words.c - the words of a command line in one fixed buffer. */
 #include "core/words.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* words.h - a command line, word by word. */
+/* words.h - a command line as an array of words. */
 #ifndef LOCKSTEP_CORE_WORDS_H
 #define LOCKSTEP_CORE_WORDS_H
 

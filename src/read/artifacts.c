@@ -1,4 +1,4 @@
-/* artifacts.c - walks a directory and gives each file to the reader that knows its content. */
+/* artifacts.c - walks a directory and gives each file to the reader that recognizes its content. */
 #include "read/artifacts.h"
 
 #include <ctype.h>
@@ -198,7 +198,8 @@ static int claim_rank(struct gatherer *gatherer, const char *name, uint32_t rank
 
     snprintf(mine.name, sizeof(mine.name), "%s", name);
     if (other) {
-        snprintf(why, sizeof(why), "of another job or attempt than %.100s", other->instead_of);
+        snprintf(why, sizeof(why), "belongs to another job or attempt than %.100s",
+                 other->instead_of);
         return MIN(file_add(gatherer, name, ARTIFACT_SKIPPED, why), 0);
     }
     at = map_put(&gatherer->rank, rank, gatherer->claims);
@@ -248,10 +249,10 @@ static int take_value(struct gatherer *gatherer, const char *name, struct err *e
         return take_trace(gatherer, name, rank, err);
     if (!flight_is(&gatherer->tree))
         return file_add(gatherer, name, ARTIFACT_SKIPPED,
-                        "plain data, but nothing that lockstep knows");
+                        "valid data, but not a format that lockstep knows");
     if (rank == UINT32_MAX)
         return file_add(gatherer, name, ARTIFACT_SKIPPED,
-                        "a flight-recorder dump, but its name does not end in a rank");
+                        "a flight-recorder dump whose name does not end in a rank");
     result = claim_rank(gatherer, name, rank);
     if (result == -ENOMEM)
         return err_nomem(err);
@@ -268,7 +269,7 @@ static int take_log(struct gatherer *gatherer, const char *name, const struct fi
     int result;
 
     if (!logtext_is(file->data, file->size))
-        return file_add(gatherer, name, ARTIFACT_SKIPPED, "nothing that lockstep knows");
+        return file_add(gatherer, name, ARTIFACT_SKIPPED, "not a format that lockstep knows");
     gatherer->logtext.near_real_ns = gatherer->changed_ns;
     result = logtext_add(&gatherer->logtext, artifact_rank(name), name, file->data, file->size);
     return result < 0 ? result : file_add(gatherer, name, ARTIFACT_LOG, NULL);
@@ -372,7 +373,7 @@ static int artifacts_walk(struct gatherer *gatherer, const char *directory, stru
                                    entry->fts_statp->st_mtim.tv_nsec;
             result = artifacts_take_file(gatherer, entry->fts_path, name);
         } else if (entry->fts_info == FTS_DEFAULT)
-            result = file_add(gatherer, name, ARTIFACT_SKIPPED, "not a plain file");
+            result = file_add(gatherer, name, ARTIFACT_SKIPPED, "not a regular file");
         if (gatherer->artifacts->files >= FILES_MAX)
             return err_set(err, -E2BIG, "%s: more than %d files below it", directory, FILES_MAX);
     }
@@ -399,7 +400,7 @@ static int read_without(const char *directory, struct other_jobs *others, struct
     int result = artifacts_walk(&gatherer, directory, err);
 
     if (result == -EAGAIN && others->count == JOBS_MAX)
-        return err_set(err, -E2BIG, "%s: dumps of more than %d jobs in it", directory, JOBS_MAX);
+        return err_set(err, -E2BIG, "%s: contains dumps of more than %d jobs", directory, JOBS_MAX);
     if (result == -EAGAIN) {
         others->job[others->count++] = gatherer.lost;
         return result;
@@ -413,7 +414,7 @@ static int read_without(const char *directory, struct other_jobs *others, struct
     if (result < 0)
         return result;
     if (!artifacts.files)
-        return err_set(err, -ENOENT, "%s: nothing in it", directory);
+        return err_set(err, -ENOENT, "%s: empty", directory);
     *ret = artifacts;
     artifacts = (struct artifacts){ 0 };
     return 0;

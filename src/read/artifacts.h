@@ -1,8 +1,8 @@
-/* artifacts.h - everything readable below a directory that a dead job left.
+/* artifacts.h - all readable files below the directory of a dead job.
  *
- * Each file is taken for what its content says, not its name; the name only says the rank: the number at its
- * end ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory's ("attempt_0/3/stderr.log").
- * What is damaged or foreign is kept as a name with a reason.
+ * The type of a file is decided by its content, not its name.  The name only gives the rank: the number at its end
+ * ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory ("attempt_0/3/stderr.log").  Damaged and
+ * unknown files are listed with a reason.
  */
 #ifndef LOCKSTEP_READ_ARTIFACTS_H
 #define LOCKSTEP_READ_ARTIFACTS_H

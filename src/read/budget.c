@@ -1,4 +1,4 @@
-/* budget.c - counts bytes. */
+/* budget.c - counts allocated bytes. */
 #include "read/budget.h"
 
 #include <errno.h>
@@ -55,8 +55,6 @@ int budget_error(const struct budget *budget, struct err *err)
 {
     if (!budget || !budget->refused)
         return err_nomem(err);
-    return err_set(err, -EFBIG,
-                   "to read it would take more than the limit of %zu MiB of memory, with what was "
-                   "read before it",
+    return err_set(err, -EFBIG, "reading it would exceed the memory limit of %zu MiB for all files",
                    budget->limit >> 20);
 }

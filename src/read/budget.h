@@ -1,8 +1,8 @@
-/* budget.h - how much memory reading may take in all, whatever files claim or unpack to.
+/* budget.h - one memory limit for all readers, whatever files claim or unpack to.
  *
- * A gzip of a megabyte unpacks to a gigabyte, and each of its bytes may be a value of 24.  So everything whose size a file
- * decides is taken from one budget: unpacked text, values, tables of what was read.  Readers return -ENOMEM when they get nothing;
- * `refused` tells that from a machine without memory.
+ * A gzip file of a megabyte can unpack to a gigabyte, and each of its bytes may become a value of 24 bytes.  So
+ * every allocation whose size a file decides counts toward one budget: unpacked text, values, tables.  Readers
+ * return -ENOMEM when it is used up; `refused` distinguishes this from a machine without memory.
  */
 #ifndef LOCKSTEP_READ_BUDGET_H
 #define LOCKSTEP_READ_BUDGET_H

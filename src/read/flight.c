@@ -463,7 +463,7 @@ int flight_add(struct flight *flight, uint32_t rank, const char *name,
 
     if (!flight_is(tree))
         return err_set(err, -EPROTO,
-                       "no entries, pg_config or pg_status in it: not a flight-recorder dump");
+                       "not a flight-recorder dump: no entries, pg_config or pg_status");
     result = read_dump(&file);
     file.rank.left = file.rank.ops ? DUMP_READ : DUMP_EMPTY;
     file.rank.whole = file.first_record == 0;

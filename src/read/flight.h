@@ -1,9 +1,9 @@
-/* flight.h - flight-recorder dumps of PyTorch, one file a rank, gathered into one table.
+/* flight.h - flight-recorder dumps of PyTorch, one file per rank, collected in one table.
  *
- * A dump is a pickle or a JSON text: {version, pg_config {name: {name, desc, ranks "[0, 1]"}}, pg_status
- * {local number: {last_enqueued_collective, last_started_collective, last_completed_collective}},
- * entries [{pg_id, process_group [name, desc], collective_seq_id, p2p_seq_id, is_p2p, profiling_name,
- * input_sizes, ...}]}.  Older ones lack parts of it; what is missing is not known, not wrong.
+ * A dump is a pickle or a JSON text: {version, pg_config {name: {name, desc, ranks "[0, 1]"}}, pg_status {local
+ * number: {last_enqueued_collective, last_started_collective, last_completed_collective}}, entries [{pg_id,
+ * process_group [name, desc], collective_seq_id, p2p_seq_id, is_p2p, profiling_name, input_sizes, ...}]}.  Older
+ * dumps lack some parts; missing parts are unknown, not errors.
  */
 #ifndef LOCKSTEP_READ_FLIGHT_H
 #define LOCKSTEP_READ_FLIGHT_H

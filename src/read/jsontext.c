@@ -1,4 +1,4 @@
-/* jsontext.c - JSON without recursion: open containers are on a stack of their own, 256 deep at most. */
+/* jsontext.c - JSON without recursion: open containers are on an explicit stack, at most 256 deep. */
 #include "read/jsontext.h"
 
 #include <ctype.h>
@@ -110,12 +110,12 @@ static int json_unescape(struct jsontext *json, char **out)
 
     json->at++;
     if (json->at == json->end)
-        return json_bad(json, "a text that does not end");
+        return json_bad(json, "unterminated string");
     if (*json->at == 'u')
         return unescape_code(json, out);
     found = *json->at ? strchr(from, *json->at) : NULL;
     if (!found)
-        return json_bad(json, "an escape that JSON does not have");
+        return json_bad(json, "invalid escape sequence");
     *(*out)++ = to[found - from];
     json->at++;
     return 0;
@@ -139,10 +139,10 @@ static int json_text(struct jsontext *json, struct value_node *ret)
         json->at++;
     }
     if (json->at == json->end)
-        return json_bad(json, "a text that does not end");
+        return json_bad(json, "unterminated string");
     json->at++;
     if (out - first > UINT32_MAX)
-        return json_bad(json, "a text of more than 4 GiB");
+        return json_bad(json, "string of more than 4 GiB");
     *ret =
         (struct value_node){ .type = VALUE_TEXT, .count = (uint32_t)(out - first), .text = first };
     return 0;
@@ -226,7 +226,7 @@ static int json_value(struct jsontext *json)
     int result = 0;
 
     if (json->at == json->end)
-        return json_bad(json, "ends in the middle");
+        return json_bad(json, "unexpected end of file");
     if (*json->at == '[') {
         node.type = VALUE_LIST;
     } else if (*json->at != '{') {
@@ -246,7 +246,7 @@ static int json_value(struct jsontext *json)
         return 0;
     json->at++;
     if (json->depth == DEPTH_MAX)
-        return json_bad(json, "nested more than 256 deep");
+        return json_bad(json, "nested more than 256 levels deep");
     json->open[json->depth++] = id;
     return 1;
 }
@@ -262,9 +262,9 @@ static int json_after(struct jsontext *json)
     for (;;) {
         json_blanks(json);
         if (!json->depth)
-            return json->at == json->end ? 0 : json_bad(json, "more after the end");
+            return json->at == json->end ? 0 : json_bad(json, "unexpected data after the end");
         if (json->at == json->end)
-            return json_bad(json, "ends in the middle");
+            return json_bad(json, "unexpected end of file");
         if (*json->at == ',') {
             json->at++;
             json_blanks(json);

@@ -1,4 +1,4 @@
-/* kernellogs.c - walks a directory for texts, and keeps what kernels say in them. */
+/* kernellogs.c - searches a directory for text files and keeps the kernel messages in them. */
 #include "read/kernellogs.h"
 
 #include <errno.h>
@@ -46,6 +46,7 @@ int kernellogs_read(const char *directory, const struct kernellogs_filter *filte
     }
     if (result == 0)
         result = logtext_take(&logtext, ret);
-    return result < 0 ? err_set(err, result, "%s: no memory to read its kernel logs", directory)
-                      : 0;
+    return result < 0
+               ? err_set(err, result, "%s: out of memory while reading its kernel logs", directory)
+               : 0;
 }

@@ -1,6 +1,6 @@
-/* kernellogs.h - kernel logs that somebody laid into a directory, with the time of each line.
+/* kernellogs.h - kernel logs in the directory of a run, with the time of each line.
  *
- * Any text file may be one: only lines that a kernel writes count, and only those that say when they were written.
+ * Any text file may contain one: only lines in the form of a kernel message and with a time count.
  */
 #ifndef LOCKSTEP_READ_KERNELLOGS_H
 #define LOCKSTEP_READ_KERNELLOGS_H

@@ -1,4 +1,4 @@
-/* kineto.c - from events of Chrome's trace format to what a rank computed and when it communicated. */
+/* kineto.c - events of Chrome's trace format into compute and communication of a rank. */
 #include "read/kineto.h"
 
 #include <errno.h>
@@ -251,6 +251,6 @@ int kineto_add(struct lanes *lanes, uint32_t rank, const struct value_tree *tree
     if (result < 0)
         return budget_error(tree->budget, err);
     if (lanes->count == before)
-        return err_set(err, -EPROTO, "a trace, but neither compute nor collectives in it");
+        return err_set(err, -EPROTO, "a profiler trace without compute or collectives");
     return 0;
 }

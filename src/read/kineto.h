@@ -1,8 +1,7 @@
-/* kineto.h - traces of PyTorch's profiler (Chrome's format), one file a rank.
+/* kineto.h - traces of PyTorch's profiler (Chrome's format), one file per rank.
  *
- * Of a trace with device kernels those count, and collectives are NCCL's; without, the host's ops do, and
- * collectives are those of gloo or NCCL as the host ran them.  Steps are the profiler's own marks; a
- * trace without any is one step.
+ * In a trace with device kernels these are used, with NCCL's collectives; otherwise the host's ops, with the
+ * collectives of gloo or NCCL on the host.  Steps are the profiler's marks; a trace without marks is one step.
  */
 #ifndef LOCKSTEP_READ_KINETO_H
 #define LOCKSTEP_READ_KINETO_H

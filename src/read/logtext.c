@@ -1,8 +1,7 @@
-/* logtext.c - looks for known words in a log, and reads tracebacks of Python.
+/* logtext.c - searches a log for known phrases and reads Python tracebacks.
  *
- * The words are looked for in the text as a whole, one after the other: that is ten times as fast as
- * taking it line by line, and logs may be large.  Of each kind of line a file's first and last ones are
- * kept; what lies between says the same.
+ * Each phrase is searched in the whole text: that is ten times as fast as going line by line, and logs may be
+ * large.  Of each kind of line the first and last ones of a file are kept; those between are alike.
  */
 #include "read/logtext.h"
 

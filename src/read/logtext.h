@@ -1,7 +1,7 @@
-/* logtext.h - logs of ranks, launchers, NCCL and kernels, as text, for what they say about an end.
+/* logtext.h - logs of ranks, launchers, NCCL and kernels, searched for the end of a job.
  *
- * One reader for all: a rank's log may hold lines of NCCL and of its launcher as well.  Known lines are a
- * table of words to look for (logtext.c, logtext_kernel.c); tracebacks of Python are read as such.
+ * One reader for all, because a rank's log may contain lines of NCCL and of its launcher.  Known lines are a table
+ * of phrases (logtext_job.c, logtext_kernel.c); Python tracebacks are parsed.
  */
 #ifndef LOCKSTEP_READ_LOGTEXT_H
 #define LOCKSTEP_READ_LOGTEXT_H

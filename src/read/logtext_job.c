@@ -1,4 +1,4 @@
-/* logtext_job.c - lines of launchers and communication libraries, and what an exception's text means. */
+/* logtext_job.c - lines of launchers and communication libraries, and the meaning of exception texts. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +17,19 @@ static const struct {
     { "Timed out waiting", LOG_EVENT_TIMEOUT, 0, "a collective timed out" },
     { "ollective operation timeout", LOG_EVENT_TIMEOUT, 0, "a collective timed out" },
     { "monitoredBarrier", LOG_EVENT_TIMEOUT, 0, "a barrier timed out" },
-    { "onnection closed by peer", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
-    { "onnection reset by peer", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
-    { "onnection refused", LOG_EVENT_LOST_PEER, 0, "a peer is not there" },
-    { "roken pipe", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
-    { "ncclRemoteError", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
-    { "remote process exited", LOG_EVENT_LOST_PEER, 0, "a peer went away" },
+    { "onnection closed by peer", LOG_EVENT_LOST_PEER, 0, "a peer is gone" },
+    { "onnection reset by peer", LOG_EVENT_LOST_PEER, 0, "a peer is gone" },
+    { "onnection refused", LOG_EVENT_LOST_PEER, 0, "a peer is not reachable" },
+    { "roken pipe", LOG_EVENT_LOST_PEER, 0, "a peer is gone" },
+    { "ncclRemoteError", LOG_EVENT_LOST_PEER, 0, "a peer is gone" },
+    { "remote process exited", LOG_EVENT_LOST_PEER, 0, "a peer is gone" },
     { "communicator was aborted", LOG_EVENT_LOST_PEER, 0, "its communicator was aborted" },
-    { "ncclSystemError", LOG_EVENT_LOST_PEER, 0, "a peer or the network went away" },
+    { "ncclSystemError", LOG_EVENT_LOST_PEER, 0, "a peer or the network failed" },
     { "ncclInternalError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
     { "DistBackendError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
     { "DistNetworkError", LOG_EVENT_LOST_PEER, 0, "communication failed" },
-    { "DistStoreError", LOG_EVENT_LOST_PEER, 0, "the rendezvous went away" },
-    { "TCPStore", LOG_EVENT_LOST_PEER, 0, "the rendezvous went away" },
+    { "DistStoreError", LOG_EVENT_LOST_PEER, 0, "the rendezvous is gone" },
+    { "TCPStore", LOG_EVENT_LOST_PEER, 0, "the rendezvous is gone" },
     { "gloo/transport", LOG_EVENT_LOST_PEER, 0, "communication failed" },
     { "CUDA out of memory", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
     { "OutOfMemoryError", LOG_EVENT_ERROR, LAYER_GPU_MEMORY, "GPU memory is exhausted" },
@@ -47,7 +47,7 @@ static const struct {
     { "Stale file handle", LOG_EVENT_ERROR, LAYER_STORAGE, "storage failed" },
     { "DataLoader worker", LOG_EVENT_ERROR, LAYER_DATA, "a data loader's worker died" },
     { "KeyboardInterrupt", LOG_EVENT_SIGNAL, 0, "interrupted" },
-    { "SignalException", LOG_EVENT_SIGNAL, 0, "ended by a signal from outside" },
+    { "SignalException", LOG_EVENT_SIGNAL, 0, "ended by an external signal" },
 };
 
 void log_classify(const char *text, struct log_event *note)
@@ -208,7 +208,7 @@ const struct log_rule log_rules_job[] = {
     { " coll channels, ", LOG_EVENT_CHANNELS, LAYER_FABRIC, NULL, read_channels },
     { "NET/IB : Got completion", LOG_EVENT_FABRIC, LAYER_FABRIC, "InfiniBand transfers fail",
       NULL },
-    { "NET/IB : Got async event", LOG_EVENT_FABRIC, LAYER_NIC, "a network adapter reports an event",
-      NULL },
+    { "NET/IB : Got async event", LOG_EVENT_FABRIC, LAYER_NIC,
+      "a network adapter reported an event", NULL },
     { .words = NULL },
 };

@@ -1,9 +1,8 @@
-/* logtext_kernel.c - lines of the kernel's log: Xids, processes killed, devices that fail.
+/* logtext_kernel.c - kernel messages: Xids, killed processes, failing devices.
  *
- * Prefixes differ (seconds in brackets, dmesg -T, syslog, raw /dev/kmsg), so the words are looked for
- * anywhere in the line; a host name is taken where syslog has one: before "kernel:".  The table of Xids is
- * our own reading of what each means for a job: those that only follow others, or that a job may cause by
- * itself, do not make a node faulty.
+ * Prefixes differ (seconds in brackets, dmesg -T, syslog, raw /dev/kmsg), so phrases are searched anywhere in the
+ * line; the host name is the word before "kernel:" in syslog format.  The table of Xids has our own reading of their
+ * meaning for a job: Xids that only follow others, or that a job may cause itself, do not make a node faulty.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@ static const struct {
     { 13, LAYER_USER_CODE, "graphics engine exception" },
     { 31, LAYER_USER_CODE, "GPU memory page fault" },
     { 43, LAYER_USER_CODE, "GPU stopped processing" },
-    { 46, LAYER_GPU, "GPU stopped answering" },
+    { 46, LAYER_GPU, "GPU stopped responding" },
     { 48, LAYER_GPU_MEMORY, "double-bit ECC error" },
     { 54, LAYER_POWER, "auxiliary power is not connected" },
     { 61, LAYER_GPU, "internal micro-controller halt" },
@@ -34,7 +33,7 @@ static const struct {
     { 95, LAYER_GPU_MEMORY, "uncontained ECC error" },
     { 109, LAYER_GPU, "context switch timeout" },
     { 110, LAYER_GPU, "security fault" },
-    { 119, LAYER_GPU, "GSP does not answer" },
+    { 119, LAYER_GPU, "GSP does not respond" },
     { 120, LAYER_GPU, "GSP error" },
     { 136, LAYER_NVLINK, "NVLink training failed" },
     { 140, LAYER_GPU_MEMORY, "unrecovered ECC error" },
@@ -192,9 +191,9 @@ const struct log_rule log_rules_kernel[] = {
     { "Link down", LOG_EVENT_NODE, LAYER_NIC, "network link down", read_node },
     { "I/O error, dev ", LOG_EVENT_NODE, LAYER_STORAGE, "disk error", read_node },
     { "EXT4-fs error", LOG_EVENT_NODE, LAYER_STORAGE, "file system error", read_node },
-    { "timeout, reset controller", LOG_EVENT_NODE, LAYER_STORAGE, "disk does not answer",
+    { "timeout, reset controller", LOG_EVENT_NODE, LAYER_STORAGE, "disk does not respond",
       read_node },
-    { "not responding, still trying", LOG_EVENT_NODE, LAYER_STORAGE, "file server does not answer",
+    { "not responding, still trying", LOG_EVENT_NODE, LAYER_STORAGE, "file server does not respond",
       read_node },
     { " blocked for more than ", LOG_EVENT_NODE, LAYER_STORAGE, "a task is blocked in the kernel",
       read_blocked },

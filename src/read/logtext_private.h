@@ -1,4 +1,4 @@
-/* logtext_private.h - what the files of the log reader share. */
+/* logtext_private.h - shared by the files of the log reader. */
 #ifndef LOCKSTEP_READ_LOGTEXT_PRIVATE_H
 #define LOCKSTEP_READ_LOGTEXT_PRIVATE_H
 

@@ -1,8 +1,8 @@
-/* logtext_when.c - when a line of a kernel's log was written.
+/* logtext_when.c - the time of a kernel message.
  *
- * The same line begins in as many ways as there are tools: seconds since boot in brackets (dmesg), a date in brackets
- * (dmesg -T), a date without a year (syslog, journalctl), an ISO date (journalctl, dmesg), microseconds since boot
- * after a level and a number (/dev/kmsg).  Dates without a zone are taken for this machine's.
+ * The format depends on the tool: seconds since boot in brackets (dmesg), a date in brackets (dmesg -T), a date
+ * without a year (syslog, journalctl), an ISO date (journalctl, dmesg), microseconds since boot after a level and a
+ * number (/dev/kmsg).  Dates without a zone are local times of this machine.
  */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* optrace_csv.c - strict: a value that cannot be what its column says is an error with its line.
+/* optrace_csv.c - strict: a value that does not match its column is an error with its line.
  *
- * Half a trace replayed as if it were whole gives wrong numbers that look right; so nothing is
- * skipped here.
+ * An incomplete trace gives wrong numbers that look right, so no line is skipped.
  */
 #include "read/optrace_csv.h"
 
@@ -90,7 +89,7 @@ static int csv_head(struct csv *csv, struct err *err)
             return err_set(err, -EPROTO, "line 1: more than %d columns", CSV_COLUMNS);
         csv->column[csv->columns] = csv_column(&word);
         if (csv->column[csv->columns] < COLUMN_COUNT && have[csv->column[csv->columns]])
-            return err_set(err, -EPROTO, "line 1: column %.*s comes twice",
+            return err_set(err, -EPROTO, "line 1: column %.*s appears twice",
                            (int)MIN(word.bytes, 32u), word.at);
         have[csv->column[csv->columns++]] = true;
     } while (!word.last);
@@ -215,7 +214,7 @@ static int csv_row(struct csv *csv, struct optrace_row *row, struct err *err)
         at++;
     } while (!word.last);
     if (at != csv->columns)
-        return err_set(err, -EPROTO, "line %" PRIu64 ": %u values, line 1 names %u columns",
+        return err_set(err, -EPROTO, "line %" PRIu64 ": %u values, expected %u as in line 1",
                        csv->line, at, csv->columns);
     return 0;
 }
@@ -235,12 +234,12 @@ int optrace_csv_read(const char *text, size_t bytes, struct optrace *ret, struct
         }
         result = csv_row(&csv, &row, err);
         if (result == 0 && optrace_add(&trace, &row) < 0)
-            result = err_set(err, -ENOMEM, "line %" PRIu64 ": no memory for more", csv.line);
+            result = err_set(err, -ENOMEM, "line %" PRIu64 ": out of memory", csv.line);
     }
     if (result < 0)
         return result;
     if (!trace.count)
-        return err_set(err, -EPROTO, "no op in it");
+        return err_set(err, -EPROTO, "it contains no op");
     *ret = trace;
     trace.row = NULL;
     return 0;

@@ -81,7 +81,7 @@ static int push_text(struct pickle *pickle, enum value_type type, uint64_t bytes
     struct value_node node = { .type = (uint8_t)type, .count = (uint32_t)bytes };
 
     if (bytes > reader_left(&pickle->in) || bytes > UINT32_MAX)
-        return pickle_bad(pickle, "a text that is longer than the file");
+        return pickle_bad(pickle, "a string is longer than the file");
     node.text = reader_get(&pickle->in, bytes);
     return pickle_push(pickle, node);
 }
@@ -163,10 +163,10 @@ static int pickle_extend(struct pickle *pickle, enum value_type type, size_t fir
     uint32_t container;
 
     if (first <= floor_of(pickle))
-        return pickle_bad(pickle, "nothing to put members into");
+        return pickle_bad(pickle, "no container for the items");
     container = pickle->stack.id[first - 1];
     if (pickle->tree->node[container].type != type)
-        return pickle_bad(pickle, "members for something that takes none of the kind");
+        return pickle_bad(pickle, "items for a value that is not a container of that kind");
     return pickle_gather(pickle, container, first);
 }
 
@@ -191,7 +191,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
 
     /* Writers count up from 0 (or 1), so a number beyond the file's size is none. */
     if (result == 0 && at > (size_t)(pickle->in.end - pickle->data))
-        result = pickle_bad(pickle, "a memo that nothing else refers to");
+        result = pickle_bad(pickle, "a memo index that is too large");
     while (result == 0 && pickle->memo.count <= at)
         result = ids_push(pickle, &pickle->memo, VALUE_NIL);
     if (result == 0)
@@ -202,7 +202,7 @@ static int memo_put(struct pickle *pickle, uint32_t at)
 static int memo_get(struct pickle *pickle, uint32_t at)
 {
     if (at >= pickle->memo.count || pickle->memo.id[at] == VALUE_NIL)
-        return pickle_bad(pickle, "refers to what has not been said");
+        return pickle_bad(pickle, "a reference to a memo entry that does not exist");
     return ids_push(pickle, &pickle->stack, pickle->memo.id[at]);
 }
 
@@ -215,7 +215,7 @@ static int push_name(struct pickle *pickle)
     for (int lines = 0; lines < 2; lines++) {
         end = memchr(end, '\n', (size_t)(pickle->in.end - end));
         if (!end || end - at > 4096)
-            return pickle_bad(pickle, "a name that does not end");
+            return pickle_bad(pickle, "unterminated name");
         end++;
     }
     node.count = (uint32_t)(end - at - 1);
@@ -233,7 +233,7 @@ static int push_stack_name(struct pickle *pickle)
         return result;
     name = &node[pickle_top(pickle, 0)];
     if (name->type != VALUE_TEXT || node[pickle_top(pickle, 1)].type != VALUE_TEXT)
-        return pickle_bad(pickle, "a name that is no text");
+        return pickle_bad(pickle, "a name that is not a string");
     whole.text = name->text; /* the function's alone: enough to say, and to know ours */
     whole.count = name->count;
     pickle->stack.count -= 2;
@@ -277,7 +277,7 @@ static int refuse_name(struct pickle *pickle, const struct value_node *name)
         text[i] = (char)(text[i] == '\n' ? '.' : text[i] < ' ' || text[i] > '~' ? '?' : text[i]);
     text[bytes] = '\0';
     return err_set(pickle->err, -EPROTO,
-                   "byte %zu: calls %s: not plain data, and nothing is executed",
+                   "byte %zu: calls %s; refused, because pickles with calls are not executed",
                    (size_t)(pickle->in.at - pickle->data), text);
 }
 
@@ -293,7 +293,7 @@ static int pickle_reduce(struct pickle *pickle)
     function = pickle_top(pickle, 1);
     arguments = pickle_top(pickle, 0);
     if (tree->node[function].type != VALUE_NAME || tree->node[arguments].type != VALUE_TUPLE)
-        return pickle_bad(pickle, "calls what is no function");
+        return pickle_bad(pickle, "calls a value that is not a function");
     pickle->stack.count -= 2;
     if (pickle_name_is(&tree->node[function], "OrderedDict") && tree->node[arguments].count == 0)
         return pickle_push(pickle, (struct value_node){ .type = VALUE_DICT });
@@ -341,15 +341,14 @@ static int pickle_frame(struct pickle *pickle)
 {
     uint64_t bytes = reader_get_u64(&pickle->in);
 
-    return bytes > reader_left(&pickle->in)
-               ? pickle_bad(pickle, "a frame that is longer than the file")
-               : 0;
+    return bytes > reader_left(&pickle->in) ? pickle_bad(pickle, "a frame is longer than the file")
+                                            : 0;
 }
 
 static int pickle_stop(struct pickle *pickle)
 {
     if (pickle->stack.count != 1 || pickle->mark.count)
-        return pickle_bad(pickle, "ends with other than one value");
+        return pickle_bad(pickle, "does not end with exactly one value");
     pickle->stopped = true;
     pickle->tree->root = pickle_top(pickle, 0);
     return 0;
@@ -397,7 +396,7 @@ static int step_build(struct pickle *pickle, uint8_t op)
     case 0x81:
         return pickle_reduce(pickle);
     default:
-        return err_set(pickle->err, -EPROTO, "byte %zu: opcode 0x%02x is not of plain data",
+        return err_set(pickle->err, -EPROTO, "byte %zu: opcode 0x%02x is not allowed in plain data",
                        (size_t)(pickle->in.at - pickle->data) - 1, op);
     }
 }
@@ -505,10 +504,10 @@ int pickle_read(const void *data, size_t bytes, struct value_tree *tree, struct 
         uint8_t op = reader_get_u8(&pickle.in);
 
         if (pickle.in.bad)
-            return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
+            return err_set(err, -EPROTO, "unexpected end of file at byte %zu", bytes);
         result = pickle_step(&pickle, op);
         if (pickle.in.bad && result == 0)
-            return err_set(err, -EPROTO, "ends at byte %zu, in the middle", bytes);
+            return err_set(err, -EPROTO, "unexpected end of file at byte %zu", bytes);
     }
     return result == -ENOMEM ? budget_error(tree->budget, err) : result;
 }

@@ -1,7 +1,7 @@
-/* pickle.h - a pickle (protocols 2 to 5) as plain data.  Nothing in it is ever executed.
+/* pickle.h - a pickle (protocols 2 to 5) as plain data.  No code in it is executed.
  *
- * Classes and functions are refused by name, but for those that only make plain data: OrderedDict, sets and
- * bytes of protocol 2, the typed lists of torch.jit.
+ * Classes and functions are refused by name, except those that only create plain data: OrderedDict, sets and bytes
+ * of protocol 2, the typed lists of torch.jit.
  */
 #ifndef LOCKSTEP_READ_PICKLE_H
 #define LOCKSTEP_READ_PICKLE_H

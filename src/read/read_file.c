@@ -1,7 +1,7 @@
-/* read_file.c - reads a whole file through zlib, which passes on what is not gzip.
+/* read_file.c - reads a whole file through zlib, which passes plain files through.
  *
- * Fifos, devices and sockets are refused before they are opened for reading: a directory that a dead
- * job left may hold anything, and nobody may be able to make us wait.
+ * FIFOs, devices and sockets are refused before they are opened for reading: the directory of a dead job may contain
+ * anything, and no file may block the reader.
  */
 #include "read/read_file.h"
 
@@ -87,7 +87,7 @@ static int read_file_fd(int fd, struct budget *budget, struct file_content *ret,
     if (fstat(fd, &stat) < 0)
         return err_set(err, -errno, "%m");
     if (!S_ISREG(stat.st_mode))
-        return err_set(err, -EINVAL, "not a plain file");
+        return err_set(err, -EINVAL, "not a regular file");
     if (fcntl(fd, F_SETFL, 0) < 0)
         return err_set(err, -errno, "%m");
     fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -95,7 +95,7 @@ static int read_file_fd(int fd, struct budget *budget, struct file_content *ret,
     if (!file) {
         if (fd >= 0)
             close(fd);
-        return err_set(err, -ENOMEM, "cannot read it: no memory or no file descriptor left");
+        return err_set(err, -ENOMEM, "cannot read it: out of memory or file descriptors");
     }
     result = read_file_gz(file, &content, err);
     if (result < 0)

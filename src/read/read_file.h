@@ -1,4 +1,4 @@
-/* read_file.h - a file that somebody else wrote, whole, plain or gzip. */
+/* read_file.h - a whole file of another program, plain or gzip. */
 #ifndef LOCKSTEP_READ_READ_FILE_H
 #define LOCKSTEP_READ_READ_FILE_H
 

@@ -1,4 +1,4 @@
-/* value_tree.c - the tree that pickles and JSON become. */
+/* value_tree.c - the tree that pickles and JSON are parsed into. */
 #include "read/value_tree.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* value_tree.h - plain data (numbers, texts, lists, dictionaries) as a pickle or a JSON text holds it.
+/* value_tree.h - plain data (numbers, strings, lists, dictionaries) of a pickle or a JSON text.
  *
- * Nodes lie in one array and are named by their index; containers chain cells, each naming a node.  A
- * dictionary's cells are key, value, key, value.  Texts point into what was read, which must live as
- * long.  Memory is bounded by the input, 32 bytes for each of its bytes at most, and by the budget.  A pickle may hold a
- * list that holds itself: whoever walks a tree goes only as deep as what he looks for.
+ * Nodes are in one array and are referred to by index; containers are chains of cells, each with a node.  A
+ * dictionary's cells are key, value, key, value.  Strings point into the input, which must live as long.  Memory is
+ * bounded by the input (at most 32 bytes for each of its bytes) and by the budget.  A pickle may contain a list that
+ * contains itself, so walk a tree only to a known depth.
  */
 #ifndef LOCKSTEP_READ_VALUE_TREE_H
 #define LOCKSTEP_READ_VALUE_TREE_H

@@ -1,4 +1,4 @@
-/* walk.c - fts(3), the way our readers use it. */
+/* walk.c - fts(3) as the readers use it. */
 #include "read/walk.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* walk.h - what lies below a directory, in the order of names; links are not followed. */
+/* walk.h - the files below a directory, sorted by name; links are not followed. */
 #ifndef LOCKSTEP_READ_WALK_H
 #define LOCKSTEP_READ_WALK_H
 

@@ -1,4 +1,4 @@
-/* compaction.c - the marks in a log that was compacted while its run went on. */
+/* compaction_mark.c - the marks in a log that was compacted while its run was active. */
 #include <errno.h>
 #include <stdlib.h>
 

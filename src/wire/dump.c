@@ -1,4 +1,4 @@
-/* dump.c - lets go of the tables. */
+/* dump.c - frees the tables. */
 #include "wire/dump.h"
 
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* dump.h - what the ranks of a dead job recorded of their collectives, side by side.
+/* dump.h - the collectives that the ranks of a dead job recorded.
  *
- * Readers fill it from flight-recorder dumps (read/flight.h), the judge says who holds the others
- * (autopsy/postmortem.h).  A rank records an op when its host enqueues it; whether the device has
- * started or finished it is known only to some recorders.
+ * Readers fill it from flight-recorder dumps (read/flight.h); autopsy/postmortem.h finds the culprit.  A rank
+ * records an op when its host enqueues it; only some recorders know whether the device has started or finished it.
  */
 #ifndef LOCKSTEP_WIRE_DUMP_H
 #define LOCKSTEP_WIRE_DUMP_H
@@ -12,7 +11,7 @@
 #include <stdint.h>
 
 #define DUMP_NONE UINT32_MAX
-#define DUMP_UNKNOWN INT64_MIN /* a number that was not said */
+#define DUMP_UNKNOWN INT64_MIN /* an unknown number */
 
 enum dump_state { /* of an op */
     DUMP_SCHEDULED = 1,
@@ -31,7 +30,7 @@ struct dump_group {
     char name[40], about[64]; /* the name is the same on all ranks; about: what it is for */
     uint32_t *member;         /* sorted ranks; a member's index here is its rank in the group */
     uint32_t members;
-    bool said; /* the dumps say the members; else they are those that used it */
+    bool said; /* the dumps list the members; else they are the ranks that used it */
 };
 
 struct dump_what { /* an op without its number */

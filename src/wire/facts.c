@@ -1,4 +1,4 @@
-/* facts.c - puts and gets of the small facts; steps and shapes are in steps.c. */
+/* facts.c - encodes and decodes the small facts; steps and shapes are in steps.c. */
 #include "wire/facts.h"
 
 #include <errno.h>

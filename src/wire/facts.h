@@ -1,7 +1,7 @@
-/* facts.h - what the frames say: one struct, one put and one get per type.
+/* facts.h - the facts in frames: one struct, one put and one get per type.
  *
- * A get trusts nothing: it returns -EPROTO when the payload is short or holds a number out of
- * its range.  Newer writers may append fields; a get ignores what follows those that it knows.
+ * A get trusts no input: it returns -EPROTO if the payload is too short or holds a number out of its range.  Newer
+ * writers may append fields; a get ignores them.
  */
 #ifndef LOCKSTEP_WIRE_FACTS_H
 #define LOCKSTEP_WIRE_FACTS_H
@@ -51,10 +51,10 @@ struct fact_comm {
     char name[FACT_NAME];
 };
 
-/* How the communication library moves such a collective, from here on until another is told. */
+/* How the communication library performs such a collective, until the next fact of this kind. */
 struct fact_method {
     uint32_t rank, attempt;
-    uint64_t step; /* in which it was said; UINT64_MAX: before the first, or between two */
+    uint64_t step; /* in which it was reported; UINT64_MAX: before the first, or between two */
     int64_t mono_ns;
     uint64_t comm; /* id */
     uint8_t op;    /* enum lockstep_op; collectives only */
@@ -182,13 +182,13 @@ struct fact_beat {
     struct beat_op op[BEAT_OPS_MAX];
     uint32_t phases;    /* bit i: phase i is open, somewhere around the innermost one */
     uint32_t oom_kills; /* in the memory group of its process, since it is watched */
-    uint32_t channels;  /* told only while no operation ends: they matter when nothing moves */
+    uint32_t channels;  /* set only while no operation ends: they matter in a hang */
     struct beat_channel channel[BEAT_CHANNELS_MAX];
     struct beat_storage storage[BEAT_STORAGE_COUNT];
 };
 
-/* Text of the agent's word about a rank that nobody else tells of, with status 0: its ring was closed in order.  Who
- * ends for an exception may do so, too; what it ended with is not known.
+/* The text of an agent's exit fact, with status 0, for a rank without a launcher whose ring was closed.  A rank that
+ * ends with an exception may close its ring as well; its exit status is not known.
  */
 #define EXIT_CLOSED "closed"
 
@@ -234,7 +234,7 @@ enum run_event {
     RUN_END = 4,
 };
 
-#define RUN_STOPPED "stopped by SIG" /* so begins the text of an end that somebody asked for */
+#define RUN_STOPPED "stopped by SIG" /* the text of a requested end begins with this */
 
 struct fact_run {
     uint8_t event;
@@ -245,14 +245,14 @@ struct fact_run {
     char text[160]; /* the command, or why */
 };
 
-/* Of an end that somebody asked for: no rank is to blame. */
+/* Of a requested end: no rank is to blame. */
 static inline bool fact_run_stopped(const struct fact_run *run)
 {
     return strncmp(run->text, RUN_STOPPED, strlen(RUN_STOPPED)) == 0;
 }
 
 enum tick_flag {
-    TICK_LAST = 1, /* no fact comes after it: the core was told to close the books */
+    TICK_LAST = 1, /* no fact follows: the core closes the run */
 };
 
 struct fact_tick {
@@ -262,7 +262,7 @@ struct fact_tick {
 
 /* What is left of some steps when a log is compacted, or when an agent's spool is full. */
 struct merged_rank {
-    uint16_t told;     /* in so many of them */
+    uint16_t told;     /* number of these steps that the rank sent */
     int64_t local_ns;  /* its own work in a step, mean */
     int64_t excess_ns; /* beyond the median of a step, at most; of an agent: beyond that mean */
 };
@@ -283,7 +283,7 @@ struct fact_merged {
  * the judges hear in silence, then their words.
  */
 enum compaction_kind {
-    COMPACTION_BEGIN = 1,  /* the old part: facts without steps, and what was said */
+    COMPACTION_BEGIN = 1,  /* the old part: facts without steps, verdicts and ledgers */
     COMPACTION_WHOLE = 2,  /* from here on all facts are there */
     COMPACTION_SPEAKS = 3, /* from here on the judges that know only these facts speak */
     COMPACTION_TELL =
@@ -372,7 +372,7 @@ static inline bool stream_tells_ops_alone(uint16_t stream)
     return stream >= LOCKSTEP_DEVICE_OPS && stream < LOCKSTEP_HOST_THREADS;
 }
 
-static inline bool op_synchronises(unsigned op) /* nobody leaves before the last enters */
+static inline bool op_synchronises(unsigned op) /* no member leaves before the last one enters */
 {
     const unsigned those = 1u << LOCKSTEP_OP_ALL_REDUCE | 1u << LOCKSTEP_OP_REDUCE_SCATTER |
                            1u << LOCKSTEP_OP_ALL_GATHER | 1u << LOCKSTEP_OP_ALL_TO_ALL |

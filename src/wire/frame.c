@@ -1,4 +1,4 @@
-/* frame.c - puts and gets the envelope; what is inside is facts.c's. */
+/* frame.c - encodes and decodes the envelope; facts.c has the payload. */
 #include "wire/frame.h"
 
 #include <assert.h>
@@ -44,12 +44,11 @@ int64_t frame_get(const void *data, size_t size, struct frame *ret, struct err *
     frame.boot = reader_get_u64(&cut);
     frame.number = reader_get_u64(&cut);
     if (magic != FRAME_MAGIC)
-        return err_set(err, -EPROTO, "no frame here: magic %08x, expected %08x", magic,
-                       FRAME_MAGIC);
+        return err_set(err, -EPROTO, "not a frame: magic %08x, expected %08x", magic, FRAME_MAGIC);
     if (reader_get_u32(&cut) != crc32c(0, data, FRAME_HEAD_CRC_AT))
         return err_set(err, -EPROTO, "frame header: wrong checksum");
     if (bytes > FRAME_PAYLOAD_MAX)
-        return err_set(err, -EPROTO, "frame of %u bytes, at most %u expected", bytes,
+        return err_set(err, -EPROTO, "frame of %u bytes, expected at most %u", bytes,
                        FRAME_PAYLOAD_MAX);
     if (reader_left(&cut) < bytes)
         return 0;

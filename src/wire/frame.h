@@ -1,8 +1,8 @@
-/* frame.h - the one format of what crosses process and machine boundaries.
+/* frame.h - the format of everything that crosses process and machine boundaries.
  *
- * The agent's spool, the controller's log and a POST body are frames one after the
- * other; docs/frame-format.md has them byte by byte.  A frame is known by (sender,
- * boot, number): a receiver that has seen it drops the copy.
+ * The agent's spool, the controller's log and the body of a POST are sequences of frames; docs/frame-format.md
+ * describes them byte by byte.  A frame is identified by (sender, boot, number); a receiver drops frames that it
+ * already has.
  */
 #ifndef LOCKSTEP_WIRE_FRAME_H
 #define LOCKSTEP_WIRE_FRAME_H

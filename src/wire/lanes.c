@@ -1,4 +1,4 @@
-/* lanes.c - the table of what ranks did. */
+/* lanes.c - the table of what ranks computed and communicated. */
 #include "wire/lanes.h"
 
 #include <errno.h>

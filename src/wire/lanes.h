@@ -1,6 +1,6 @@
-/* lanes.h - what ranks computed and when they communicated, as profilers of others saw it.
+/* lanes.h - what ranks computed and when they communicated, from profiler traces.
  *
- * Each rank has a clock of its own; the judge aligns them by the ends of collectives.
+ * Each rank has its own clock; the judge aligns them by the ends of collectives.
  */
 #ifndef LOCKSTEP_WIRE_LANES_H
 #define LOCKSTEP_WIRE_LANES_H

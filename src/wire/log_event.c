@@ -1,4 +1,4 @@
-/* log_event.c - lets go of the table. */
+/* log_event.c - frees the table. */
 #include "wire/log_event.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* log_event.h - what logs of a dead job say, line by line, as far as it tells how the job ended. */
+/* log_event.h - lines of logs that show how a dead job ended. */
 #ifndef LOCKSTEP_WIRE_LOG_EVENT_H
 #define LOCKSTEP_WIRE_LOG_EVENT_H
 
@@ -10,8 +10,8 @@
 
 enum log_event_kind {
     LOG_EVENT_ERROR = 1, /* an error of this rank's own: an exception, a device that failed */
-    LOG_EVENT_SIGNAL,    /* it says that a signal ended it; value: which, 0 not said */
-    LOG_EVENT_LOST_PEER, /* somebody else went away: an echo */
+    LOG_EVENT_SIGNAL,    /* ended by a signal; value: its number, 0: not known */
+    LOG_EVENT_LOST_PEER, /* a peer is gone: a follow-on error */
     LOG_EVENT_TIMEOUT,   /* it waited for a collective too long: a victim */
     LOG_EVENT_EXIT,     /* a launcher says how a rank ended; value: exit status, below 0 a signal */
     LOG_EVENT_ROOT,     /* ... and that it was the first */
@@ -27,10 +27,10 @@ enum log_event_kind {
 struct log_event {
     uint8_t kind, layer; /* layer: enum verdict_layer */
     bool by_name;        /* the rank is only that of the file's name */
-    uint32_t rank;       /* LOG_EVENT_NO_RANK: not said */
+    uint32_t rank;       /* LOG_EVENT_NO_RANK: not known */
     uint32_t pid, line;
     int64_t value;
-    char node[64], device[24]; /* "" : not said; device: "0000:3b:00" */
+    char node[64], device[24]; /* "" : not known; device: "0000:3b:00" */
     char cause[96], text[200]; /* in our words, and in theirs */
     char file[64];
     /* When it was written, as far as it says and somebody wants to know: 0. */

@@ -1,4 +1,4 @@
-/* names.c - phases, operations and types of elements in words. */
+/* names.c - names of phases, operations and element types. */
 #include "wire/names.h"
 
 #include <string.h>

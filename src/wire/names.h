@@ -1,4 +1,4 @@
-/* names.h - what phases, operations and types of elements are called in sentences. */
+/* names.h - names of phases, operations and element types in messages. */
 #ifndef LOCKSTEP_WIRE_NAMES_H
 #define LOCKSTEP_WIRE_NAMES_H
 

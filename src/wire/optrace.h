@@ -1,8 +1,7 @@
-/* optrace.h - a job's steps as a list of named ops: what traces of others become.
+/* optrace.h - the steps of a job as a list of named ops, from op-level traces.
  *
- * One row is one op of one worker (a data-parallel index and a pipeline stage) in one step: a
- * micro-batch's forward, one send, one collective.  Readers fill the table (read/), the judge
- * replays it (judge/compare/whatif.h).
+ * One row is one op of one worker (a data-parallel index and a pipeline stage) in one step: a micro-batch's forward,
+ * one send, one collective.  Readers fill the table (read/), the judge replays it (judge/compare/whatif.h).
  */
 #ifndef LOCKSTEP_WIRE_OPTRACE_H
 #define LOCKSTEP_WIRE_OPTRACE_H
@@ -33,7 +32,7 @@ struct optrace_row {
     int64_t start_ns, duration_ns; /* any origin, one for all rows of a step; durations >= 0 */
     uint32_t dp, stage, rank;
     uint32_t seq;   /* counts the ops of this kind in this worker and step */
-    int32_t chunk;  /* the model chunk on this stage; -1: not said */
+    int32_t chunk;  /* the model chunk on this stage; -1: not known */
     int32_t gchunk; /* ... counted over all stages */
     uint8_t kind;   /* enum optrace_kind */
 };

@@ -1,4 +1,4 @@
-/* ring_format.c - checks every field that comes out of a ring before anyone uses it. */
+/* ring_format.c - checks every field of a ring before it is used. */
 #include "wire/ring_format.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static int ring_sizes_check(const struct ring_header *header, uint64_t file_byte
         return err_set(err, -EPROTO, "%u lanes of %u records are out of range", header->lanes,
                        header->lane_records);
     if (header->file_bytes != ring_file_bytes(header->lanes, header->lane_records))
-        return err_set(err, -EPROTO, "says %" PRIu64 " bytes for %u lanes of %u records",
+        return err_set(err, -EPROTO, "%" PRIu64 " bytes do not match %u lanes of %u records",
                        header->file_bytes, header->lanes, header->lane_records);
     if (file_bytes < header->file_bytes)
         return err_set(err, -EPROTO, "truncated: %" PRIu64 " bytes, expected %" PRIu64, file_bytes,
@@ -60,7 +60,7 @@ int ring_header_check(const struct ring_header *header, uint64_t file_bytes, str
         return err_set(err, -EPROTO, "clock %u, expected %d", header->clock_id, CLOCK_MONOTONIC);
     if (!memchr(header->run, 0, sizeof(header->run)) ||
         !memchr(header->program, 0, sizeof(header->program)))
-        return err_set(err, -EPROTO, "a name in the header has no end");
+        return err_set(err, -EPROTO, "a name in the header is not terminated");
     return ring_sizes_check(header, file_bytes, err);
 }
 

@@ -1,6 +1,6 @@
-/* ring_format.h - the rules of the ring's bytes that its writer and its reader share.
+/* ring_format.h - the rules for the bytes of a ring, shared by its writer and its reader.
  *
- * Pure: nothing here reads a file.  What a check refuses, nobody uses.
+ * Pure: reads no file.
  */
 #ifndef LOCKSTEP_WIRE_RING_FORMAT_H
 #define LOCKSTEP_WIRE_RING_FORMAT_H

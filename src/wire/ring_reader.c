@@ -162,9 +162,10 @@ static int reader_check_header(struct ring_reader *reader, uint64_t bytes, struc
             return result;
     }
     if (magic == 0)
-        return err_set(err, -EAGAIN, "%s: still being made", reader->path);
+        return err_set(err, -EAGAIN, "%s: not complete yet", reader->path);
     if (bytes < sizeof(*header))
-        return err_set(err, -EPROTO, "%s: %" PRIu64 " bytes, a ring has more", reader->path, bytes);
+        return err_set(err, -EPROTO, "%s: %" PRIu64 " bytes, too small for a ring", reader->path,
+                       bytes);
     result = reader_copy(reader, 0, header, sizeof(*header), err);
     if (result < 0)
         return result;

@@ -1,4 +1,4 @@
-/* spool.c - append-only files of frames: written whole or not at all, read while they grow. */
+/* spool.c - append-only files of frames: a frame is written completely or not at all; readers follow the file. */
 #include "wire/spool.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct spool_writer {
     int fd;
     uint64_t sender, boot, number;
     off_t size;   /* whole frames so far */
-    off_t synced; /* of them on disk for certain; -1: nobody knows */
+    off_t synced; /* bytes that are on disk for certain; -1: not known */
     bool torn;    /* bytes beyond `size` could not be cut off */
     bool unsafe;  /* a sync failed: what is beyond `synced` must go */
     bool cut;     /* and is gone */
@@ -283,7 +283,7 @@ int spool_writer_lock(const char *path, const char *sender, struct spool_writer 
 int spool_writer_begin(struct spool_writer *writer, const char *path, struct err *err)
 {
     if (ftruncate(writer->fd, writer->size) < 0)
-        return err_set(err, -errno, "cutting the torn tail: %m");
+        return err_set(err, -errno, "cannot truncate the incomplete last frame: %m");
     return writer_keep_name(writer, path, err);
 }
 
@@ -309,25 +309,25 @@ uint64_t spool_writer_number(const struct spool_writer *writer)
     return writer->number;
 }
 
-/* After a failed sync the kernel may take pages for clean that never reached the disk: a later sync
- * would say yes to them.  So they go, and whoever sent them sends them again.
+/* After a failed sync the kernel may consider pages clean that never reached the disk, and a later sync would
+ * succeed.  So they are truncated, and their senders send them again.
  */
 static int writer_roll_back(struct spool_writer *writer, struct err *err)
 {
     if (!writer->cut && (ftruncate(writer->fd, writer->synced) < 0 || fdatasync(writer->fd) < 0))
-        return err_set(err, -EIO, "what could not be synced cannot be cut off either: %m");
+        return err_set(err, -EIO, "cannot truncate the data that could not be synced: %m");
     writer->cut = true;
     writer->size = writer->synced;
-    return err_set(err, -ESTALE, "what could not be synced was cut off");
+    return err_set(err, -ESTALE, "truncated the data that could not be synced");
 }
 
-/* Nothing is written behind the remains of a frame: they could hold whole ones, which nobody has acknowledged. */
+/* No frame is written after an incomplete one: that could contain complete frames that were not acknowledged. */
 static int writer_ready(struct spool_writer *writer, struct err *err)
 {
     if (writer->unsafe)
         return writer_roll_back(writer, err);
     if (writer->torn && ftruncate(writer->fd, writer->size) < 0)
-        return err_set(err, -errno, "cutting a torn frame: %m");
+        return err_set(err, -errno, "cannot truncate an incomplete frame: %m");
     writer->torn = false;
     return 0;
 }
@@ -385,7 +385,7 @@ int spool_put(struct spool_writer *writer, uint16_t type, const struct buf *payl
     int result;
 
     if (payload->failed)
-        return err_set(err, -ENOMEM, "no memory for a frame");
+        return err_set(err, -ENOMEM, "out of memory for a frame");
     result = spool_put_frame(writer, &frame, err);
     if (result == 0)
         writer->number++;

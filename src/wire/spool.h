@@ -1,8 +1,7 @@
 /* spool.h - an append-only file of frames: the agent's spool, the launcher's, the controller's log.
  *
- * One writer, any number of readers while it grows.  A writer that is killed in the middle of a
- * frame leaves a torn tail: the next open cuts it off and goes on counting where the last
- * whole frame ended, so that (sender, number) never repeats.
+ * One writer, any number of readers while it grows.  A writer that is killed leaves an incomplete last frame: the
+ * next open truncates it and continues to count after the last complete frame, so (sender, number) never repeats.
  */
 #ifndef LOCKSTEP_WIRE_SPOOL_H
 #define LOCKSTEP_WIRE_SPOOL_H
@@ -22,7 +21,7 @@ struct spool_writer;
  */
 int spool_writer_open(const char *path, const char *sender, struct spool_writer **ret,
                       struct err *err);
-/* The same in three parts, for whoever reads a long file anyway and a little at a time: lock, then each frame of the file
+/* The same in three parts, for callers that read a long file anyway, in small parts: lock, then each frame of the file
  * in its order with the offset behind it, then what spool_writer_open() does at its end.  Nothing is put before that.
  */
 int spool_writer_lock(const char *path, const char *sender, struct spool_writer **ret,
@@ -42,9 +41,9 @@ int spool_put_frame(struct spool_writer *writer, const struct frame *frame, stru
 /* Many of them by one write(2), all or none. */
 int spool_put_frames(struct spool_writer *writer, const struct frame *frame, size_t count,
                      struct err *err);
-/* fdatasync.  The first one tells what is safe.  When a later one fails nobody knows what the disk has, so
+/* fdatasync.  The first one tells what is safe.  When a later one fails it is not known what the disk has, so
  * all since the last good one is cut off again, now or as soon as the disk lets us; from then on all calls
- * return -ESTALE, and the writer is to be opened anew.
+ * return -ESTALE, and the writer must be opened again.
  */
 int spool_sync(struct spool_writer *writer, struct err *err);
 bool spool_was_cut(const struct spool_writer *writer);

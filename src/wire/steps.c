@@ -1,4 +1,4 @@
-/* steps.c - shapes, and steps as differences along their shape. */
+/* steps.c - encodes and decodes shapes, and steps as differences along their shape. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* verdict_view.c - names, ids, and the verdict as bytes. */
+/* verdict.c - names, ids, and the encoding of verdicts. */
 #include "wire/verdict.h"
 
 #include <assert.h>

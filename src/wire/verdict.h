@@ -1,9 +1,8 @@
-/* verdict_view.h - the one currency between judge, policy and show.
+/* verdict.h - the verdict, shared by judge and show.
  *
- * A verdict without evidence is a bug: verdict_put() asserts that `because` is not empty.
- * Ids derive from content (run, kind, ranks or group), so that the same fault seen
- * again, also after a restart, is the same verdict.  The layer is not part of it: more
- * steps may show another.
+ * A verdict without evidence is a bug: verdict_put() asserts that `because` is not empty.  Ids derive from content
+ * (run, kind, ranks or group), so a fault that returns, even after a restart, has the same id.  The layer is not
+ * part of it, because later steps may show another layer.
  */
 #ifndef LOCKSTEP_WIRE_VERDICT_H
 #define LOCKSTEP_WIRE_VERDICT_H

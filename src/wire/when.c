@@ -1,4 +1,4 @@
-/* when.c - the moment a fact speaks of, without decoding the rest of it. */
+/* when.c - the time of a fact, without decoding the rest. */
 #include "wire/facts.h"
 #include "wire/frame.h"
 

@@ -13,7 +13,7 @@ train $ada work 60
 await has_steps work.u$ada 20
 tap_result $? "a run of a user is watched"
 is "nothing else is" "$(ls "$state/runs")" "work.u$ada"
-lacks "and nothing was tried" 'becoming user|not served' "$TAP/daemon.err"
+lacks "and nothing was tried" 'cannot change to user|cannot start an agent' "$TAP/daemon.err"
 daemon_stop
 is "the daemon ends in order" $? 0
 done_testing

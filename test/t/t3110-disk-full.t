@@ -62,7 +62,7 @@ tap_result $? "it ends well"
 has "all its steps were trained" "done after $STEPS steps" "$dir/out/rank-0.log"
 cat "$dir"/*.log "$TAP/run.err" >"$TAP/said"
 sed 's/^/# /' "$TAP/said"
-has "the agent says that the disk was full" '^lockstep agent: the spool takes frames again, after .*No space left on device' \
+has "the agent says that the disk was full" '^lockstep agent: the spool is writable again after .*No space left on device' \
     "$TAP/said"
 # The controller says so as well, but only if the little that comes to it did not fit into its last page.
 ok "every step is told once, or counted as lost" "$BUILD/test/log-check" "$dir" $STEPS

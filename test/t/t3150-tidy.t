@@ -34,7 +34,7 @@ tap_result $? "every step is still counted, and none is called lost"
 "$LOCKSTEP" why --replay old >"$TAP/out" 2>"$TAP/err"
 [ $? != 0 ]
 tap_result $? "it cannot be judged again"
-has "and says why" 'was compacted: its steps cannot be judged again' "$TAP/err"
+has "and says why" 'was compacted, so it cannot be replayed' "$TAP/err"
 ok "twice" "$LOCKSTEP" control --tidy --keep-age 0 --keep-mb 1
 has "changes nothing more" '^1 runs, 0 compacted' "$TAP/out"
 [ "$(size)" = "$after" ]

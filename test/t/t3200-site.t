@@ -119,7 +119,7 @@ is "a reader begins no run" \
     "$(status -K "$(bearer "$site/tokens/reader.token")" -d '{"run":"mine"}' "$url/api/v1/runs")" 403
 is "frames of another run are refused" \
     "$(status -K "$(bearer "$user/runs/r2/agent.token")" --data-binary @"$launcher" "$frames?run=r2")" 403
-has "and it says so" "hello of run 'r1', but the token is for run 'r2'" "$TAP/out"
+has "and it says so" "HELLO of run 'r1', but the token is for run 'r2'" "$TAP/out"
 is "so are frames in the controller's name" \
     "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$site/runs/r1/log.lsf" "$frames?run=r1")" 403
 is "what came before is not taken twice" \
@@ -128,7 +128,7 @@ has "but acknowledged" '"taken":0,"doubled":[1-9].*"durable":\[\{"sender":"[0-9a
 head -c 100 "$launcher" >"$TAP/torn"
 is "half a frame is malformed" \
     "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$TAP/torn" "$frames?run=r1")" 400
-has "with the reason" 'frame at byte [0-9]+: the body ends in the middle' "$TAP/out"
+has "with the reason" 'frame at byte [0-9]+: the body ends inside the frame' "$TAP/out"
 printf 'lockstep' >"$TAP/bad"
 is "so is what is no frame" \
     "$(status -K "$(bearer "$user/runs/r1/agent.token")" --data-binary @"$TAP/bad" "$frames?run=r1")" 400
@@ -150,7 +150,7 @@ fi
 
 exits 2 "a second controller is told about the first" env LOCKSTEP_STATE="$site" "$LOCKSTEP" control \
     --listen 127.0.0.1:0
-has "with its address" "another controller is at work on .*: pid $control, $url$" "$TAP/err"
+has "with its address" "another controller is running on .*: pid $control, $url$" "$TAP/err"
 exits 2 "an address must be one" "$LOCKSTEP" control --listen here
 grep -rl "$(cat "$site/tokens/launch.token")" "$TAP/control.err" "$user"/runs/r?/*.log >"$TAP/out"
 [ ! -s "$TAP/out" ]

@@ -25,7 +25,7 @@ url=$(cat "$site/control.url")
 api=$url/api/v1
 await curl -sf "$url/healthz"
 await test -s "$site/index.sqlite"
-lacks "a new state directory has no index to be made anew" 'made anew' "$TAP/control.err"
+lacks "a new state directory has no index to rebuild" 'rebuilding' "$TAP/control.err"
 curl -sN -K "$(bearer "$site/tokens/reader.token")" --max-time 120 "$api/events?types=run,ledger,progress" >"$TAP/events" 2>/dev/null &
 held=$!
 await grep -q '^retry' "$TAP/events"
@@ -133,8 +133,8 @@ has "and it holds" '"name":"straggler.cost-share","value":0.05' "$TAP/out"
 is "so does the administrator" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":0.04}')" 200
 await grep -aq 'straggler.cost-share.*admin' "$site/runs/r2/log.lsf"
 tap_result $? "the run's log says what was changed, and by whom"
-has "so does the controller" 'run r2: straggler.cost-share is 0.05 from now on, by its own token' "$TAP/control.err"
-has "whoever it was" 'run r2: straggler.cost-share is 0.04 from now on, by admin' "$TAP/control.err"
+has "so does the controller" 'run r2: threshold straggler.cost-share set to 0.05 by the token of the run' "$TAP/control.err"
+has "whoever it was" 'run r2: threshold straggler.cost-share set to 0.04 by admin' "$TAP/control.err"
 is "a name must be one" "$(set_one "$site/tokens/admin.token" '{"name":"straggler","value":1}')" 400
 is "a value must be in bounds" "$(set_one "$site/tokens/admin.token" '{"name":"straggler.cost-share","value":7}')" 400
 is "a body must be JSON" "$(set_one "$site/tokens/admin.token" 'nonsense')" 400

@@ -66,7 +66,7 @@ tap_result $? "no token is in any command line"
 # A controller that is away: what waits is told when it is back, and what did not arrive is counted.
 kill -9 $control
 wait $control 2>/dev/null
-waits() { [ "$(grep -l 'facts wait in' "$user"/runs/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
+waits() { [ "$(grep -l 'cannot send facts' "$user"/runs/r1/agent-*.log | wc -l)" = 2 ]; } # both have noticed
 await waits
 begin
 await ask 'all(row["traffic"] and row["traffic"]["failures"] > 0 for row in rows)'
@@ -75,10 +75,10 @@ await test -e "$TAP/done"
 is "the run ends well" "$(cat "$TAP/done")" 0
 run=''
 has "and each agent says at its end what it brought" \
-    'the controller took [1-9][0-9]* bytes in [1-9][0-9]* bodies, [1-9][0-9]* bytes by TCP' "$user/runs/r1/agent-n0.log"
+    'sent [1-9][0-9]* bytes in [1-9][0-9]* requests, [1-9][0-9]* bytes over TCP' "$user/runs/r1/agent-n0.log"
 
 # Its own count against the controller's: the frames of a log of its own are the frames that were taken.
-taken=$(($(sed -n 's/.*the controller took \([0-9]*\) bytes.*/\1/p' "$user"/runs/r1/agent-*.log | paste -sd+)))
+taken=$(($(sed -n 's/.*: sent \([0-9]*\) bytes.*/\1/p' "$user"/runs/r1/agent-*.log | paste -sd+)))
 spooled=$(cat "$user"/runs/r1/spool/agent-*.lsf | wc -c)
 is "what they count is what was in their spools" "$taken" "$spooled"
 rm -f "$site/index.sqlite"*

@@ -41,7 +41,7 @@ is "a run without a controller" $? 0
 size=$(cat "$user"/runs/r2/spool/agent-*.lsf | wc -c)
 [ "$size" -lt $((2 * MAX)) ]
 tap_result $? "has a spool of $size bytes"
-has "says that steps are merged" 'of the oldest steps that nobody took' "$user"/runs/r2/agent-*.log
+has "says that steps are merged" 'of the oldest unsent steps' "$user"/runs/r2/agent-*.log
 begin
 ok "is brought later" env LOCKSTEP_STATE="$user" "$LOCKSTEP" send r2
 LOCKSTEP_STATE=$site "$LOCKSTEP" why --json r2 >"$TAP/out" 2>"$TAP/err"
@@ -81,7 +81,7 @@ has "byte for byte" byte-equal "$TAP/out"
 # The controller goes while it is being told, for much longer than the spool can hold, and comes back.
 LONG=800
 kill_control() { kill -9 $control; wait $control 2>/dev/null; }
-spooled() { [ "$(grep -c 'of the oldest steps that nobody took' "$user"/runs/r3/agent-*.log)" -ge "$1" ]; }
+spooled() { [ "$(grep -c 'of the oldest unsent steps' "$user"/runs/r3/agent-*.log)" -ge "$1" ]; }
 LOCKSTEP_STATE=$user LOCKSTEP_SPOOL_MAX=$MAX timeout -k 5 90 "$LOCKSTEP" run -q --name r3 -n $RANKS -- \
     "$LOCKSTEP" trainer --steps $LONG --step-ms 4 --host-work-ms 0 >"$TAP/run.out" 2>"$TAP/run.err" &
 run=$!

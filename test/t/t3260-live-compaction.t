@@ -24,7 +24,7 @@ begin()
     url=$(cat "$site/control.url")
     await curl -sf "$url/healthz"
 }
-compacted() { [ "$(grep -c 'its log was compacted' "$TAP/control.err")" -ge "$1" ]; }
+compacted() { [ "$(grep -c 'compacted its log' "$TAP/control.err")" -ge "$1" ]; }
 is_over() { [ -e "$TAP/done" ]; }
 making() { [ -e "$site/runs/r1/log.lsf.anew" ] || is_over; }
 pages() # all rows of /steps, a few at a time

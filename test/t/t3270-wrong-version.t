@@ -26,7 +26,7 @@ words='version 9, this controller \([0-9.]+\) reads version 1: install the same 
 exits 3 "what another version has spooled cannot be sent" "$LOCKSTEP" send --patience 1s "$user/runs/r1"
 has "the sender says why, and what to do" "$words" "$TAP/err"
 is "in one line" "$(grep -c 'both sides' "$TAP/err")" 1
-has "so does the controller, and of which run" "run r1: facts are refused: .*$words" "$TAP/control.err"
+has "so does the controller, and of which run" "run r1: refusing facts: .*$words" "$TAP/control.err"
 
 # An agent that goes on with the spool of a newer one.
 "$BUILD/test/frames" make 0 5 9 >"$user/runs/r2/spool/agent-n1.lsf"
@@ -37,13 +37,13 @@ chmod 600 "$user/runs/r2/agent.token"
 agent=$!
 await grep -q "both sides" "$TAP/agent.err"
 has "an agent says it, too" "$words" "$TAP/agent.err"
-await grep -q 'run r2: facts are refused' "$TAP/control.err"
+await grep -q 'run r2: refusing facts' "$TAP/control.err"
 tap_result $? "and the controller"
 is "the agent goes on" "$(kill -0 $agent && echo alive)" alive
 kill $agent
 wait $agent 2>/dev/null
 agent=''
-is "the controller said it once a run" "$(grep -c 'facts are refused' "$TAP/control.err")" 2
+is "the controller said it once a run" "$(grep -c 'refusing facts' "$TAP/control.err")" 2
 [ ! -s "$site/runs/r1/log.lsf" ] || "$BUILD/test/frames" numbers "$site/runs/r1/log.lsf" >"$TAP/out"
 lacks "nothing of it was taken" '^[0-9]' "$TAP/out"
 "$BUILD/test/frames" make 0 5 >"$user/runs/r1/spool/launcher.lsf"

@@ -88,7 +88,7 @@ fi
 begin 300
 has "it says how many there is room for" 'for at most 44 connections' "$TAP/control.err"
 gather idle 400
-await grep -q 'connections, at most 44: those that made no request are closed' "$TAP/control.err"
+await grep -q 'of at most 44 connections are open: idle ones are closed' "$TAP/control.err"
 tap_result $? "it says that connections run short, and what can be done"
 is "a reader gets its turn" "$(status -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs")" 200
 train r2
@@ -118,7 +118,7 @@ is "it ends when told" $? 0
 
 # Off loopback one address does not take all places.
 begin 300 0.0.0.0
-has "it says what one address may have" 'at most 22 connections come from one address' "$TAP/control.err"
+has "it says what one address may have" 'accepting at most 22 connections from one address' "$TAP/control.err"
 gather idle 60 127.0.0.2
 await grep -qx 'left 22' "$TAP/crowd"
 tap_result $? "one address gets no more than that"

@@ -84,7 +84,7 @@ has "though no status of it is known" '"ended": ?false,"closed": ?true,"status":
 has "it has a time at which it ended" '"end_time": ?"20' "$TAP/out"
 curl -s -K "$(bearer "$site/tokens/reader.token")" "$url/api/v1/runs?open=true" >"$TAP/out"
 lacks "it is none of those that go on" "work.u$bob" "$TAP/out"
-has "the controller says it" "run work.u$bob: all of its 1 ranks are gone: ended, exit status not known" "$TAP/control.err"
+has "the controller says it" "run work.u$bob: all 1 ranks are gone: ended, exit status not known" "$TAP/control.err"
 LOCKSTEP_STATE=$site "$LOCKSTEP" why work.u$bob >"$TAP/out" 2>"$TAP/err"
 has "and so does why" 'ended, exit status not known' "$TAP/out"
 ok "it is judged the same again" env LOCKSTEP_STATE="$site" "$LOCKSTEP" why --replay work.u$bob

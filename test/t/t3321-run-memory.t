@@ -27,16 +27,16 @@ for first in 0 400 800 1200 1600; do
     last=$(post greedy "$TAP/body")
 done
 is "a run that needs more is refused" "$last" 507
-has "in words" '"error": ?"run greedy: run .greedy. is refused: its facts take [0-9]+ bytes of memory, a run may have 8000000' "$TAP/out"
-has "and there is a mark, which says how to lift it" '^Remove this file' "$site/runs/greedy/refused"
+has "in words" '"error": ?"run greedy: run .greedy. is refused: its facts use [0-9]+ bytes of memory; the limit for a run is 8000000' "$TAP/out"
+has "and there is a mark, which says how to lift it" '^To accept the run again, remove this file' "$site/runs/greedy/refused"
 is "another run goes on" "$(site_run better 2 20 && echo well)" well
 show api/v1/runs/greedy >"$TAP/out"
 has "the API shows it" '"state": ?"refused"' "$TAP/out"
-has "and why" '"refused": ?"its facts take' "$TAP/out"
+has "and why" '"refused": ?"its facts use' "$TAP/out"
 show metrics >"$TAP/out"
 has "so do the metrics" '^lockstep_run_refused\{run="greedy"\} 1$' "$TAP/out"
 LOCKSTEP_STATE=$site "$LOCKSTEP" ps >"$TAP/out"
-has "and ps" '^greedy +refused .*its facts take' "$TAP/out"
+has "and ps" '^greedy +refused .*its facts use' "$TAP/out"
 site_stop
 site_start
 is "it is refused after a restart" "$("$BUILD/test/frames" comms 3001 1 >"$TAP/body"; post greedy "$TAP/body")" 507

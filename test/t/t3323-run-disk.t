@@ -45,7 +45,7 @@ done
 await_507() { send 100 0 shapes; [ "$last" = 507 ]; }
 await await_507
 is "a run that brings too much is refused" "$last" 507
-has "in words" '"error": ?"the log of run junk does not take it now: its log would have [0-9]+ bytes, a run.s may have 4000000' "$TAP/out"
+has "in words" '"error": ?"cannot write the log of run junk now: its log would grow to [0-9]+ bytes; the limit for a run is 4000000' "$TAP/out"
 ok "its log has not grown beyond its limit" test $worst -le $((LIMIT + 2000000))
 show metrics >"$TAP/out"
 has "the metrics count it" '^lockstep_ingest_over_limit_total [1-9]' "$TAP/out"

@@ -59,7 +59,7 @@ is "one token gets half of them" "$(listen 20 127.0.0.3 reader-ada)" "in 16 refu
 is "from a third address no more of them" "$(listen 4 127.0.0.4 reader-ada)" "in 0 refused 4"
 is "another reader listens all the same" "$(listen 2 127.0.0.4 reader-bob)" "in 2 refused 0"
 is "the answer says why" "$(curl -sk --interface 127.0.0.2 -K "$(bearer "$site/tokens/reader-bob.token")" "$url/api/v1/events" |
-    grep -c 'open from this address already')" 1
+    grep -c 'are open from this address')" 1
 leave
 gone() { status -K "$(reader)" "$url/metrics" >/dev/null; grep -Eq '^lockstep_event_listeners 0$' "$TAP/out"; }
 await gone

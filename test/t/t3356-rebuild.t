@@ -37,8 +37,8 @@ has "the answer says that it will be rebuilt" 'rebuilt' "$TAP/out"
 has "and when to ask again" '^Retry-After: [0-9]' "$TAP/head"
 await whole
 tap_result $? "it comes back by itself, and says the same"
-has "the log says so" 'index is damaged and is rebuilt' "$TAP/control.err"
-await grep -q 'the index has all runs again' "$TAP/control.err"
+has "the log says so" 'index is damaged; rebuilding it' "$TAP/control.err"
+await grep -q 'the index is complete again' "$TAP/control.err"
 tap_result $? "and when it has all again"
 site_run r2 2 20
 is "another run sends its facts" $? 0

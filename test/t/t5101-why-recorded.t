@@ -16,7 +16,7 @@ sys.exit(said != [sys.argv[2:]])' "$TAP/out" "$2" "$3" "$4" >"$TAP/err" 2>&1
 
 command -v python3 >/dev/null || skip_all "no python3"
 said absent hang "[1]" "stopped entering collectives"
-said size desync "[0, 1]" "other sizes"
+said size desync "[0, 1]" "different sizes"
 said order desync "[0, 1]" "two groups entered in opposite order"
 exits 0 "nothing wrong in a healthy job" "$LOCKSTEP" why "$dumps/healthy"
 exits 0 "nor in one of a single rank" "$LOCKSTEP" why "$dumps/alone"

@@ -155,7 +155,7 @@ for rank in 0 1 3; do channels $rank 10$rank 16 8; done
 channels 2 102 16 2
 why "fewer channels on one rank"
 says "fewer channels on one rank" sync-stall fabric 2
-has "both numbers are told" 'has 2 channels, those of most ranks 8' "$TAP/out"
+has "both numbers are told" 'has 2 channels, most ranks have 8' "$TAP/out"
 
 job narrower 2 "step 1 loss 2.5"
 for rank in 0 1; do
@@ -164,7 +164,7 @@ for rank in 0 1; do
 done
 why "fewer channels than before"
 says "fewer channels than before" sync-stall fabric ''
-has "and since when" 'rank 0 4, 16 before' "$TAP/out"
+has "and since when" 'rank 0 has 4, had 16' "$TAP/out"
 
 job wide 4 "step 1 loss 2.5"
 for rank in 0 1 2 3; do

@@ -159,13 +159,13 @@ def other(rank, index, **changes):
 
 
 told = expect("another collective", other(2, 7, name="all_gather"), [2], "desync")
-ok(told["verdicts"][0]["cause"] == "other collectives" and len(told["verdicts"][0]["because"]) >= 2,
+ok(told["verdicts"][0]["cause"] == "different collectives" and len(told["verdicts"][0]["because"]) >= 2,
    "both sides are said", told)
 job = other(2, 7, sizes=[5])
 told = expect("another size, among all ranks", job, [2], "desync")
-ok(told["verdicts"] and told["verdicts"][0]["cause"] == "other sizes", "is called so", told)
+ok(told["verdicts"] and told["verdicts"][0]["cause"] == "different sizes", "is called so", told)
 told = expect("another element type", other(1, 7, dtype="Half"), [1], "desync", states=False, status=False)
-ok(told["verdicts"] and told["verdicts"][0]["cause"] == "other element types", "is called so, too", told)
+ok(told["verdicts"] and told["verdicts"][0]["cause"] == "different element types", "is called so, too", told)
 told = expect("a pair that disagrees: both are named", other(1, 2, sizes=[5]), [0, 1], "desync")
 ok(not named(told), "and nobody else is blamed", told)
 

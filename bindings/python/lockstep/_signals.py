@@ -23,7 +23,7 @@ def _is_main():
 def _handlers():
     """(number, handler) of those with a handler of the program, or Python's own for Ctrl-C.
 
-    Found anew for each backward: what is kept would live longer than the program lets it.
+    Looked up again for each backward: a stored reference would keep the object alive longer than the program does.
     """
     return [pair for pair in zip(_SIGNALS, map(_signal.getsignal, _SIGNALS)) if callable(pair[1])]
 

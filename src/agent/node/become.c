@@ -101,6 +101,6 @@ int become_user(uid_t uid, gid_t gid, struct err *err)
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) /* a change of user has cleared it */
         return err_set(err, -errno, "becoming user %u: %m", uid);
     if (!is_user(uid, gid))
-        return err_set(err, -EPERM, "becoming user %u: the kernel did it only in part", uid);
+        return err_set(err, -EPERM, "cannot change to user %u: only some of the ids changed", uid);
     return 0;
 }

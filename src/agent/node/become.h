@@ -1,7 +1,7 @@
-/* become.h - a process of root's becomes one of a user's, that the user cannot take over.
+/* become.h - turns a root process into a process of a user that the user cannot take over.
  *
- * It keeps what it has open and runs on without an exec, so it is never dumpable: its user cannot trace it or open its
- * memory, its files or its working directory through /proc.  He can stop and kill it.
+ * It keeps its open descriptors and continues without an exec, so it is never dumpable: its user cannot trace it, or
+ * open its memory, files or working directory through /proc.  The user can stop and kill it.
  */
 #ifndef LOCKSTEP_AGENT_NODE_BECOME_H
 #define LOCKSTEP_AGENT_NODE_BECOME_H

@@ -1,4 +1,4 @@
-/* child.c - fork, descriptors in their places, a clean environment, exec. */
+/* child.c - fork, place descriptors, clean environment, exec. */
 #include "agent/node/child.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* child.h - the processes of one run: an agent while it has rings, then one that sends what is left.
+/* child.h - the processes of one run: an agent while it has rings, then one that sends the rest.
  *
- * Both are `lockstep node-agent`: executed as root, with a clean environment and these descriptors alone, and then
- * the run's user (become.h).  The working directory becomes the run's spool.
+ * Both are `lockstep node-agent`: executed as root with a clean environment and only these descriptors, then changed
+ * to the run's user (become.h).  The working directory becomes the spool of the run.
  */
 #ifndef LOCKSTEP_AGENT_NODE_CHILD_H
 #define LOCKSTEP_AGENT_NODE_CHILD_H

@@ -1,4 +1,4 @@
-/* node.c - the life of each run: found, served, asleep, sent, gone. */
+/* node.c - the life of each run: found, served, idle, sent, removed. */
 #include "agent/node/node.h"
 
 #include <errno.h>
@@ -122,12 +122,12 @@ static void run_serve(struct node_run *run, enum child_kind kind, int64_t now_ns
 
     user->started = ++run->node->turns;
     if (run_start(run, kind, &err) < 0) {
-        log_error("run %s is not served: %s", run->id, err.text);
+        log_error("cannot start an agent for run %s: %s", run->id, err.text);
         run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
         return;
     }
     if (!run->begun)
-        log_info("run %s: its rings are watched", run->id);
+        log_info("run %s: started an agent for its rings", run->id);
     run->begun = true;
     run->kind = kind;
     run->started_ns = now_ns;
@@ -183,21 +183,22 @@ static void agent_ended(struct node_run *run, int status, int64_t now_ns)
         run->pause_ns = 0;
     run_pause(run, now_ns, PAUSE_NS, PAUSE_MAX_NS);
     registry_forget(run); /* perhaps the controller does not know it any more */
-    log_error("the agent of run %s ended (status %d); started again in %lld s", run->id, status,
-              (long long)(run->pause_ns / NS_PER_S));
+    log_error("the agent of run %s ended with wait status %d; restarting it in %lld s", run->id,
+              status, (long long)(run->pause_ns / NS_PER_S));
 }
 
 static void rest_ended(struct node_run *run, int status, int64_t now_ns)
 {
     if (status == 0 && store_remove(&run->node->store, run->id) == 0) {
         run->over = true;
-        log_info("run %s: its rings are gone, and the controller has all of it", run->id);
+        log_info("run %s: its rings are gone, and all its facts were sent", run->id);
         return;
     }
     registry_forget(run);
     run_pause(run, now_ns, REST_PAUSE_NS, REST_PAUSE_MAX_NS);
-    log_error("run %s: its rings are gone; what could not be sent stays for %lld s", run->id,
-              (long long)(run->pause_ns / NS_PER_S));
+    log_error("run %s: its rings are gone; facts that could not be sent stay in the spool; "
+              "retrying in %lld s",
+              run->id, (long long)(run->pause_ns / NS_PER_S));
 }
 
 static void child_ended(struct node *node, pid_t pid, int status, int64_t now_ns)
@@ -310,8 +311,7 @@ static void node_on_left_run(void *arg, const char *id, uid_t uid, gid_t gid)
     tail = strlen(suffix);
     if (size <= tail || size >= sizeof(name) || strcmp(id + size - tail, suffix) != 0) {
         if (store_remove(&node->store, id) < 0)
-            log_error("%s/runs/%s is left alone: it is no run of user %u", node->settings->state,
-                      id, uid);
+            log_error("ignoring %s/runs/%s: not a run of user %u", node->settings->state, id, uid);
         return;
     }
     snprintf(name, sizeof(name), "%.*s", (int)(size - tail), id);

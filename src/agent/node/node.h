@@ -1,14 +1,13 @@
-/* node.h - one daemon a node: an agent for every run whose rings come up here, whoever's it is.
+/* node.h - the node daemon: an agent for every run of every user on this node.
  *
- * Rings lie in ROOT/lockstep-UID/RUN.  A directory there that its user owns, that has a ring and that nobody serves is
- * a run: the daemon registers it with the site's controller as RUN.uUID, so that nobody can speak of another user's,
- * and starts an agent with its user's rights, which gets that run's token and nothing else.  Agents are started
- * again when they die, ever later when they die at once.  When the rings are gone, another process of the user's sends
- * what is left, and empties the spool.  Runs of `lockstep run` have agents of their own and are left alone.
+ * Rings are in ROOT/lockstep-UID/RUN.  A directory there that belongs to its user, has a ring and has no agent is a
+ * run.  The daemon registers it with the site's controller as RUN.uUID, so that no user can send facts of another
+ * user's run, and starts an agent with the user's rights, which gets only the token of that run.  Agents are
+ * restarted when they die, with growing pauses if they die at once.  When the rings are gone, another process of the
+ * user sends the rest and empties the spool.  Runs of `lockstep run` have their own agents and are ignored.
  *
- * Users are hostile here.  The daemon opens nothing of theirs but directories and the first bytes of rings; each user
- * has a share of the runs and of the work of a turn; nothing that a user's process does delays the end of the
- * daemon by more than two seconds.
+ * Users are not trusted.  The daemon opens only directories and the first bytes of rings; each user has a share of
+ * the runs and of the work of a turn; no process of a user can delay the end of the daemon by more than two seconds.
  */
 #ifndef LOCKSTEP_AGENT_NODE_NODE_H
 #define LOCKSTEP_AGENT_NODE_NODE_H

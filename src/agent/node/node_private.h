@@ -1,4 +1,4 @@
-/* node_private.h - the runs that a daemon knows, and their users. */
+/* node_private.h - the runs that the daemon knows, and their users. */
 #ifndef LOCKSTEP_AGENT_NODE_NODE_PRIVATE_H
 #define LOCKSTEP_AGENT_NODE_NODE_PRIVATE_H
 
@@ -27,7 +27,7 @@ struct node_run {
 
     /* its rings */
     bool there;
-    int64_t free_ns; /* nobody has served it since then */
+    int64_t free_ns; /* it has had no agent since then */
     ino_t inode;
     struct timespec mtime;
     int64_t changed_ns; /* when these were last seen to change */

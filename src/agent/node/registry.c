@@ -1,7 +1,7 @@
-/* registry.c - registers runs with the site's controller: the daemon alone has the token that may begin runs.
+/* registry.c - registers runs with the site's controller; only the daemon has the token that may create runs.
  *
- * One client for all, a few calls at a time; whose turn it is goes round the users, so one with many runs delays
- * another's by no more than the calls that are under way.
+ * One client for all, with few calls at a time.  Users take turns, so a user with many runs delays another user's
+ * run only by the calls in progress.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void registry_give(struct node_run *run)
     if (!run->token.text[0] || run->token_fd < 0)
         return;
     if (write(run->token_fd, run->token.text, TOKEN_SIZE) != TOKEN_SIZE)
-        log_error("run %s: its token does not reach its agent: %m", run->id);
+        log_error("run %s: cannot pass the token to its agent: %m", run->id);
 }
 
 void registry_forget(struct node_run *run)
@@ -35,7 +35,7 @@ static void call_failed(struct node_run *run, const struct err *err)
     struct node *node = run->node;
 
     if (strcmp(node->trouble.text, err->text) != 0)
-        log_error("run %s is not registered: %s; will try again", run->id, err->text);
+        log_error("cannot register run %s: %s; will retry", run->id, err->text);
     node->trouble = *err;
     run->call_pause_ns = MIN(MAX(run->call_pause_ns * 2, PAUSE_MIN_NS), PAUSE_MAX_NS);
     run->call_at_ns = time_mono_ns() + run->call_pause_ns;

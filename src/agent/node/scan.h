@@ -1,8 +1,8 @@
 /* scan.h - finds the runs of this node's users: directories with rings in ROOT/lockstep-UID/RUN.
  *
- * Users write there, so nothing is resolved by a path: each name is opened below an open directory, without links and
- * mounts, and belongs to its user alone.  A turn does a bounded amount of work, a part of it for each user in his turn:
- * a directory with 100,000 names delays only what its owner has in it.
+ * Users write there, so no path is resolved: each name is opened below an open directory, without links and mounts,
+ * and must belong to its user alone.  A turn does a limited amount of work, shared between users: a directory with
+ * 100,000 names delays only the runs of its owner.
  */
 #ifndef LOCKSTEP_AGENT_NODE_SCAN_H
 #define LOCKSTEP_AGENT_NODE_SCAN_H
@@ -17,7 +17,7 @@ struct scan;
 struct scan_sink {
     /* Whether that directory need not be looked at. */
     bool (*is_known)(void *arg, uid_t uid, const char *name);
-    /* A directory with a ring of its owner that nobody has locked; `gid` is the directory's. */
+    /* A directory with a ring of its owner that no process has locked; `gid` is the directory's. */
     void (*found)(void *arg, uid_t uid, gid_t gid, const char *name);
     void *arg;
 };

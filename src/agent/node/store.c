@@ -60,7 +60,7 @@ int store_open(struct store *store, const char *state, struct err *err)
     if (runs < 0)
         return err_wrap(err, TAKE_FD(runs), "%s", state);
     if (flock(runs, LOCK_EX | LOCK_NB) < 0)
-        return err_set(err, -EBUSY, "%s: another daemon uses it", state);
+        return err_set(err, -EBUSY, "%s: another node daemon is using it", state);
     store->fd = TAKE_FD(runs);
     return 0;
 }
@@ -133,7 +133,7 @@ void store_list(const struct store *store, store_fn *fn, void *arg)
     CLEAN(dir_clean) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
     if (!dir) {
-        log_error("what an earlier daemon left cannot be read: %m");
+        log_error("cannot read the directory of an earlier daemon: %m");
         fd_clean(&fd);
     }
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {

@@ -1,8 +1,8 @@
-/* store.h - STATE/runs/RUN.uUID/spool: where the facts of each run wait.
+/* store.h - STATE/runs/RUN.uUID/spool: the spool directories of the runs.
  *
- * All of it is the daemon's own, mode 0700, but for the last directory, which is the user's: his agent gets it as its
- * working directory, and nobody else can reach it by a path.  The daemon itself makes and removes empty directories
- * here and never looks at what is in a spool.
+ * All of it belongs to the daemon with mode 0700, except the last directory, which belongs to the user: the user's
+ * agent has it as its working directory, and no other process can reach it by a path.  The daemon creates and
+ * removes empty directories here and never reads a spool.
  */
 #ifndef LOCKSTEP_AGENT_NODE_STORE_H
 #define LOCKSTEP_AGENT_NODE_STORE_H

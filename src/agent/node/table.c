@@ -1,4 +1,4 @@
-/* table.c - runs and users, and who may have one more. */
+/* table.c - runs and users, and whether a user may have another run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,7 @@ static bool table_has_room(struct node *node, struct node_user *user)
     if (!node_is_full(user->runs, most, node->runs, (size_t)settings->runs_max * TABLE_SHARE))
         return true;
     if (!user->full_logged && user->runs)
-        log_error("user %u has %u runs on this node; further ones are not watched until some are "
-                  "over",
+        log_error("user %u has %u runs on this node; further runs are not observed until some end",
                   user->uid, user->runs);
     user->full_logged = true;
     return false;

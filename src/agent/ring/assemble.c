@@ -1,4 +1,4 @@
-/* assemble.c - events into steps in the making; assemble_ops.c has their operations, assemble_out.c sends them off. */
+/* assemble.c - events into incomplete steps; assemble_ops.c has their operations, assemble_out.c emits them. */
 #include "agent/ring/assemble.h"
 
 #include <errno.h>

@@ -29,7 +29,7 @@ struct assemble_id {
     uint32_t rank, attempt, ring;
 };
 
-/* What of a ring has already been told, learnt from the spool. */
+/* The facts of a ring that are already in the spool. */
 struct assemble_done {
     bool any;         /* something has */
     bool gap;         /* and a gap was the last of it */
@@ -82,7 +82,7 @@ int assemble_take(struct assemble *assemble, struct assembled *out);
  */
 unsigned assemble_phase(const struct assemble *assemble); /* the innermost open one; 0: none */
 void assemble_view(struct assemble *assemble, int64_t now_ns, struct fact_beat *beat);
-/* Ways of moving collectives that were not told, since there are too many or they change too often. */
+/* Methods that were not recorded, because there are too many or they change too often. */
 uint64_t assemble_methods_dropped(const struct assemble *assemble);
 
 #endif

@@ -1,4 +1,4 @@
-/* assemble_ops.c - operations of a step in the making: launched, started and ended, in whatever order that is read. */
+/* assemble_ops.c - the operations of an incomplete step: launch, start and end, read in any order. */
 #include "agent/ring/assemble_private.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static void op_settle(struct assemble *assemble, struct open_op *op)
         optable_remove(&assemble->ops, op);
 }
 
-/* NULL: more than fit; those are not told. */
+/* NULL: the table is full; these are not recorded. */
 static struct channel *channel_for(struct assemble *assemble, const struct open_op *op)
 {
     uint8_t what = op->p2p ? op->what : 0;
@@ -172,11 +172,11 @@ void op_on_span(struct assemble *assemble, const struct ring_event *event)
     item->ended = build->spans = true;
 }
 
-/* how the communication library moves collectives: told once, and again when it changes.
+/* the method of collectives: recorded once, and again when it changes.
  *
- * A library that takes one way now and another then would tell with every collective.  So what was told
- * last is kept for each communicator, op and class of sizes: the same again is not told, and after so
- * many changes of one nothing more of it is.  What is not told is counted. */
+ * A library that alternates between methods would report one with every collective.  So the last method is kept for
+ * each communicator, op and class of sizes: a repeated one is not recorded, and after a number of changes none is.
+ * Dropped ones are counted. */
 
 #define METHOD_CHANGES_MAX 32
 

@@ -1,4 +1,4 @@
-/* assemble_out.c - which step may go, what it looks like then, and what is missing before it. */
+/* assemble_out.c - decides which step is complete, encodes it, and reports the gap before it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* assemble_private.h - the assembler's own structures, shared by its files only. */
+/* assemble_private.h - structures of the assembler, for its files only. */
 #ifndef LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
 #define LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
 
@@ -106,8 +106,8 @@ struct assemble {
     bool any_step;
     uint64_t now_step; /* begun last */
     int64_t now_begin_ns;
-    int64_t device_end_ns; /* of ops on a device in steps that were told */
-    unsigned hold;         /* later steps to wait for: grows when spans are told late */
+    int64_t device_end_ns; /* of ops on a device in steps that were written */
+    unsigned hold;         /* later steps to wait for: grows when spans arrive late */
     struct optable ops;
     struct open_phase phase[PHASE_DEPTH];
     unsigned phases;

@@ -1,4 +1,4 @@
-/* hold.c - facts of one ring that wait for the node's split. */
+/* hold.c - facts of one ring that are held until the node's split is known. */
 #include "agent/ring/hold.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* hold.h - facts of one ring that wait for the node's split, or behind one that does.
+/* hold.h - facts of one ring that are held until the node's split is known, or behind such a fact.
  *
- * Order is kept: a resumed agent takes all up to the last step in its spool for told.  Nothing here
- * is told yet, so an agent that is killed finds it in the ring again.
+ * Order is kept: a resumed agent assumes that everything up to the last step in its spool was written.  Facts here
+ * are not in the spool yet, so an agent that is killed finds them in the ring again.
  */
 #ifndef LOCKSTEP_AGENT_RING_HOLD_H
 #define LOCKSTEP_AGENT_RING_HOLD_H

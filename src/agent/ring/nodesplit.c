@@ -1,4 +1,4 @@
-/* nodesplit.c - ops of a node's own communicators meet, and part with their waiting. */
+/* nodesplit.c - joins the ops of communicators inside the node and computes their waiting times. */
 #include "agent/ring/nodesplit.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* nodesplit.h - how long the ops of a node's own communicators waited, op by op.
+/* nodesplit.h - waiting times of communicators inside the node, op by op.
  *
- * Ops that are merged lose their single times, and with them who came last to which.  The agent
- * has them all and one clock: of communicators whose members are all on this node it knows each
- * op's waiting, and a merged item carries its sum.  Steps join as they are read, in any order;
- * what has joined is remembered for at least NODESPLIT_KEEP_NS.  Pure: time is passed in.
+ * Merged ops lose their single times, and thereby the rank that was last.  The agent has all these times on one
+ * clock: for communicators whose members are all on this node it knows the waiting time of each op, and a merged
+ * item carries the sum.  Steps join as they are read, in any order; joined steps are kept for at least
+ * NODESPLIT_KEEP_NS.  Pure: time is passed in.
  */
 #ifndef LOCKSTEP_AGENT_RING_NODESPLIT_H
 #define LOCKSTEP_AGENT_RING_NODESPLIT_H

@@ -1,6 +1,6 @@
-/* optable.h - operations that have been seen but not ended: (communicator, kind, key) to times.
+/* optable.h - operations that have not ended: (communicator, kind, key) to times.
  *
- * Open addressing with removal; bounded: a full table refuses, and the caller counts that.
+ * Open addressing with removal.  Bounded: a full table refuses an entry, and the caller counts it.
  */
 #ifndef LOCKSTEP_AGENT_RING_OPTABLE_H
 #define LOCKSTEP_AGENT_RING_OPTABLE_H

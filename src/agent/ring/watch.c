@@ -1,4 +1,4 @@
-/* watch.c - one ring and the process behind it. */
+/* watch.c - one ring and its process. */
 #include "agent/ring/watch.h"
 
 #include <errno.h>
@@ -38,9 +38,9 @@ struct watch {
     int batch_at, batch_count;
     uint64_t lost, lost_marked;
     bool broken;   /* the file cannot be read any more */
-    bool finished; /* the assembler has been told that no more will come */
+    bool finished; /* the assembler knows that no more events follow */
     bool comm_told[RING_COMMS];
-    bool methods_dropped; /* some were, and it was said */
+    bool methods_dropped; /* some were, and this was logged */
     bool foreign_logged;
 
     struct proc *proc;
@@ -188,13 +188,13 @@ static void say_dropped(struct watch *watch)
     if (watch->methods_dropped || assemble_methods_dropped(watch->assemble) == 0)
         return;
     watch->methods_dropped = true;
-    log_error("rank %u: its communication library moves collectives in too many ways, or in others "
-              "too often: not all are told",
+    log_error("rank %u: its communication library uses too many methods or changes them too often; "
+              "not all changes are recorded",
               watch->info.rank);
 }
 
-/* Whatever was told before a step must be known before that step is judged: who is compared with whom
- * hangs on the layout.  Asked after the records were read, so it is there if it was told before them.
+/* The layout must be known before a step is judged, because it decides which ranks are compared.  It is read after the
+ * records, so it is available if it was set before them.
  */
 static void look_for_layout(struct watch *watch)
 {
@@ -218,7 +218,7 @@ static bool next_batch(struct watch *watch)
         return false;
     count = ring_reader_next(watch->reader, watch->batch, BATCH, &watch->lost, &err);
     if (count < 0) {
-        log_error("%s; it is read no further", err.text);
+        log_error("%s; the rest of this ring is ignored", err.text);
         watch->broken = true;
     }
     watch->batch_count = MAX(count, 0);
@@ -246,7 +246,7 @@ static bool read_ring(struct watch *watch)
     return watch_drain(watch);
 }
 
-/* Records that were lost where none of their lane follows: no event has told it. */
+/* Lost records at the end of a lane: no event has reported them. */
 static void watch_give_lost(struct watch *watch)
 {
     struct ring_event event = { .kind = RING_LOST, .step = RING_NO_STEP, .b = RING_NO_STEP };
@@ -286,7 +286,7 @@ static void find_process(struct watch *watch, int64_t now_ns)
     if (result == -EPERM && !watch->foreign_logged) {
         watch->foreign_logged = true;
         log_error("rank %u: its ring names process %u, which belongs to another user; the process "
-                  "is not looked at",
+                  "is not observed",
                   watch->info.rank, watch->info.pid);
     }
 }
@@ -465,7 +465,7 @@ static int tell_exit(struct watch *watch, int64_t now_ns)
     return outbox_exit(watch->place->outbox, &fact);
 }
 
-/* The process is gone.  Returns false when everything about it has been told. */
+/* The process is gone.  Returns false when all its facts were written. */
 static bool last_words(struct watch *watch, int64_t now_ns)
 {
     struct resume_ring *ring;
@@ -570,7 +570,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *path, 
     int result;
 
     if (!ring_name_parse(path, &rank, &ring))
-        return err_set(err, -EINVAL, "%s: no ring's name", path);
+        return err_set(err, -EINVAL, "%s: not the name of a ring", path);
     if (!watch)
         return err_wrap(err, err_nomem(err), "%s", path);
     watch->place = place;

@@ -1,8 +1,7 @@
-/* watch.h - one ring and the process behind it, from birth to the last beat.
+/* watch.h - one ring and its process, from its creation to the last beat.
  *
- * What the ring says becomes steps, gaps and notes; what /proc says becomes beats.  When the
- * spool takes nothing, a watch keeps the one fact at hand and reads no further: the ring itself is the
- * buffer, and what it overwrites meanwhile is a counted gap.
+ * Records become steps, gaps and notes; data of /proc becomes beats.  If the spool cannot be written, a watch keeps
+ * the current fact and stops reading: the ring is the buffer, and records that it overwrites are counted as a gap.
  */
 #ifndef LOCKSTEP_AGENT_RING_WATCH_H
 #define LOCKSTEP_AGENT_RING_WATCH_H
@@ -24,7 +23,7 @@ struct watch_place { /* what all watches of an agent share */
     struct resume *resume;
     struct nodesplit *split;
     const char *run, *node;
-    bool tell_exits; /* nobody else does */
+    bool tell_exits; /* no launcher does */
     unsigned *looks; /* ranks that are looked at now, each by a process */
 };
 
@@ -33,7 +32,7 @@ int watch_open(const struct watch_place *place, int rings_fd, const char *name, 
                struct err *err);
 void watch_close(struct watch *watch);
 uint32_t watch_attempt(const struct watch *watch); /* that the ring is of */
-/* Reads, looks, tells.  Returns false when all has been told and the watch can be closed. */
+/* Reads the ring and /proc, writes facts.  Returns false when all was written and the watch can be closed. */
 bool watch_tick(struct watch *watch, int64_t now_ns);
 /* All watches have had their tick: tells what waited for the steps of other ranks. */
 void watch_settle(struct watch *watch, int64_t now_ns);

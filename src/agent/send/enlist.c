@@ -1,4 +1,4 @@
-/* enlist.c - POST /api/v1/runs, and the token in its answer. */
+/* enlist.c - POST /api/v1/runs, and the token in the response. */
 #include "agent/send/enlist.h"
 
 #include <errno.h>
@@ -58,11 +58,11 @@ int enlist_token(const struct client_answer *answer, const char *run, struct tok
     if (answer->status == 0)
         err_set(err, 0, "%s", answer->why);
     else if (answer->status != 200 && error)
-        err_set(err, 0, "the controller answers %u: %s", answer->status, error);
+        err_set(err, 0, "the controller responded with status %u: %s", answer->status, error);
     else if (answer->status != 200 || !token)
-        err_set(err, 0, "the controller answers %u and no token", answer->status);
+        err_set(err, 0, "the controller responded with status %u and no token", answer->status);
     else if (!name || strcmp(name, run) != 0)
-        err_set(err, 0, "the controller answered with the token of another run");
+        err_set(err, 0, "the controller responded with the token of another run");
     else
         result = token_parse(token, strlen(token), ret, err);
     json_object_put(root);

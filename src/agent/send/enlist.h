@@ -1,4 +1,4 @@
-/* enlist.h - registers a run with the site's controller, which gives a token for its facts. */
+/* enlist.h - registers a run with the site's controller and gets a token for its facts. */
 #ifndef LOCKSTEP_AGENT_SEND_ENLIST_H
 #define LOCKSTEP_AGENT_SEND_ENLIST_H
 

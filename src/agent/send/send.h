@@ -1,8 +1,8 @@
-/* send.h - a process that brings a run's spools to the site's controller.
+/* send.h - a process that sends the spools of a run to the site's controller.
  *
- * `lockstep run` starts it in the place of the embedded controller: it registers the run, sends the
- * launcher's words while the agents send their own, and at the end whatever an agent could not send any
- * more.  By hand it brings what a run left behind.
+ * `lockstep run` starts it instead of its own controller: it registers the run, sends the launcher's facts while the
+ * agents send theirs, and at the end the facts that an agent could not send.  Started by hand, it sends the spools
+ * of an ended run.
  */
 #ifndef LOCKSTEP_AGENT_SEND_SEND_H
 #define LOCKSTEP_AGENT_SEND_SEND_H
@@ -17,12 +17,12 @@ struct send_settings {
     const char *run_dir;     /* NULL: the spools are in the working directory */
     const char *run;         /* its name */
     const char *launch_file; /* token that may begin runs */
-    /* The run's own, where somebody else has registered it; NULL: it is registered here, and its token kept in
+    /* The token of a run that is already registered; NULL: it is registered here, and its token kept in
      * RUN_DIR/agent.token.
      */
     const struct token *token;
     struct client_settings control;
-    bool child;          /* of a launcher: until told to end; else until all is sent */
+    bool child;          /* with a launcher: until it is ended; else until all is sent */
     int64_t patience_ns; /* how long to try at the end */
 };
 

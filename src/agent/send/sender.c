@@ -1,8 +1,8 @@
-/* sender.c - spool to controller, by POST.
+/* sender.c - sends a spool to the controller by POST.
  *
- * Two states: asking (an empty body; the answer says what the controller has) and sending.  Any
- * failure leads back to asking, since another controller, or the same one with less, may answer
- * next.  A body that was not acknowledged is sent again as it is: the controller drops doubles.
+ * Two states: asking (an empty body; the response lists what the controller has) and sending.  Every failure leads
+ * back to asking, because another controller, or the same one with fewer frames, may respond next.  A body that was
+ * not acknowledged is sent again unchanged: the controller drops duplicates.
  */
 #include "agent/send/sender.h"
 
@@ -29,8 +29,8 @@
 #define LOOK_NS (50 * NS_PER_MS)       /* at a spool that had nothing new */
 #define PAUSE_MIN_NS (200 * NS_PER_MS) /* after a failure; doubled each time */
 #define PAUSE_MAX_NS (10 * NS_PER_S)
-#define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: somebody must install something */
-#define SAY_NS (60 * NS_PER_S)            /* the same trouble is not said more often */
+#define PAUSE_HOPELESS_NS (30 * NS_PER_S) /* wrong version: the operator must update one side */
+#define SAY_NS (60 * NS_PER_S) /* between messages about one status with different reasons */
 #define BOOTS_MAX 4096
 
 struct boot {
@@ -47,7 +47,7 @@ struct sender {
     bool asked;                     /* the controller's answer is in `boot` */
     bool busy;                      /* a call is under way */
     bool dry;                       /* the last look found nothing new */
-    bool refused;                   /* the last answer said that the token is not valid */
+    bool refused;                   /* the last response was that the token is not valid */
     struct buf batch;               /* sent, not acknowledged */
     size_t batch_frames, batch_max; /* frames; 0: as bytes allow */
     size_t batch_steps;             /* of these */
@@ -59,6 +59,8 @@ struct sender {
     struct boot *boot;
     size_t boots, boot_room;
     int64_t pause_ns, say_at_ns, trouble_ns;
+    unsigned trouble_status; /* HTTP status of the newest failure; 0: no response */
+    bool body_failed;        /* a body with frames failed, and none has been accepted since */
     char trouble[400];
     struct sender_counts counts;
 };
@@ -169,30 +171,33 @@ static bool durable_read(struct sender *sender, struct json_object *root)
     return list != NULL;
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
-static void trouble_say(struct sender *sender, const char *what)
+/* Logs a failure when it is new: another status, or after a while another reason.  A failure that repeats is logged once. */
+static void trouble_say(struct sender *sender, unsigned status, const char *what)
 {
     int64_t now_ns = time_mono_ns();
 
     sender->counts.failures++;
     if (!sender->trouble_ns)
         sender->trouble_ns = now_ns;
-    if (now_ns < sender->say_at_ns && strcmp(what, sender->trouble) == 0)
+    if (sender->trouble[0] && status == sender->trouble_status &&
+        (now_ns < sender->say_at_ns || strcmp(what, sender->trouble) == 0))
         return;
+    sender->trouble_status = status;
     snprintf(sender->trouble, sizeof(sender->trouble), "%s", what);
     sender->say_at_ns = now_ns + SAY_NS;
-    log_error("facts wait in %s: %s; will try again", sender->spool, what);
+    log_error("cannot send facts: %s; they stay in %s; will retry", what, sender->spool);
 }
 
 static void trouble_over(struct sender *sender)
 {
     if (sender->trouble[0])
-        log_info("the controller takes facts again, after %.1f s: %s",
+        log_info("the controller accepts facts again after %.1f s; the error was: %s",
                  (double)(time_mono_ns() - sender->trouble_ns) / 1e9, sender->trouble);
     sender->trouble[0] = '\0';
     sender->trouble_ns = 0;
-    sender->refused = false;
+    sender->refused = sender->body_failed = false;
     sender->pause_ns = PAUSE_MIN_NS;
 }
 
@@ -217,11 +222,11 @@ static void error_text(const struct client_answer *answer, struct json_object *r
     if (answer->status == 0)
         snprintf(out, room, "%s", answer->why);
     else
-        snprintf(out, room, "the controller answers %u: %s", answer->status,
-                 text ? text : "(no reason)");
+        snprintf(out, room, "the controller responded with status %u: %s", answer->status,
+                 text ? text : "no reason given");
 }
 
-/* One frame alone that is refused as malformed will never be taken: it is left out. */
+/* A single frame that is refused as malformed will never be accepted: it is skipped. */
 static bool refused_for_good(struct sender *sender, unsigned status, const char *why)
 {
     if (status == 413 && sender->bytes_max > 4096) {
@@ -234,7 +239,7 @@ static bool refused_for_good(struct sender *sender, unsigned status, const char 
         sender->batch_max = 1;
         return false;
     }
-    log_error("frame %llu of %s is left out: %s", (unsigned long long)sender->last_number,
+    log_error("frame %llu of %s is skipped: %s", (unsigned long long)sender->last_number,
               sender->spool, why);
     sender->counts.refused++;
     return true;
@@ -264,7 +269,8 @@ static void on_failed(struct sender *sender, const struct client_answer *answer,
         loop_timer_set(sender->settings.loop, &sender->timer, 0);
         return;
     }
-    trouble_say(sender, why);
+    trouble_say(sender, answer->status, why);
+    sender->body_failed = sender->body_failed || sender->batch_frames > 0;
     sender->refused = answer->status == 401 || answer->status == 403 || answer->status == 404;
     sender_back_off(sender, answer->status == 426 ? PAUSE_HOPELESS_NS : 0);
 }
@@ -289,7 +295,7 @@ static void on_sent(void *arg, const struct client_answer *answer)
         sender->counts.bytes += sender->batch.size;
         sender->counts.frames += sender->batch_frames;
         sender->counts.steps += sender->batch_steps;
-        if (sender->batch_frames) /* else the spool was written anew meanwhile */
+        if (sender->batch_frames) /* else the spool was rewritten meanwhile */
             sender->passed_bytes = spool_reader_offset(sender->reader);
         sender->passed_boot = sender->last_boot;
         sender->passed_next = sender->last_number + 1;
@@ -299,7 +305,7 @@ static void on_sent(void *arg, const struct client_answer *answer)
                    time_mono_ns() + MIN(MAX(again_ms, 0), 5000) * NS_PER_MS);
 }
 
-/* It may have less than it once said (another controller, an older disk): then all is read again. */
+/* The controller may have less than it acknowledged (another controller, an older disk): then all is read again. */
 static void on_asked(void *arg, const struct client_answer *answer)
 {
     struct sender *sender = arg;
@@ -313,7 +319,9 @@ static void on_asked(void *arg, const struct client_answer *answer)
         return;
     }
     json_object_put(root);
-    trouble_over(sender);
+    sender->refused = false;
+    if (!sender->body_failed) /* else the next body shows whether the controller accepts facts */
+        trouble_over(sender);
     sender->asked = true;
     if (sender_acknowledged(sender, sender->passed_boot) < sender->passed_next) {
         sender->passed_next = 0;
@@ -366,7 +374,7 @@ static bool batch_fill(struct sender *sender)
     }
     sender->dry = result == 0;
     if (result < 0 && result != -ENOENT)
-        trouble_say(sender, err.text);
+        trouble_say(sender, 0, err.text);
     /* A part of a frame may be in the batch, or the reader had no memory for one: both begin again. */
     if (sender->batch.failed || (result == -ENOMEM && !sender->batch_frames))
         sender_restart(sender);
@@ -407,7 +415,7 @@ static void sender_call(struct sender *sender, const struct buf *body, client_fn
 
     if (result < 0) {
         if (result != -ENOENT)
-            trouble_say(sender, err.text);
+            trouble_say(sender, 0, err.text);
         sender_back_off(sender, 0);
         return;
     }
@@ -437,6 +445,8 @@ static void sender_turn(void *arg, int64_t now_ns)
         sent_note(&sender->sent, sender->last_number);
         sender_call(sender, &sender->batch, on_sent);
     } else {
+        if (sender->body_failed) /* the controller has all frames of that body */
+            trouble_over(sender);
         loop_timer_set(sender->settings.loop, &sender->timer, now_ns + LOOK_NS);
     }
 }

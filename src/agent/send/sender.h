@@ -1,9 +1,9 @@
-/* sender.h - a spool on its way to the site's controller.
+/* sender.h - sends a spool to the site's controller.
  *
- * Reads the spool as it grows, sends what is new in its order, one body at a time, and goes on when the
- * controller has said that it is on disk.  Nothing is kept beside the spool but up to where it was sent: after a kill of either side
- * the controller is asked up to which number it has everything, and sending goes on from there.
- * Where nobody answers it tries again, ever later, at moments that differ from agent to agent.
+ * Reads the spool as it grows and sends new frames in order, one body at a time; the next body follows when the
+ * controller has acknowledged that the previous one is on disk.  The only other state is the position up to which
+ * the spool was sent: after a kill of either side the controller is asked for the last number it has, and sending
+ * resumes there.  If the controller does not respond, the sender retries with growing, randomized pauses.
  */
 #ifndef LOCKSTEP_AGENT_SEND_SENDER_H
 #define LOCKSTEP_AGENT_SEND_SENDER_H
@@ -36,7 +36,7 @@ bool sender_is_in_trouble(const struct sender *sender); /* the last call failed 
 bool sender_is_refused(const struct sender *sender);    /* ... because the token is not valid */
 /* Tries at once, however long it was to wait. */
 void sender_hurry(struct sender *sender);
-/* The spool was written anew: what is in it is read from its start. */
+/* The spool was rewritten: it is read from its start. */
 void sender_restart(struct sender *sender);
 /* Up to which number of that boot the controller has everything. */
 uint64_t sender_acknowledged(const struct sender *sender, uint64_t boot);

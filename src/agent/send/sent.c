@@ -1,4 +1,4 @@
-/* sent.c - the note beside a spool. */
+/* sent.c - the file beside a spool with the last sent number. */
 #include "agent/send/sent.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ void sent_open(struct sent *sent, const char *spool)
     }
 }
 
-/* By one write: whoever is killed then has said it, or has not sent it. */
+/* One write before sending: after a kill the number is stored, or the body was not sent. */
 void sent_note(struct sent *sent, uint64_t number)
 {
     char text[96];

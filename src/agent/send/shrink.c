@@ -1,4 +1,4 @@
-/* shrink.c - two passes over a spool: what is there, then what stays. */
+/* shrink.c - two passes over a spool: list its frames, then write those that stay. */
 #include "agent/send/shrink.h"
 
 #include <errno.h>

@@ -1,18 +1,17 @@
-/* shrink.h - a spool that has grown too large is written anew, with its oldest steps merged.
+/* shrink.h - rewrites a spool that is too large, with its oldest steps merged.
  *
- * Steps and beats that the controller has go first and without a word, but for a ring's last step, from which
- * the next agent goes on.  Of those it does not have, the oldest steps are merged until the rest fits: blocks of
- * 64 steps, or of as many more as it takes, become one frame of what each rank worked; beats go with
- * them.  All else is evidence of verdicts and stays: exits, notes, hellos, shapes, stacks, the last beat of a rank and
- * those of a rank that stood still.
+ * Steps and beats that the controller has are dropped first, except for the last step of a ring, at which the next
+ * agent resumes.  Of the others, the oldest steps are merged until the rest fits: blocks of 64 or more steps become
+ * one frame with each rank's work, and their beats are dropped.  Everything else is evidence of verdicts and stays:
+ * exits, notes, hellos, shapes, stacks, the last beat of a rank and the beats of a rank that did not advance.
  *
- * Losses, gradient norms and digests are evidence, too, whatever they are: who was first to differ is seen only beside
- * the others.  So of a step that has one only the ops go (STEP_BARE).  When such steps alone are too many, the oldest
- * are merged after all, but for the first of each rank with a number that is not finite.
+ * Losses, gradient norms and digests are evidence as well: which rank differed first is visible only in comparison
+ * with others.  So a step with such a value loses only its ops (STEP_BARE).  If such steps alone are too many, the
+ * oldest are merged as well, except for the first of each rank with a value that is not finite.
  *
- * A merged frame has the number of the last one that went into it, and says how many others went, so that
- * numbers still tell what is lost.  What may have reached the controller unacknowledged is not merged:
- * it would be told twice.
+ * A merged frame has the number of its last frame and counts the others, so lost frames can still be found by
+ * number.  Frames that may have reached the controller without acknowledgement are not merged, because they would
+ * count twice.
  */
 #ifndef LOCKSTEP_AGENT_SEND_SHRINK_H
 #define LOCKSTEP_AGENT_SEND_SHRINK_H

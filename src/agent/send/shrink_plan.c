@@ -1,4 +1,4 @@
-/* shrink_plan.c - which frames of a spool go, and what they are merged into. */
+/* shrink_plan.c - selects the frames of a spool to drop, and how they are merged. */
 #include <errno.h>
 #include <stdlib.h>
 

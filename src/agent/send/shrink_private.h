@@ -1,4 +1,4 @@
-/* shrink_private.h - what the two files of shrinking share: the spool's frames as a list, and what becomes of them. */
+/* shrink_private.h - shared by the two files of shrinking: the frames of the spool, and what happens to each. */
 #ifndef LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
 #define LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
 

@@ -337,7 +337,7 @@ static void a_ring_cut_short_while_it_is_read_gets_one_line(void **state)
     stage_kill(rank);
     stage_await(stage, 0, has_final, &account);
     stage_end(agent);
-    assert_int_equal(stage_said(stage, "read no further"), 1);
+    assert_int_equal(stage_said(stage, "the rest of this ring is ignored"), 1);
 }
 
 static void limit_files(void)
@@ -359,7 +359,8 @@ static void a_full_disk_stops_nothing_for_good(void **state)
     pid_t agent = stage_agent_as(stage, "n0", limit_files);
     pid_t rank = stage_rank(0, 400, 2 * NS_PER_MS);
 
-    for (int64_t until = time_mono_ns() + STAGE_PATIENCE_NS; !stage_said(stage, "takes nothing");) {
+    for (int64_t until = time_mono_ns() + STAGE_PATIENCE_NS;
+         !stage_said(stage, "cannot write the spool");) {
         assert_true(time_mono_ns() < until);
         stage_sleep(5 * NS_PER_MS);
     }
@@ -371,8 +372,8 @@ static void a_full_disk_stops_nothing_for_good(void **state)
     stage_account(stage, 0, &account);
     account_check(&account, 400);
     assert_int_equal(account.steps, 400); /* they waited in the ring */
-    assert_int_equal(stage_said(stage, "takes nothing"), 1);
-    assert_int_equal(stage_said(stage, "takes frames again"), 1);
+    assert_int_equal(stage_said(stage, "cannot write the spool"), 1);
+    assert_int_equal(stage_said(stage, "is writable again"), 1);
 }
 
 static void without_a_launcher_the_agent_tells_exits(void **state)

@@ -72,9 +72,9 @@ static void an_error_is_repeated(void **state)
 
     (void)state;
     assert_int_equal(answered(403, "{\"error\":\"not yours\"}", &got, &err), -EPROTO);
-    assert_string_equal(err.text, "the controller answers 403: not yours");
+    assert_string_equal(err.text, "the controller responded with status 403: not yours");
     assert_int_equal(answered(403, "{\"error\":null}", &got, &err), -EPROTO);
-    assert_string_equal(err.text, "the controller answers 403 and no token");
+    assert_string_equal(err.text, "the controller responded with status 403 and no token");
     assert_int_equal(answered(0, "", &got, &err), -EPROTO);
     assert_string_equal(err.text, "nobody answers");
 }

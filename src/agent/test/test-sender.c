@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/send/sender.h"
+#include "base/log.h"
 #include "base/remove_tree.h"
 #include "core/clean.h"
 #include "core/time.h"
@@ -29,6 +30,7 @@ struct client {
     struct buf body;
 };
 
+static unsigned errors_logged, infos_logged;
 static size_t refused_bytes; /* no piece of that size or more is given; 0: all are */
 
 void *__real_realloc(void *memory, size_t size);
@@ -67,13 +69,30 @@ uint64_t client_wire_bytes(const struct client *client)
     return 0;
 }
 
-static void client_answers(struct client *client, const char *text)
+void log_error(const char *format, ...)
+{
+    (void)format;
+    errors_logged++;
+}
+
+void log_info(const char *format, ...)
+{
+    (void)format;
+    infos_logged++;
+}
+
+static void client_answers_with(struct client *client, unsigned status, const char *text)
 {
     CLEAN(buf_fini) struct buf body = { 0 };
     client_fn *fn = TAKE(client->fn);
 
     buf_put(&body, text, strlen(text));
-    fn(client->arg, &(struct client_answer){ .status = 200, .why = "", .body = &body });
+    fn(client->arg, &(struct client_answer){ .status = status, .why = "", .body = &body });
+}
+
+static void client_answers(struct client *client, const char *text)
+{
+    client_answers_with(client, 200, text);
 }
 
 /* Until it calls.  False: it did not for a while. */
@@ -144,11 +163,64 @@ static void what_could_not_be_read_is_sent_later(void **state)
     all_is_sent_after(READER_FIRST);
 }
 
+/* The controller answers the question what it has, and refuses every body: a run over its disk limit, for example. */
+static void a_body_that_is_refused_again_and_again_is_logged_once(void **state)
+{
+    char directory[] = "/tmp/lockstep-test-sender-XXXXXX", path[64], acknowledged[160];
+    struct token token = { "x" };
+    struct client client = { 0 };
+    struct sender *sender;
+    struct loop *loop;
+    struct frame frame;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof(path), "%s/agent-n.lsf", directory);
+    spool_fill(path);
+    assert_int_equal(loop_create(&loop, NULL), 0);
+    assert_int_equal(
+        sender_create(
+            &(struct sender_settings){
+                .loop = loop, .client = &client, .run = "r", .spool = path, .token = &token },
+            &sender),
+        0);
+    errors_logged = infos_logged = 0;
+    for (int i = 0; i < 3; i++) {
+        while (!client_is_called(&client, loop))
+            ;
+        client_answers(&client, "{\"durable\":[]}");
+        assert_true(client_is_called(&client, loop));
+        assert_true(client.body.size > 0);
+        client_answers_with(&client, 507, "{\"error\":\"the run has reached its limit\"}");
+        assert_true(sender_is_in_trouble(sender));
+    }
+    assert_int_equal(errors_logged, 1);
+    assert_int_equal(infos_logged, 0);
+
+    while (!client_is_called(&client, loop))
+        ;
+    client_answers(&client, "{\"durable\":[]}");
+    assert_true(client_is_called(&client, loop));
+    assert_true(frame_get(client.body.data, client.body.size, &frame, NULL) > 0);
+    snprintf(acknowledged, sizeof(acknowledged),
+             "{\"durable\":[{\"sender\":\"%016llx\",\"boot\":\"%016llx\",\"next\":%d}]}",
+             (unsigned long long)frame.sender, (unsigned long long)frame.boot, FRAMES + 1);
+    client_answers(&client, acknowledged);
+    assert_false(sender_is_in_trouble(sender));
+    assert_int_equal(errors_logged, 1);
+    assert_int_equal(infos_logged, 1);
+    sender_destroy(sender);
+    loop_destroy(loop);
+    buf_fini(&client.body);
+    assert_int_equal(tree_remove(directory), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_did_not_fit_into_the_batch_is_sent_later),
         cmocka_unit_test(what_could_not_be_read_is_sent_later),
+        cmocka_unit_test(a_body_that_is_refused_again_and_again_is_logged_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

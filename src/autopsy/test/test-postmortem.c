@@ -185,7 +185,7 @@ static void a_size_that_differs_is_a_desync_of_the_minority(void **state)
     found = judge(&stage);
     assert_int_equal(found.count, 1);
     assert_int_equal(found.verdict[0].kind, VERDICT_DESYNC);
-    assert_string_equal(found.verdict[0].cause, "other sizes");
+    assert_string_equal(found.verdict[0].cause, "different sizes");
     assert_int_equal(found.verdict[0].rank_count, 1);
     assert_int_equal(found.verdict[0].rank[0], 3);
     assert_int_equal(found.verdict[0].because_count, 2); /* both sides */
@@ -205,7 +205,7 @@ static void the_same_ops_in_another_order_are_called_so(void **state)
         stage.op[r][r != 1].what = 2;
     found = judge(&stage);
     assert_int_equal(found.count, 1);
-    assert_string_equal(found.verdict[0].cause, "collectives in another order");
+    assert_string_equal(found.verdict[0].cause, "collectives in a different order");
     assert_int_equal(found.verdict[0].rank[0], 1);
     findings_fini(&found);
 }

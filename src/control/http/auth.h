@@ -1,16 +1,16 @@
-/* auth.h - who may do what: tokens in files, compared in constant time.
+/* auth.h - access control: tokens in files, compared in constant time.
  *
  *     STATE/tokens/admin.token     everything
- *     STATE/tokens/launch.token    begin runs (and launch-NAME.token: for a user of that name)
- *     STATE/tokens/reader.token    look at everything (and reader-NAME.token)
- *     STATE/runs/RUN/agent.token   bring facts of that run, and only of that
+ *     STATE/tokens/launch.token    create runs (and launch-NAME.token: for a user of that name)
+ *     STATE/tokens/reader.token    read everything (and reader-NAME.token)
+ *     STATE/runs/RUN/agent.token   send facts of that run only
  *
- * The first of each kind is made when it is not there.  Nothing can be written or read without a token, unless the
- * operator lets everybody on loopback read.
+ * The first of each kind is created if it is missing.  Reading and writing need a token, unless the operator allows
+ * everyone on loopback to read.
  *
- * A good token always passes.  Wrong ones are counted by the peer's address, in a table of fixed size, and beyond a rate
- * they are answered 429 and hung up on.  What others of the same address do changes nothing for a good
- * one, or a lockout would be a weapon; 256 bits need none against guessing.
+ * A valid token is always accepted.  Unknown tokens are counted by the peer's address, in a table of fixed size; above a
+ * rate they get status 429 and the connection is closed.  Other clients of the same address do not affect a valid token:
+ * a lockout could be abused, and 256 bits need none against guessing.
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_AUTH_H
 #define LOCKSTEP_CONTROL_HTTP_AUTH_H

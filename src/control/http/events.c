@@ -1,4 +1,4 @@
-/* events.c - keeps the newest events and hands them to listeners. */
+/* events.c - keeps the newest events and sends them to listeners. */
 #include "control/http/events.h"
 
 #include <inttypes.h>
@@ -121,7 +121,7 @@ void events_put(struct events *events, const char *run, const char *type,
         listener_send(one, event);
 }
 
-/* What was missed, or that it cannot be told. */
+/* Sends missed events, or `reset` if they are no longer available. */
 static void listener_catch_up(struct events *events, struct listener *listener, const char *last)
 {
     static const char reset[] = "event: reset\ndata: {}\n\n";
@@ -149,11 +149,13 @@ static bool listener_fits(const struct events *events, struct http_exchange *exc
         of_token += one->who == who;
     }
     if (events->count >= events->most)
-        reply_error(exchange, 503, "%zu event streams are open already", events->count);
+        reply_error(exchange, 503, "too many event streams: %zu are open", events->count);
     else if (of_peer >= events->peer_most)
-        reply_error(exchange, 429, "%zu event streams are open from this address already", of_peer);
+        reply_error(exchange, 429, "too many event streams: %zu are open from this address",
+                    of_peer);
     else if (of_token >= events->token_most)
-        reply_error(exchange, 429, "%zu event streams are open with this token already", of_token);
+        reply_error(exchange, 429, "too many event streams: %zu are open with this token",
+                    of_token);
     else
         return true;
     return false;

@@ -1,8 +1,8 @@
-/* events.h - what happens, to everybody who listens: one stream of server-sent events.
+/* events.h - one stream of server-sent events for all listeners.
  *
- * An event's id is "EPOCH-NUMBER": the epoch is this process's birth.  A listener that comes back with
- * the last id it has (Last-Event-ID) gets what it missed, as long as that is kept; otherwise it is told
- * by an event `reset` to read the API again.
+ * The id of an event is "EPOCH-NUMBER"; the epoch is the start of this process.  A listener that reconnects with its
+ * last id (Last-Event-ID) gets the events that it missed, if they are still available.  Otherwise it gets an event
+ * `reset` and must read the API again.
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_EVENTS_H
 #define LOCKSTEP_CONTROL_HTTP_EVENTS_H
@@ -25,7 +25,7 @@ struct events {
     struct event *kept;   /* EVENTS_KEPT, by number modulo; NULL before the first */
     struct listener *listeners;
     size_t count, most;           /* listeners */
-    size_t peer_most, token_most; /* of one address, of one token: nobody takes all places */
+    size_t peer_most, token_most; /* limits per address and per token */
     uint64_t dropped;             /* listeners that were too slow */
 };
 

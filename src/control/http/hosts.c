@@ -1,4 +1,4 @@
-/* hosts.c - Host and Origin of a request against the names of this controller. */
+/* hosts.c - checks Host and Origin of a request against the names of this controller. */
 #include "control/http/hosts.h"
 
 #include <errno.h>
@@ -97,7 +97,9 @@ bool hosts_admit(const struct hosts *hosts, struct http_exchange *exchange)
         return false;
     }
     if (origins && (origins > 1 || !origin || !host || !origin_is_host(origin, host))) {
-        reply_error(exchange, 403, "requests of web pages of another origin are refused");
+        reply_error(
+            exchange, 403,
+            "Origin does not match Host; requests from web pages of another origin are refused");
         return false;
     }
     return true;

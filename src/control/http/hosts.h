@@ -1,9 +1,9 @@
-/* hosts.h - under which names the controller is reached; others are not answered.
+/* hosts.h - the names under which the controller is reached; requests with other names are refused.
  *
- * A web page that a user opens may send requests to loopback from his browser.  The browser's rules keep it from reading
- * the answers, unless the page's own name is made to point here (DNS rebinding); then Host is that name.  So Host must
- * be localhost, a loopback address, the address by which the connection came in, or a name that the operator configured, with any port,
- * since ports are forwarded; and an Origin must equal Host.
+ * A web page that a user opens may send requests to loopback from the user's browser.  The browser prevents the page
+ * from reading the responses, unless the name of the page is made to point here (DNS rebinding); Host is then that
+ * name.  So Host must be localhost, a loopback address, the local address of the connection, or a configured name,
+ * with any port, because ports may be forwarded; and Origin must equal Host.
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_HOSTS_H
 #define LOCKSTEP_CONTROL_HTTP_HOSTS_H

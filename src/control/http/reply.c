@@ -1,4 +1,4 @@
-/* reply.c - JSON answers. */
+/* reply.c - JSON responses. */
 #include "control/http/reply.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* reply.h - answers in JSON, and one way to say what is wrong. */
+/* reply.h - JSON responses, and one form for errors. */
 #ifndef LOCKSTEP_CONTROL_HTTP_REPLY_H
 #define LOCKSTEP_CONTROL_HTTP_REPLY_H
 

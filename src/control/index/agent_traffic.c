@@ -1,4 +1,4 @@
-/* agent_traffic.c - one entry an agent; the controller's own frames only bring the time. */
+/* agent_traffic.c - one entry per agent; the controller's own frames only supply the time. */
 #include "control/index/agent_traffic.h"
 
 #include <errno.h>

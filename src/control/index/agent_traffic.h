@@ -1,6 +1,6 @@
-/* agent_traffic.h - the agents of a run: when each was heard last, and what it says that it sends.
+/* agent_traffic.h - the agents of a run: time of the last contact, and what each reports to have sent.
  *
- * Fed with a run's log, frame by frame, live or read back: both give the same.
+ * Fed with a run's log frame by frame; a live run and a log replay give the same result.
  */
 #ifndef LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H
 #define LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H
@@ -15,10 +15,10 @@
 
 struct traffic_agent {
     uint64_t sender;
-    char node[FACT_NAME];    /* "": it has not said hello */
+    char node[FACT_NAME];    /* "": no HELLO yet */
     int64_t heard_real_ns;   /* the tick before its newest frame; 0: there was none */
     bool told;               /* it has spoken of its sending: */
-    struct fact_traffic now; /* the newest that it said */
+    struct fact_traffic now; /* its newest report */
     uint64_t boot;           /* of the agent that did: its counts begin there */
     double bytes_per_second; /* since the one before, or since the agent began */
     bool changed;            /* for who keeps it elsewhere: he clears it */

@@ -1,4 +1,4 @@
-/* index.c - the index's file: opened, made anew, asked. */
+/* index.c - opens, rebuilds and queries the file of the index. */
 #include "control/index/index.h"
 
 #include <errno.h>
@@ -288,7 +288,7 @@ uint64_t index_makings(const struct index *index)
 
 int index_repair(struct index *index, struct err *err)
 {
-    return index_renew(index, "it was damaged", err);
+    return index_renew(index, "it is damaged", err);
 }
 
 /* ---- following ---- */

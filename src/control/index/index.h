@@ -1,14 +1,13 @@
-/* index.h - what the logs say, in SQLite, so that a page of it can be asked for.
+/* index.h - the contents of the logs in SQLite, for paged queries.
  *
  *     index_open("STATE/index.sqlite", &index, &err);
  *     while ((more = index_follow(index, run_dir, 4096, &err)) > 0)
  *         ;
  *     index_verdicts(index, &(struct index_query){ .run = "r1", .limit = 50 }, each, arg, &err);
  *
- * Derived from the logs and from nothing else: a file that is lost, damaged or of another version
- * is made anew and filled by the next index_follow() of each run.  What a run's rows say and
- * how far its log was read change in one transaction, so a kill at any moment costs nothing.
- * One writer; any number of readers, also in other processes (WAL).
+ * Derived from the logs alone: a file that is lost, damaged or of another version is created again and filled by the
+ * next index_follow() of each run.  The rows of a run and the position in its log change in one transaction, so a kill
+ * at any time loses nothing.  One writer; any number of readers, also in other processes (WAL).
  */
 #ifndef LOCKSTEP_CONTROL_INDEX_INDEX_H
 #define LOCKSTEP_CONTROL_INDEX_INDEX_H
@@ -49,7 +48,7 @@ void index_leave(struct index *index, const char *run);
  */
 int index_shift(struct index *index, const char *run_dir, uint64_t old_from, uint64_t new_from,
                 struct err *err);
-/* Forgets all that is said of a run: the next index_follow() begins at its log's first byte. */
+/* Removes all rows of a run: the next index_follow() begins at its log's first byte. */
 int index_forget(struct index *index, const char *run, struct err *err);
 
 /* What to give out.  All fields are filters; 0, NULL and "" mean any.  Rows come in the order of
@@ -90,7 +89,7 @@ struct index_rank {
     char node[FACT_NAME];
     bool has_layout;
     uint16_t layout[10];
-    uint64_t step;        /* newest of which a beat or step told */
+    uint64_t step;        /* newest step in a beat or step */
     int64_t beat_real_ns; /* newest beat; 0: none */
     char state;           /* of that beat; 0: none */
     uint8_t phase;
@@ -106,7 +105,7 @@ struct index_node {
     int64_t hello_real_ns;
     int64_t heard_real_ns;       /* its newest fact, to within five seconds; 0: not known */
     bool has_traffic;            /* its agent has spoken of what it sends: */
-    struct fact_traffic traffic; /* the newest that it said */
+    struct fact_traffic traffic; /* its newest report */
     double bytes_per_second;     /* since the one before */
 };
 
@@ -115,7 +114,7 @@ struct index_node {
  */
 struct index_step {
     uint64_t cursor, column, step;
-    uint32_t attempt, ranks; /* ranks: that told of it */
+    uint32_t attempt, ranks; /* ranks: that sent it */
     int64_t begin_real_ns;   /* the first rank's; 0: not known */
     int64_t duration_ns;     /* of the rank that took longest */
     int64_t median_ns;       /* of the ranks' own work: neither in an op with others nor waiting */
@@ -130,7 +129,7 @@ struct index_shape {
     uint32_t dtypes; /* bit i: some op's elements are of type i */
 };
 
-/* One line of what is said in a verdict: what it rests on, what was ruled out, what followed from it. */
+/* One line of a verdict: evidence, a layer that was ruled out, or a follow-on error. */
 enum finding_role {
     FINDING_BECAUSE,
     FINDING_RULED_OUT, /* the source is the layer that it is not */

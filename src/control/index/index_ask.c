@@ -1,4 +1,4 @@
-/* index_ask.c - pages of rows, by filter. */
+/* index_ask.c - queries: pages of rows, by filter. */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -103,7 +103,7 @@ static int64_t ask(struct index *index, const struct question *question, row_cal
 
 static int need_run(const struct index_query *query, struct err *err)
 {
-    return query->run && query->run[0] ? 0 : err_set(err, -EINVAL, "of which run?");
+    return query->run && query->run[0] ? 0 : err_set(err, -EINVAL, "the parameter run is missing");
 }
 
 #define OF_RUN " WHERE run = (SELECT id FROM run WHERE name = ?)"
@@ -354,7 +354,7 @@ static uint32_t dtypes_of(const void *payload, int bytes)
         return 0;
     for (uint32_t i = 0; i < shape.count; i++)
         dtypes |= UINT32_C(1) << MIN(shape.item[i].dtype, 31);
-    return dtypes & ~UINT32_C(1); /* 0: not told */
+    return dtypes & ~UINT32_C(1); /* 0: not known */
 }
 
 static int give_shape(void *arg, sqlite3_stmt *statement)
@@ -401,7 +401,7 @@ static int give_verdict(void *arg, sqlite3_stmt *statement)
     return asker->call(asker->arg, (uint64_t)sqlite3_column_int64(statement, 0), &verdict);
 }
 
-/* Which verdicts: for them, and for what is said in them. */
+/* Selects verdicts, for them and for their lines. */
 static void add_verdicts(struct question *question, const struct index_query *query)
 {
     if (query->run && query->run[0])
@@ -442,7 +442,7 @@ int64_t index_verdicts(struct index *index, const struct index_query *query,
     return ask(index, &question, give_verdict, &asker, err);
 }
 
-/* ---- what is said in them ---- */
+/* ---- lines of verdicts ---- */
 
 struct finding_asker {
     index_finding_call *call;
@@ -524,7 +524,7 @@ static int ranks_failed(const struct index_follower *follower, int result, struc
         return err_nomem(err);
     return err_set(
         err, result,
-        "the index has more than %d ranks of run %s: delete it, it is made again from the logs",
+        "the index has more than %d ranks of run %s; delete it, and it is rebuilt from the logs",
         COLUMN_RANKS_MAX, follower->run);
 }
 

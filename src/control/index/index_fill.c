@@ -1,4 +1,4 @@
-/* index_fill.c - follows the log of a run: from where the index says to its end, in transactions. */
+/* index_fill.c - reads the log of a run from the indexed position to its end, in transactions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static int log_identify(const char *path, uint64_t *ret, struct err *err)
 static void matrix_trouble(struct index_follower *follower, const struct err *err)
 {
     if (!follower->matrix_told)
-        log_error("%s; there will be no matrix of run %s", err->text, follower->run);
+        log_error("%s; run %s gets no matrix", err->text, follower->run);
     follower->matrix_told = true;
 }
 
@@ -84,7 +84,7 @@ static int matrix_begin(struct index_follower *follower, uint32_t ranks)
         (result == 0 && matrix_writer_columns(follower->matrix) < follower->row.steps)) {
         follower->matrix_behind = true; /* made anew from the log's beginning, with the rows */
         return err_set(follower->err, -ESTALE,
-                       "the matrix of run %s lacks steps: it will be made anew from the log",
+                       "the matrix of run %s lacks steps and will be rebuilt from the log",
                        follower->run);
     }
     if (result < 0)
@@ -214,7 +214,7 @@ int follower_open(struct index *index, const char *run_dir, struct index_followe
     if (result < 0)
         return result;
     if (result == 0) /* empty, or without a whole frame */
-        return err_set(err, -ENOENT, "%s: nothing in it yet", follower->log.text);
+        return err_set(err, -ENOENT, "%s: empty", follower->log.text);
     log_id = follower->log_id;
     result = follower_load(follower, err);
     if (result == 0 && (follower_is_stale(follower, log_id) || follower_lost_matrix(follower))) {
@@ -300,7 +300,7 @@ int64_t follower_read(struct index_follower *follower, size_t frames_max, struct
             unlink(follower->matrix_path.text);
             follower_forget(index, follower->run, NULL);
             index_execute(index, NULL, "COMMIT", "");
-            return err_set(err, -EAGAIN, "the matrix of run %s is made anew", follower->run);
+            return err_set(err, -EAGAIN, "rebuilding the matrix of run %s", follower->run);
         }
         return result;
     }

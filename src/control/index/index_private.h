@@ -1,4 +1,4 @@
-/* index_private.h - what the files of the index share. */
+/* index_private.h - shared by the files of the index. */
 #ifndef LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
 #define LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
 
@@ -34,7 +34,7 @@ struct index_follower { /* one run whose log is read */
     struct map shape; /* hash → place in `shapes` */
     struct fact_shape *shapes;
     size_t shape_count, shape_room;
-    struct map clock;     /* sender → real minus monotonic time, as it said hello */
+    struct map clock;     /* sender → real minus monotonic time, from its HELLO */
     int64_t clock_ns;     /* the controller's own */
     int64_t tick_real_ns; /* of the newest tick */
     uint64_t self;
@@ -46,7 +46,7 @@ struct index_follower { /* one run whose log is read */
     struct log_mark frame_at; /* where the frame that is looked at begins */
     struct log_mark start;    /* where this life began to read */
     int64_t ranks_written_ns;
-    bool urgent; /* a rank began or ended: that is not said again */
+    bool urgent; /* a rank began or ended: not repeated */
     struct err *err;
 };
 
@@ -55,7 +55,7 @@ struct index {
     struct path path;
     char *rebuilt; /* why an earlier file was thrown away */
     struct index_follower *follower;
-    bool broken;      /* the file is damaged: the next follow makes it anew */
+    bool broken;      /* the file is damaged: the next follow rebuilds it */
     uint64_t makings; /* of its tables */
 };
 

@@ -1,6 +1,6 @@
-/* index_rows.c - what each frame changes in the index.
+/* index_rows.c - the changes that each frame makes in the index.
  *
- * Everything here may happen twice: a life that begins again reads some frames once more.
+ * Every change is idempotent, because a restarted process reads some frames again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -517,7 +517,8 @@ int follower_write(struct index_follower *follower, bool ranks, struct err *err)
         (int64_t)mark.damaged, (int64_t)follower->log_id, (int64_t)attempt, (int64_t)done,
         follower->clock_ns, ledger.data, ledger.size, follower->id);
     if (result == 0 && sqlite3_changes(follower->index->db) == 0)
-        return err_set(err, -EAGAIN, "somebody has made the index of run %s anew", follower->run);
+        return err_set(err, -EAGAIN, "another process has rebuilt the index of run %s",
+                       follower->run);
     return result;
 }
 

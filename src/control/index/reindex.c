@@ -1,4 +1,4 @@
-/* reindex.c - forgets, and reads every log from its first byte. */
+/* reindex.c - clears the index and reads every log from its first byte. */
 #include "control/index/reindex.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static int count_run(void *arg, const struct index_run *row)
     counts->steps += row->steps;
     counts->damaged_bytes += row->damaged_bytes;
     if (row->damaged_bytes)
-        log_error("run %s: %llu damaged bytes of its log skipped", row->run,
+        log_error("run %s: skipped %llu damaged bytes of its log", row->run,
                   (unsigned long long)row->damaged_bytes);
     return 0;
 }

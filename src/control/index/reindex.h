@@ -1,4 +1,4 @@
-/* reindex.h - index and matrices made anew from the logs. */
+/* reindex.h - rebuilds index and matrices from the logs. */
 #ifndef LOCKSTEP_CONTROL_INDEX_REINDEX_H
 #define LOCKSTEP_CONTROL_INDEX_REINDEX_H
 

@@ -1,4 +1,4 @@
-/* carry.c - old words and new judges. */
+/* carry.c - joins earlier verdicts with those of new judges. */
 #include "control/log/carry.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
-/* carry.h - what was said before a log was compacted, carried on by judges that begin anew.
+/* carry.h - carries verdicts and ledger over to the new judges after a compaction.
  *
- * The new judges know only the facts of the newest part, and hear it in silence.  When they begin to speak:
- * a verdict that was open before and that they have open, too, goes on with its old begin and its old costs added;
- * one that they do not know stays open, as nobody can say that it is over, until they name it or the
- * books are closed; what they believe of a time that they have not seen whole is not told.  The
- * ledger goes on where it stood.
+ * The new judges know only the facts of the newest part of the log, and their output on it is dropped.  From then
+ * on: a verdict that was open before and that they have open as well keeps its earlier start, and its earlier costs
+ * are added.  A verdict that they do not know stays open until they name it or the run is closed, because nothing
+ * shows that it is over.  Verdicts about a time that they have not observed completely are dropped.  The ledger
+ * continues from its last value.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_CARRY_H
 #define LOCKSTEP_CONTROL_LOG_CARRY_H
@@ -21,12 +21,12 @@
 
 struct carried {
     struct verdict said, warm; /* by the old judges, by the new ones; id "": nothing */
-    uint64_t warm_tick;        /* at which the new ones said so */
+    uint64_t warm_tick;        /* at which the new judges wrote it */
     double before_seconds;     /* what it had cost by then that the new ones do not count */
     bool goes_on;              /* both have it open */
     bool orphan;               /* open, and only the old ones knew */
     bool hidden;               /* the new ones have it open, of a time before theirs */
-    bool untold;               /* the new ones have it open, and nobody was told */
+    bool untold;               /* the new judges have it open, and it was not written */
 };
 
 struct carry {
@@ -35,7 +35,7 @@ struct carry {
     size_t count, room;
     struct map id;
     uint64_t tick;         /* counts those that the new judges heard in silence */
-    uint64_t told_tick;    /* at this one all open verdicts were said; 0: not yet */
+    uint64_t told_tick;    /* at this one all open verdicts were written; 0: not yet */
     int64_t whole_real_ns; /* from here on the new judges have seen everything */
     bool has_ledger;       /* both ledgers are known at the same tick */
     struct ledger before;  /* to be added to the new one's */
@@ -48,7 +48,7 @@ int carry_warm(struct carry *carry, uint16_t type, const struct buf *payload); /
 bool carry_is_ready(
     const struct carry *carry); /* costs and ledgers of both are known at the same ticks */
 void carry_speak(struct carry *carry);
-/* What the new judges say at a tick, as it is to be told; then once a tick, after all of it. */
+/* The output of the new judges at a tick, as it is written; then once a tick, after all of it. */
 void carry_tell(struct carry *carry, uint16_t type, const struct buf *payload, core_emit *emit,
                 void *arg);
 void carry_tick(struct carry *carry, const struct fact_tick *tick, core_emit *emit, void *arg);

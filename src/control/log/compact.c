@@ -1,4 +1,4 @@
-/* compact.c - one log without the steps of single ranks. */
+/* compact.c - compacts the log of a closed run: drops the steps of single ranks. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static int write_beside(struct compact *compact)
     if (result == 0)
         result = merge_flush(merge);
     if (result == 0 && !merge->closed)
-        return err_set(compact->err, -EBUSY, "its books are not closed");
+        return err_set(compact->err, -EBUSY, "the run is not closed");
     if (result == 0 && merge->has_tick) {
         merge->tick_frame.payload = merge->tick.data;
         result = spool_put_frame(compact->writer, &merge->tick_frame, compact->err);
@@ -81,7 +81,7 @@ static int compact_open(struct compact *compact, const char *run_dir)
     if (result == 0)
         result = spool_next(compact->reader, &frame, compact->err);
     if (result <= 0)
-        return result < 0 ? result : err_set(compact->err, -EBUSY, "nothing in its log yet");
+        return result < 0 ? result : err_set(compact->err, -EBUSY, "its log is empty");
     if (frame.type == FRAME_MERGED && frame.sender == control_sender())
         return 0;
     spool_reader_seek(compact->reader, 0);
@@ -102,7 +102,7 @@ static int lock_log(const struct rundir *dir, struct err *err)
     if (fd < 0)
         return err_set(err, -errno, "%s: %m", dir->log.text);
     if (rundir_is_written(dir->launcher.text) || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return err_set(err, -EBUSY, "somebody is at work on it");
+        return err_set(err, -EBUSY, "another process is using it");
     return TAKE_FD(fd);
 }
 

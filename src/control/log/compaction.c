@@ -1,4 +1,4 @@
-/* compaction.c - one pass over a log that still grows: old part merged, new part copied and heard. */
+/* compaction.c - one pass over a growing log: merges the old part, copies the new part and feeds it to a new core. */
 #include "control/log/compaction.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ int compaction_space(const char *directory, uint64_t bytes, struct err *err)
     left = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (left > bytes && left - bytes > left / 16)
         return 0;
-    return err_set(err, -ENOSPC, "a compacted log needs %llu bytes beside it, %llu are free",
+    return err_set(err, -ENOSPC, "a compacted log needs %llu bytes of disk space, %llu are free",
                    (unsigned long long)bytes, (unsigned long long)left);
 }
 
@@ -204,7 +204,7 @@ static int whole_begin(struct compaction *compaction, uint64_t offset, struct er
 
 /* ---- both ---- */
 
-/* What was said at a tick belongs to it: the new part does not begin in between. */
+/* The output of a tick belongs to it: the new part does not begin between them. */
 static bool belongs_to_tick(const struct compaction *compaction, const struct frame *frame)
 {
     return frame->sender == compaction->merge.self &&

@@ -1,4 +1,4 @@
-/* compaction.h - the log of a run that goes on, written anew beside itself, shorter.
+/* compaction.h - writes a shorter log of an active run beside the old one.
  *
  *     compaction_begin(&settings, &anew, &err);
  *     while ((result = compaction_turn(anew, 20 * NS_PER_MS, &err)) == 0)
@@ -7,10 +7,9 @@
  *         compaction_finish(anew, &ret, &err);
  *     compaction_destroy(anew);
  *
- * Old steps are merged (merge.h); the newest part is copied byte by byte, and a new core hears it.  When that has caught
- * up, the new log takes the old one's place, and the new core the old one's: so whoever reads the log again
- * gets the very core that speaks.  What was said stays, and is carried on (carry.h).  A kill leaves
- * the old log or the new one, each whole.
+ * Old steps are merged (merge.h); the newest part is copied byte by byte and fed to a new core.  When that has caught
+ * up, the new log and the new core replace the old ones, so a log replay gives the same core as the live one.
+ * Verdicts and ledger are carried over (carry.h).  A kill leaves the old log or the new one, each complete.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_COMPACTION_H
 #define LOCKSTEP_CONTROL_LOG_COMPACTION_H
@@ -26,7 +25,7 @@ struct compaction;
 
 struct compaction_settings {
     const struct rundir *dir;
-    const char *run;     /* as the first core was told */
+    const char *run;     /* the settings of the first core */
     uint64_t whole_from; /* bytes of the old log: from about there on it is copied */
     uint64_t merged;     /* merged frames in the old log: beyond some the oldest are joined */
 };

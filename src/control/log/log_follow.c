@@ -1,4 +1,4 @@
-/* log_follow.c - tails the log and decodes what the controller said. */
+/* log_follow.c - follows a log and decodes the controller's verdicts and ledgers. */
 #include "control/log/log_follow.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@ struct log_follow {
     struct spool_reader *reader; /* NULL while there is no log */
     uint64_t self;
     bool last;      /* the newest tick was the last */
-    bool was_alive; /* somebody was seen at work */
+    bool was_alive; /* a writer was running */
     bool told;      /* some frame was read */
-    bool was_empty; /* nobody was at work on a log with nothing in it */
+    bool was_empty; /* the log was empty and had no writer */
     uint64_t inode; /* of the log that is read */
-    bool passing;   /* a log that took its place: what it has of the old one was told */
+    bool passing;   /* a log that replaced it: its old part was delivered */
 };
 
 int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *err)
@@ -114,7 +114,7 @@ static void follow_frame(struct log_follow *follow, const struct frame *frame,
         calls->run(calls->arg, &run);
 }
 
-/* Asked before the last bytes are read, so that what a dying writer wrote is still told. */
+/* Asked before the last bytes are read, so that the last output of a dying writer is delivered. */
 static bool follow_is_over(struct log_follow *follow, bool controlled)
 {
     bool alive = controlled || rundir_is_alive(&follow->dir);

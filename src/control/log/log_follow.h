@@ -1,4 +1,4 @@
-/* log_follow.h - a run's log as it grows: verdicts and ledgers as they come.
+/* log_follow.h - follows a growing log: verdicts and ledgers as they are written.
  *
  *     struct log_follow *follow;
  *     if (log_follow_open(run_dir, &follow, &err) == 0)
@@ -6,7 +6,7 @@
  *             nap();
  *     log_follow_close(follow);
  *
- * The log need not be there yet.  One that is there is told from its beginning.
+ * The log may not exist yet.  An existing log is read from its beginning.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_LOG_FOLLOW_H
 #define LOCKSTEP_CONTROL_LOG_LOG_FOLLOW_H
@@ -29,7 +29,7 @@ struct log_follow_calls {                                      /* any may be NUL
 int log_follow_open(const char *run_dir, struct log_follow **ret, struct err *err);
 void log_follow_close(struct log_follow *follow); /* NULL is fine */
 
-/* Calls for all that has come.  1: more may come; 0: the books are closed and all has been told,
+/* Calls back for all that has arrived.  1: more may arrive; 0: the run is closed and all was delivered,
  * or nobody writes any more; -errno.  Never blocks.
  */
 int log_follow_read(struct log_follow *follow, const struct log_follow_calls *calls,

@@ -1,4 +1,4 @@
-/* log replay.c - feeds the core from a log and compares what it says with what was said. */
+/* log_replay.c - feeds the core from a log and compares its output with the log. */
 #include "control/log/log_replay.h"
 
 #include <errno.h>
@@ -81,7 +81,8 @@ static int log_replay_begin(struct log_replay *replay, struct err *err)
         if (result == 0)
             core_watch_steps(replay->core, replay->watch, replay->watch_arg);
     }
-    return result < 0 ? err_set(err, result, "run %s: no memory to judge it", replay->run) : 0;
+    return result < 0 ? err_set(err, result, "run %s: out of memory while judging it", replay->run)
+                      : 0;
 }
 
 /* The log goes on: what it did not take of the last tick is not there. */
@@ -112,7 +113,7 @@ int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct
     return result == -ENOMEM ? result : 0;
 }
 
-/* What the core says, on its way to the log or to nobody. */
+/* The output of the core, to the log or dropped. */
 static void log_replay_feed(void *arg, uint16_t type, const struct buf *payload)
 {
     struct log_replay *replay = arg;
@@ -149,7 +150,7 @@ static int log_replay_compaction(struct log_replay *replay, struct reader in, st
     int result = fact_compaction_get(in, &fact);
 
     if (result < 0)
-        return err_set(err, result, "a mark of compaction is malformed");
+        return err_set(err, result, "a compaction mark in the log is malformed");
     log_replay_close_tick(replay);
     switch (fact.kind) {
     case COMPACTION_BEGIN:
@@ -225,14 +226,14 @@ int log_replay_frame(struct log_replay *replay, const struct frame *frame, struc
             return err_set(err, -EPROTO, "tick %llu of the log is malformed",
                            (unsigned long long)frame->number);
         if (log_replay_tick(replay, &tick) < 0)
-            return err_set(err, -ENOMEM, "run %s: no memory to judge it", replay->run);
+            return err_set(err, -ENOMEM, "run %s: out of memory while judging it", replay->run);
         return 0;
     case FRAME_SETTING:
         return log_replay_setting(replay, frame, err);
     case FRAME_VERDICT:
     case FRAME_LEDGER:
         if (log_replay_output(replay, frame) < 0)
-            return err_set(err, -ENOMEM, "run %s: no memory to judge it", replay->run);
+            return err_set(err, -ENOMEM, "run %s: out of memory while judging it", replay->run);
         return 0;
     case FRAME_COMPACTION:
         return log_replay_compaction(replay, in, err);

@@ -1,17 +1,16 @@
-/* log replay.h - the log through the core once more.
+/* log_replay.h - feeds a log to the core again.
  *
- * The log is: any number of facts, then a TICK in the controller's name, then what the core said at
- * that tick (verdicts, ledgers, in order), then again facts.  The controller's HELLOs may stand
- * anywhere but between a TICK and what was said at it; the first gives the run's name.  Its SETTINGs
- * stand where facts do.  To read it
- * again: feed each frame that is not the controller's, and its SETTINGs; at a TICK call core_tick() with what it
- * says; what comes out must be the frames that follow.
+ * A log is a sequence of facts, then a TICK of the controller, then the output of the core at that tick (verdicts,
+ * ledgers, in order), then facts again.  HELLOs of the controller may be anywhere except between a TICK and its
+ * output; the first one names the run.  Its SETTINGs are among the facts.  To replay a log, feed each frame of other
+ * senders and the controller's SETTINGs; at a TICK call core_tick() with its values; the output must be the frames
+ * that follow.
  *
- * A log that was compacted while its run went on begins with an old part and a silent one (carry.h); whoever reads it
- * gets the core that has spoken since then.
+ * A log that was compacted while its run was active begins with an old part and a part without output (carry.h); the
+ * replay gives the core that wrote the rest of the log.
  *
- * What the core said and the log does not have yet stays in `said`: a controller that was killed
- * between the TICK and those frames appends them, and goes on as if it had never died.
+ * Output of the core that is not yet in the log stays in `said`: a controller that was killed between a TICK and its
+ * output appends it and continues.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H
 #define LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H
@@ -27,7 +26,7 @@
 #include "wire/facts.h"
 #include "wire/frame.h"
 
-/* What the core has said, first in first out. */
+/* The output of the core, first in first out. */
 struct output_queue_frame {
     uint16_t type;
     struct buf payload;
@@ -35,7 +34,7 @@ struct output_queue_frame {
 struct output_queue {
     struct output_queue_frame *frame;
     size_t first, count, room;
-    bool failed; /* no memory: something that was said is missing */
+    bool failed; /* out of memory: some output is missing */
 };
 const struct output_queue_frame *output_queue_first(
     const struct output_queue *said); /* NULL: none */
@@ -44,7 +43,7 @@ void output_queue_drop(struct output_queue *said);
 enum log_replay_part { /* of a log that was compacted while its run went on (FRAME_COMPACTION) */
     LOG_REPLAY_SPEAKS, /* all of any other log */
     LOG_REPLAY_OLD,    /* steps are gone: the core learns facts, and no ticks */
-    LOG_REPLAY_WARM,   /* the core gets everything, and nobody hears it */
+    LOG_REPLAY_WARM,   /* the core gets everything, and its output is dropped */
 };
 
 struct log_replay {
@@ -52,16 +51,17 @@ struct log_replay {
     struct carry carry;
     char run[FACT_NAME];
     struct core *core; /* NULL before the first frame */
-    core_watch *watch; /* of the core's steps; NULL: nobody */
+    core_watch *watch; /* of the core's steps; NULL: none */
     void *watch_arg;
     struct output_queue said;
     uint64_t self; /* the controller's sender id */
     struct fact_tick tick;
     uint64_t ticks, facts, equal;
-    uint64_t different;      /* in the log, but the core said something else or nothing */
-    uint64_t missing;        /* said by the core, and the log went on without it */
-    bool last;               /* the newest tick was the last one */
-    struct thresholds filed; /* as settings files said, by the newest SETTINGs in their name */
+    uint64_t different; /* in the log, but the output of the core differs or is missing */
+    uint64_t missing;   /* output of the core that the log lacks */
+    bool last;          /* the newest tick was the last one */
+    struct thresholds
+        filed; /* values from settings files, by the newest SETTINGs with their name */
 };
 #define LOG_REPLAY_FILE "settings file" /* who, of a SETTING */
 
@@ -70,7 +70,7 @@ void log_replay_init(struct log_replay *replay,
 void log_replay_fini(struct log_replay *replay);
 int log_replay_frame(struct log_replay *replay, const struct frame *frame, struct err *err);
 
-/* A fact or a tick that is not in a log: the same steps for whoever comes without one. */
+/* A fact or a tick that is not in a log, handled in the same way. */
 int log_replay_fact(struct log_replay *replay, const struct frame *frame, struct err *err);
 int log_replay_tick(struct log_replay *replay, const struct fact_tick *tick);
 

@@ -1,4 +1,4 @@
-/* merge.c - frames of a log in, fewer frames out: what stays, and steps of single ranks merged. */
+/* merge.c - frames of a log in, fewer frames out: selects frames and merges the steps of single ranks. */
 #include "control/log/merge.h"
 
 #include <errno.h>
@@ -148,7 +148,7 @@ static int merge_keep(struct merge *merge, const struct frame *frame)
     return result < 0 ? result : merge_put(merge, frame);
 }
 
-/* A tick at which nothing was said tells nobody anything; the last one closes the books. */
+/* A tick without output is not needed; the last one closes the run. */
 static int take_tick(struct merge *merge, const struct frame *frame, struct reader in)
 {
     struct fact_tick tick;
@@ -163,7 +163,7 @@ static int take_tick(struct merge *merge, const struct frame *frame, struct read
     return merge->tick.failed ? err_nomem(merge->err) : 0;
 }
 
-/* The newest ledger says what all before it said, and more. */
+/* The newest ledger replaces all earlier ones. */
 static int merge_take_ledger(struct merge *merge, const struct frame *frame)
 {
     merge->ledger.size = 0;
@@ -275,7 +275,7 @@ static bool is_kept(const struct frame *frame)
     case FRAME_BEAT:
         return fact_beat_get(reader_of(frame->payload, frame->payload_bytes), &beat) == 0 &&
                beat.final;
-    default: /* steps, and traffic: of old steps nobody asks how they came */
+    default: /* steps, and traffic: not needed for old steps */
         return false;
     }
 }
@@ -362,8 +362,7 @@ int merge_flush(struct merge *merge)
         merge->ledger_frame.payload = merge->ledger.data;
         result = merge_keep(merge, &merge->ledger_frame);
     }
-    if (result == 0 && merge->replay &&
-        merge->tick.size) { /* whoever goes on must know when it is */
+    if (result == 0 && merge->replay && merge->tick.size) { /* the next reader must know the time */
         merge->tick_frame.payload = merge->tick.data;
         result = merge_put(merge, &merge->tick_frame);
     }

@@ -1,9 +1,9 @@
-/* merge.h - a log without the steps of single ranks.
+/* merge.h - reduces a log by merging the steps of single ranks.
  *
- * The steps of single ranks are merged, 64 at a time, into one frame of what each rank worked and exceeded; beats go
- * but the last of each rank, and ticks at which nothing was said.  All else stays.  For a log whose run is over
- * (compact.c), and for the old part of one that goes on (compaction.c); there old ledgers go, too, and what was
- * merged before is merged further.
+ * The steps of single ranks are merged, 64 at a time, into one frame with each rank's work and excess.  All beats
+ * but the last of each rank, and ticks without output, are dropped.  Everything else stays.  Used for the log of a
+ * closed run (compact.c) and for the old part of an active one (compaction.c); there old ledgers are dropped as
+ * well, and merged frames are merged further.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_MERGE_H
 #define LOCKSTEP_CONTROL_LOG_MERGE_H
@@ -35,7 +35,7 @@ struct merge {
     struct fact_merged former; /* of a former compaction, not written yet; rank NULL: none */
     uint64_t formers_to_join;  /* so many pairs */
     uint64_t frames;           /* merged ones that were written */
-    struct buf tick;           /* the newest, while nothing was said at it */
+    struct buf tick;           /* the newest, while it has no output */
     struct frame tick_frame;
     struct buf ledger; /* the newest */
     struct frame ledger_frame;

@@ -1,4 +1,4 @@
-/* retention.c - which runs are compacted. */
+/* retention.c - selects the runs to compact. */
 #include "control/log/retention.h"
 
 #include <dirent.h>

@@ -1,10 +1,10 @@
-/* retention.h - what goes when logs are too many or too old.
+/* retention.h - what is removed when logs are too large or too old.
  *
- * Only runs whose books are closed and on which nobody is at work.  First go their spools, which the log
- * has all of; then the log is compacted: the steps of single ranks are merged, 64 at a time, into one frame
- * of what each rank worked and exceeded, and beats go but the last of each rank.  Verdicts, ledgers, exits, runs,
- * rings, communicators, shapes, gaps, notes and settings are never dropped.  A compacted log is told
- * as ever and cannot be judged again.
+ * Only closed runs that no process uses.  Their spools are removed first, because the log has all their frames. 
+ * Then the log is compacted: the steps of single ranks are merged, 64 at a time, into one frame with each rank's
+ * work and excess, and all beats but the last of each rank are dropped.  Verdicts, ledgers, exits, runs, rings,
+ * communicators, shapes, gaps, notes and settings are never dropped.  A compacted log is reported as before and
+ * cannot be replayed.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_RETENTION_H
 #define LOCKSTEP_CONTROL_LOG_RETENTION_H
@@ -27,7 +27,7 @@ struct retention_counts {
 int retention_apply(const char *state, const struct retention *keep, int64_t now_real_ns,
                     struct retention_counts *ret, struct err *err);
 
-/* One run.  1: done; 0: it was so already; -EBUSY: somebody is at work, or the books are open; written beside
+/* One run.  1: done; 0: already compacted; -EBUSY: in use, or not closed; written beside
  * and renamed, so that a kill leaves the old log or the new one.
  */
 int retention_compact(const char *run_dir, struct err *err);

@@ -1,4 +1,4 @@
-/* rundir.c - names in a run's directory, and the locks that tell who lives. */
+/* rundir.c - names in a run's directory, and the locks of its processes. */
 #include "control/log/rundir.h"
 
 #include <errno.h>

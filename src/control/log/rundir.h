@@ -1,4 +1,4 @@
-/* rundir.h - what lies in a run's directory, and who is writing there. */
+/* rundir.h - the files in a run's directory, and which processes write to it. */
 #ifndef LOCKSTEP_CONTROL_LOG_RUNDIR_H
 #define LOCKSTEP_CONTROL_LOG_RUNDIR_H
 

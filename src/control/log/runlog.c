@@ -28,7 +28,7 @@ struct runlog {
     struct spool_writer *writer;
     struct spool_reader *reader; /* of what is read again; NULL: all has been */
     uint64_t stays;              /* bytes of the log that no compaction drops */
-    struct log_replay replay;    /* the core, and what it said that is not in the log yet */
+    struct log_replay replay;    /* the core, and its output that is not in the log yet */
     int64_t ticked_ns;           /* by our clock */
     int64_t shift_ns;            /* the run's clock minus ours */
     int64_t tick_mono_ns;        /* the newest, by the run's clock: it never goes back */
@@ -91,7 +91,7 @@ static int lock_writer(struct runlog *log, struct err *err)
         struct timespec pause = time_spec(20 * NS_PER_MS);
 
         if (time_mono_ns() > deadline_ns)
-            return err_wrap(err, result, "another controller is at work on run %s", log->run);
+            return err_wrap(err, result, "another controller is running for run %s", log->run);
         nanosleep(&pause, NULL);
     }
     return result;
@@ -135,17 +135,17 @@ static void recover_tell(const struct runlog *log, const struct spool_reader *re
     uint64_t offset, bytes;
 
     for (size_t i = 0; spool_reader_place(reader, i, &offset, &bytes); i++)
-        log_error("%s: damaged at offset %llu: %llu bytes skipped", log->path,
+        log_error("%s: damaged at offset %llu, skipped %llu bytes", log->path,
                   (unsigned long long)offset, (unsigned long long)bytes);
     if (spool_reader_places(reader) > SPOOL_PLACES)
         log_error("%s: damaged in %llu places, %llu bytes in all", log->path,
                   (unsigned long long)spool_reader_places(reader),
                   (unsigned long long)spool_reader_damaged(reader));
     if (replay->different + replay->missing)
-        log_error("%s: %llu verdicts or ledgers in it are not what this version says now",
+        log_error("%s: this version computes %llu of its verdicts or ledgers differently",
                   log->path, (unsigned long long)(replay->different + replay->missing));
     if (replay->ticks)
-        log_info("run %s: went on after %llu facts and %llu ticks", replay->run,
+        log_info("run %s: resumed after %llu facts and %llu ticks", replay->run,
                  (unsigned long long)replay->facts, (unsigned long long)replay->ticks);
 }
 
@@ -181,7 +181,7 @@ static int memory_check(const struct runlog *log, struct err *err)
 
     if (!log->settings.memory_max || bytes <= log->settings.memory_max)
         return 0;
-    return err_set(err, -EDQUOT, "its facts take %llu bytes of memory, a run may have %llu",
+    return err_set(err, -EDQUOT, "its facts use %llu bytes of memory; the limit for a run is %llu",
                    (unsigned long long)bytes, (unsigned long long)log->settings.memory_max);
 }
 
@@ -265,7 +265,7 @@ static int disk_check(const struct runlog *log, const struct frame *frame, size_
         bytes += FRAME_HEADER_BYTES + frame[i].payload_bytes;
     if (bytes <= log->settings.disk_max)
         return 0;
-    return err_set(err, -EFBIG, "its log would have %llu bytes, a run's may have %llu",
+    return err_set(err, -EFBIG, "its log would grow to %llu bytes; the limit for a run is %llu",
                    (unsigned long long)bytes, (unsigned long long)log->settings.disk_max);
 }
 
@@ -282,7 +282,7 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
     if (result < 0)
         return result;
     if (log->replay.last)
-        return err_set(err, -EALREADY, "run %s is over: its books are closed", log->run);
+        return err_set(err, -EALREADY, "run %s is closed", log->run);
     snprintf(fact.name, sizeof(fact.name), "%s", name);
     snprintf(fact.who, sizeof(fact.who), "%s", who);
     fact_setting_put(&payload, &fact);
@@ -295,7 +295,7 @@ int runlog_set(struct runlog *log, const char *name, double value, const char *w
         result = put_own(log, FRAME_SETTING, &payload, err);
     if (result < 0)
         return result;
-    log_info("run %s: %s is %g now, by %s", log->run, name, value, who);
+    log_info("run %s: threshold %s set to %g by %s", log->run, name, value, who);
     return log_replay_frame(&log->replay, &frame, err);
 }
 
@@ -386,9 +386,9 @@ static int runlog_feed(struct runlog *log, const struct frame *frame, struct err
     result = log_replay_fact(&log->replay, frame, err);
     core_counts(log->replay.core, &after);
     if (after.malformed > before.malformed) {
-        log_error(
-            "run %s: frame %llu of type %u is malformed and not judged, others may follow: %s",
-            log->run, (unsigned long long)frame->number, frame->type, err->text);
+        log_error("run %s: frame %llu of type %u is malformed and was not judged; further ones are "
+                  "not logged: %s",
+                  log->run, (unsigned long long)frame->number, frame->type, err->text);
         log->told_malformed = true;
     }
     return result;
@@ -419,7 +419,7 @@ int runlog_take(struct runlog *log, const struct frame *frame, size_t count, str
     log->facts_waiting = true;
     for (size_t i = 0; i < count && result == 0; i++) {
         if (seen_mark(log->settings.seen, &frame[i]) < 0)
-            return err_set(err, -ENOMEM, "no memory for one more sender");
+            return err_set(err, -ENOMEM, "out of memory for another sender");
         observe(log, &frame[i], true);
         log->stays += merge_stays(&frame[i]);
         result = runlog_feed(log, &frame[i], err);
@@ -467,7 +467,7 @@ int runlog_tick(struct runlog *log, uint8_t flags, struct err *err)
     log->tick_mono_ns = tick.mono_ns;
     result = log_replay_tick(&log->replay, &tick);
     if (result < 0)
-        return err_set(err, result, "no memory for what the judges said");
+        return err_set(err, result, "out of memory for the verdicts");
     return runlog_write_output(log, err);
 }
 
@@ -519,7 +519,7 @@ static void compact_done(struct runlog *log, struct compaction_result *done,
     log->dirty = false;
 }
 
-/* What verdicts cost is told when they change.  The new judges must know where the old ones stand. */
+/* The cost of verdicts is written when they change.  The new judges must know where the old ones stand. */
 static int compact_tell(struct runlog *log, struct err *err)
 {
     CLEAN(buf_fini) struct buf payload = { 0 };

@@ -1,9 +1,9 @@
-/* runlog.h - one run's log and the core behind it: the same for a run of its own and for a site.
+/* runlog.h - a run's log and its core; the same for a single run and for a site.
  *
- * A fact is logged before the core sees it, and a tick before the core gets it: what the core knows
- * can always be read from the log again (log replay.h).  After -errno the log may be tried again.  When
- * runlog_sync() fails, what was written since the last good one is cut off, now or as soon as that is possible:
- * then runlog_was_cut(), or -ESTALE comes from any call; close the log and open it again.
+ * Facts and ticks are logged before the core gets them, so the state of the core can always be rebuilt from the log
+ * (log_replay.h).  After -errno a call may be repeated.  If runlog_sync() fails, data since the last successful sync
+ * is truncated, now or as soon as possible: then runlog_was_cut() is true, or any call returns -ESTALE; close the
+ * log and open it again.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_RUNLOG_H
 #define LOCKSTEP_CONTROL_LOG_RUNLOG_H
@@ -24,7 +24,7 @@ struct runlog_settings {
     const struct rundir *dir;
     struct seen *seen;    /* gets what is in the log, and later what is taken */
     int64_t lock_wait_ns; /* a reader may hold the lock for a moment */
-    /* What settings files say, or NULL.  What they said before and do not say any more is logged. */
+    /* Values from settings files, or NULL.  A value that was removed from the files is logged. */
     const struct thresholds *thresholds;
     uint64_t memory_max; /* of what the facts make us keep; 0: no limit */
     uint64_t disk_max;   /* of the log's bytes: facts beyond that are not taken; 0: no limit */
@@ -49,7 +49,7 @@ void runlog_close(struct runlog *log);                                       /* 
  * written; -EDQUOT: they are, but need more than memory_max: close it.
  */
 int runlog_take(struct runlog *log, const struct frame *frame, size_t count, struct err *err);
-/* What the core said and the log did not take (disk full).  Before anything else is written. */
+/* Writes output of the core that could not be logged (disk full).  Call it before any other write. */
 int runlog_write_output(struct runlog *log, struct err *err);
 int runlog_tick(struct runlog *log, uint8_t flags, struct err *err);
 /* Facts have come since the last tick, or it was more than a second ago and the books are open. */
@@ -62,7 +62,7 @@ uint64_t runlog_disk(const struct runlog *log);   /* that it takes, with a next 
 uint64_t runlog_facts(const struct runlog *log);  /* that it has ever had */
 bool runlog_was_cut(const struct runlog *log);    /* the core knows more than the log */
 
-/* Once a turn: writes the log anew, shorter, when it is larger than `bytes_max` (compaction.h), for `budget_ns` each time.
+/* Once a turn: compacts the log when it is larger than `bytes_max` (compaction.h), for `budget_ns` each time.
  * 1: it has just been done, `ret` says what is where now; 0: nothing to do, or not yet; -errno: it is tried again
  * later; -ESTALE: close the log and open it again.
  */

@@ -1,4 +1,4 @@
-/* seen.c - numbers of frames by where they come from. */
+/* seen.c - frame numbers by sender and boot. */
 #include "control/log/seen.h"
 
 #include <errno.h>

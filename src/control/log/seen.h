@@ -1,7 +1,7 @@
-/* seen.h - which frames have come already: by sender and boot, up to which number.
+/* seen.h - which frames have arrived: by sender and boot, up to which number.
  *
- * Numbers go on across boots of a sender, but a machine that crashed may have lost the end of a
- * spool and given its numbers again: so the boot is part of the name.
+ * Numbers continue across boots of a sender.  A machine that crashed may have lost the end of a spool and reuse its
+ * numbers, so the boot is part of the key.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_SEEN_H
 #define LOCKSTEP_CONTROL_LOG_SEEN_H

@@ -143,7 +143,7 @@ int spools_scan(struct spools *spools, struct err *err)
         return err_set(err, -errno, "%s: %m", spools->directory.text);
     for (const struct dirent *entry; (entry = readdir(dir));) {
         if (is_spool(entry->d_name) && source_add(spools, entry->d_name) < 0)
-            return err_set(err, -ENOMEM, "%s: no memory for one more spool",
+            return err_set(err, -ENOMEM, "%s: out of memory for another spool",
                            spools->directory.text);
     }
     return 0;
@@ -175,7 +175,7 @@ static void source_tell_damage(const struct spools *spools, struct source *sourc
     if (source->damaged_bytes == 0 || source->told_damage)
         return;
     source->told_damage = true;
-    log_error("%s/%s: damaged bytes before offset %llu skipped; whole frames follow",
+    log_error("%s/%s: skipped damaged bytes before offset %llu; valid frames follow",
               spools->directory.text, source->name,
               (unsigned long long)spool_reader_offset(source->reader));
 }

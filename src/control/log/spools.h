@@ -1,8 +1,8 @@
-/* spools.h - all the spools of a run as one stream of frames.
+/* spools.h - all spools of a run as one stream of frames.
  *
- * Of the frames that are there now, the one that happened first comes first (by the clock of its
- * node, set to real time by the hello of its spool); those of one spool keep their order.  A frame
- * that was marked as seen does not come again.  Memory is one read buffer a spool.
+ * Of the available frames the earliest comes first (by the clock of its node, converted to real time with the hello
+ * of its spool); frames of one spool keep their order.  A frame that was marked as seen is skipped.  Memory is one
+ * read buffer per spool.
  */
 #ifndef LOCKSTEP_CONTROL_LOG_SPOOLS_H
 #define LOCKSTEP_CONTROL_LOG_SPOOLS_H
@@ -40,7 +40,7 @@ struct spools_counts {
 };
 void spools_counts(const struct spools *spools, struct spools_counts *ret);
 
-/* Real minus monotonic time as the first hello said; 0: none was read yet. */
+/* Real minus monotonic time from the first hello; 0: none was read yet. */
 int64_t spools_clock_offset(const struct spools *spools);
 
 #define CONTROL_SENDER "control" /* the log's own frames */

@@ -1,4 +1,4 @@
-/* columns.c - waits for the ranks of a step, but not for ever. */
+/* columns.c - waits for the ranks of a step, within limits. */
 #include "control/matrix/columns.h"
 
 #include <errno.h>

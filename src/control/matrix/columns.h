@@ -1,8 +1,8 @@
-/* columns.h - steps of single ranks gathered into columns: one step of all ranks.
+/* columns.h - collects steps of single ranks into columns: one step of all ranks.
  *
- * A column is given out when every rank has told of its step, or when enough newer ones are whole, so
- * that the missing ranks will not come; always in order: by attempt, then by step.  Who reads a log again
- * from columns_position() gets what was not given out yet, and nothing twice (columns_resume()).
+ * A column is emitted when every rank has sent its step, or when enough newer columns are complete, so that the
+ * missing ranks will not send it; always in order: by attempt, then by step.  A reader that resumes a log at
+ * columns_position() gets the columns that were not emitted, and none twice (columns_resume()).
  */
 #ifndef LOCKSTEP_CONTROL_MATRIX_COLUMNS_H
 #define LOCKSTEP_CONTROL_MATRIX_COLUMNS_H
@@ -17,13 +17,13 @@
 struct column {
     uint32_t attempt;
     uint64_t step;
-    uint32_t ranks, have;  /* ranks: the world; have: that told of it */
-    int64_t *local_ns;     /* by rank: its own work in this step; -1: not told */
+    uint32_t ranks, have;  /* ranks: the world; have: ranks that sent it */
+    int64_t *local_ns;     /* by rank: its own work in this step; -1: not known */
     uint64_t *shape;       /* by rank */
     int64_t begin_real_ns; /* the first rank's; 0: not known */
     int64_t duration_ns;   /* the longest */
     /* Set when it is given out: */
-    int64_t median_ns, excess_ns; /* of those that told; excess: of the worst */
+    int64_t median_ns, excess_ns; /* of the ranks that sent it; excess: of the worst */
     uint32_t worst;
 };
 

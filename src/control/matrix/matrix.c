@@ -1,4 +1,4 @@
-/* matrix.c - where everything lies in a matrix file, and reading it. */
+/* matrix.c - offsets in a matrix file, and reading it. */
 #include "control/matrix/matrix.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ static int header_check(const struct matrix_header *header, ssize_t got, struct 
         return err_set(err, -EUCLEAN, "its header is damaged");
     if (header->ranks < 1 || header->ranks > MATRIX_RANKS_MAX || header->tile != MATRIX_TILE ||
         header->levels != MATRIX_LEVELS || header->columns > MATRIX_COLUMNS_MAX)
-        return err_set(err, -EUCLEAN, "its header says what cannot be");
+        return err_set(err, -EUCLEAN, "its header has invalid values");
     return 0;
 }
 
@@ -166,7 +166,7 @@ int matrix_slot_read(int fd, uint64_t at, const struct matrix_head *expect, void
         if ((size_t)got == size && slot_check(ret, expect, data, row_bytes) == 0)
             return 0;
     }
-    return err_set(err, -EUCLEAN, "damaged at offset %" PRIu64 "; it can be made anew from the log",
+    return err_set(err, -EUCLEAN, "damaged at offset %" PRIu64 "; it can be rebuilt from the log",
                    at);
 }
 
@@ -208,7 +208,7 @@ int matrix_refresh(struct matrix *matrix, struct err *err)
     if (result < 0)
         return result;
     if (header.ranks != matrix->header.ranks || header.columns < matrix->header.columns)
-        return err_set(err, -EUCLEAN, "another matrix has taken its place");
+        return err_set(err, -EUCLEAN, "another matrix has replaced it");
     matrix->header = header;
     return 0;
 }

@@ -36,7 +36,7 @@ struct matrix_column {
 
 struct matrix; /* to read */
 
-/* -EUCLEAN: no matrix, another version, or damaged: make it anew from the log. */
+/* -EUCLEAN: not a matrix, another version, or damaged: rebuild it from the log. */
 int matrix_open(const char *path, struct matrix **ret, struct err *err);
 void matrix_close(struct matrix *matrix);                   /* NULL is fine */
 int matrix_refresh(struct matrix *matrix, struct err *err); /* sees what was flushed since */

@@ -1,4 +1,4 @@
-/* processes.c - one pass over what agents said when they found a ring. */
+/* processes.c - one pass over the rings that agents reported. */
 #include "control/report/processes.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ int processes_read(const char *run_dir, struct processes *ret, struct err *err)
     if (result == 0)
         result = roster_spools(&roster, &dir, err);
     if (result == -ENOMEM)
-        return err_set(err, result, "%s: no memory to read its processes", run_dir);
+        return err_set(err, result, "%s: out of memory while reading its processes", run_dir);
     if (result < 0)
         return result;
     *ret = roster.processes;

@@ -1,4 +1,4 @@
-/* processes.h - which processes the ranks of a run were, where and since when, from its log and spools. */
+/* processes.h - the processes of the ranks of a run, with node and start, from its log and spools. */
 #ifndef LOCKSTEP_CONTROL_REPORT_PROCESSES_H
 #define LOCKSTEP_CONTROL_REPORT_PROCESSES_H
 

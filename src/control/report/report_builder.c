@@ -1,4 +1,4 @@
-/* report_builder.c - counts what comes by, and keeps what `why` will say. */
+/* report_builder.c - counts frames and keeps what `why` prints. */
 #include "control/report/report_builder.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
-/* report_builder.h - frame by frame to an account: counts, the last state of each verdict, who was seen. */
+/* report_builder.h - builds a run summary frame by frame: counts, the last state of each verdict, the
+ * observed ranks.
+ */
 #ifndef LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H
 #define LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H
 

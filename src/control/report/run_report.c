@@ -76,7 +76,7 @@ static void run_report_watch_end(struct run_report *report, const struct frame *
     }
 }
 
-/* A frame of the log.  When the core is run, what it says now counts, not what it said then. */
+/* A frame of the log.  When the core is run, its new output counts, not the output in the log. */
 static int run_report_log_frame(struct run_report *report, const struct frame *frame,
                                 struct err *err)
 {
@@ -184,7 +184,7 @@ static int64_t run_report_read_spools(struct run_report *report, struct err *err
     return result < 0 ? result : count;
 }
 
-/* The second way: the core reads all, and closes the books unless somebody is still at work. */
+/* The second way: the core reads all, and closes the run unless a writer is still running. */
 static int run_report_judge(struct run_report *report, bool alive, struct err *err)
 {
     int64_t count;
@@ -237,7 +237,7 @@ int run_report_read(const char *run_dir, bool every_state, struct run_summary *r
             result = run_report_judge(&report, alive, err);
     }
     if (result == -ENOMEM)
-        return err_set(err, result, "run %s: no memory to tell it", report.dir.run);
+        return err_set(err, result, "run %s: out of memory for the run summary", report.dir.run);
     if (result < 0)
         return result;
     report.builder.summary.alive = alive;
@@ -254,8 +254,9 @@ int run_report_watch(const char *run_dir, core_watch *watch, void *arg, struct e
     report.replay.watch = watch;
     report.replay.watch_arg = arg;
     result = run_report_judge(&report, false, err);
-    return result == -ENOMEM ? err_set(err, result, "run %s: no memory to read it", report.dir.run)
-                             : result;
+    return result == -ENOMEM
+               ? err_set(err, result, "run %s: out of memory while reading it", report.dir.run)
+               : result;
 }
 
 void run_report_fini(struct run_summary *summary)
@@ -281,15 +282,16 @@ int run_report_replay(const char *run_dir, struct run_report_replay *ret, struct
     while (result >= 0 && (result = spool_next(reader, &frame, err)) == 1) {
         if (frame.type == FRAME_MERGED && frame.sender == replay.self &&
             replay.part == LOG_REPLAY_SPEAKS)
-            return err_set(err, -ENODATA, "%s was compacted: its steps cannot be judged again",
+            return err_set(err, -ENODATA, "%s was compacted, so it cannot be replayed",
                            dir.log.text);
         result = log_replay_frame(&replay, &frame, err);
     }
     if (result < 0)
         return err_wrap(err, result, "%s", dir.log.text);
     if (!replay.ticks)
-        return err_set(err, -ENODATA, "%s: no tick in it, nothing to replay", dir.log.text);
-    /* What was said at the very last tick may not have been written, or not yet. */
+        return err_set(err, -ENODATA, "%s has no tick, so there is nothing to replay",
+                       dir.log.text);
+    /* The output of the last tick may be missing in the log. */
     *ret = (struct run_report_replay){ .facts = replay.facts,
                                        .ticks = replay.ticks,
                                        .equal = replay.equal,

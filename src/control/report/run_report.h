@@ -1,8 +1,8 @@
-/* run_report.h - reads what a run left behind, or is leaving now, and gathers an account of it.
+/* run_report.h - reads the directory of a run and fills a run summary.
  *
- * The log of a controller that is at work, or that closed its books, is told as it is.  Otherwise
- * the core reads the log again, then what the spools have beyond it, with the time that the facts
- * themselves give: a run whose controller never ran or died is explained by the same judges.
+ * The log of a running controller, or of a closed run, is used unchanged.  Otherwise the core reads the log again,
+ * then the frames that only the spools have, with the times of the facts: the same judges explain a run whose
+ * controller never ran or died.
  */
 #ifndef LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H
 #define LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H

@@ -1,4 +1,4 @@
-/* api.c - what can be asked, by whom: one table of routes. */
+/* api.c - the routes of the API and the token that each needs, in one table. */
 #include "control/site/api.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ static void begin_run(struct api_call *call, const char *name)
         return;
     }
     if (strcmp(run->owner, call->who) != 0 && call->role != AUTH_ADMIN) {
-        reply_error(call->exchange, 403, "run '%s' belongs to somebody else", name);
+        reply_error(call->exchange, 403, "run '%s' was created with another token", name);
         return;
     }
     answer = json_object_new_object();
@@ -164,10 +164,10 @@ static void post_frames(struct api_call *call)
     struct site_run *run = site_find(call->site, call->run);
 
     if (!run)
-        reply_error(call->exchange, 404, "no run '%s' here", call->run);
+        reply_error(call->exchange, 404, "run '%s' not found", call->run);
     else if (!rate_take(&call->site->ingest, hash64(0, call->run, strlen(call->run)),
                         (double)http_body(call->exchange)->size, time_mono_ns()))
-        reply_error(call->exchange, 429, "run '%s' sends more than it may", call->run);
+        reply_error(call->exchange, 429, "run '%s' exceeds its rate limit", call->run);
     else
         ingest_frames(run, call->exchange);
 }
@@ -182,7 +182,7 @@ static void post_finish(struct api_call *call)
 
     if (result < 0) {
         reply_error(call->exchange, run ? run_status(result) : 404, "%s",
-                    run ? err.text : "no such run here");
+                    run ? err.text : "run not found");
         return;
     }
     run->finish = true;
@@ -265,9 +265,9 @@ static void refuse_token(struct api_call *call, int result)
         http_answer_header(call->exchange, "Connection",
                            "close"); /* to guess on costs a connection */
         reply_error(call->exchange, 429,
-                    "this token is not known here, and too many wrong ones came from this address");
+                    "token is not known; too many unknown tokens came from this address");
     } else {
-        reply_error(call->exchange, 401, "this token is not known here");
+        reply_error(call->exchange, 401, "token is not known");
     }
 }
 
@@ -290,7 +290,8 @@ static bool admit_agent(struct api_call *call)
     int result;
 
     if (!header) {
-        reply_error(call->exchange, 401, "nothing is written without a token");
+        reply_error(call->exchange, 401,
+                    "a token is required to write: Authorization: Bearer TOKEN");
         return false;
     }
     site_get(call->site, call->run, false, &run, NULL);
@@ -298,11 +299,11 @@ static bool admit_agent(struct api_call *call)
         return true;
     result = call_identify(call, header);
     if (result == 0 && call->role != AUTH_ADMIN)
-        reply_error(call->exchange, 403, "this token is not valid for run '%s'", call->run);
+        reply_error(call->exchange, 403, "token is not valid for run '%s'", call->run);
     else if (result < 0)
         refuse_token(call, result);
     else if (!run)
-        reply_error(call->exchange, 404, "no run '%s' here", call->run);
+        reply_error(call->exchange, 404, "run '%s' not found", call->run);
     return result == 0 && call->role == AUTH_ADMIN && run;
 }
 
@@ -321,10 +322,10 @@ static bool admit_role(struct api_call *call, enum need need)
         return true;
     if (call->role == AUTH_NOBODY)
         reply_error(call->exchange, 401,
-                    "a token is needed, such as the one in tokens/reader.token of the controller's "
-                    "state directory: Authorization: Bearer TOKEN");
+                    "a token is required, such as the one in tokens/reader.token of the "
+                    "controller's state directory: Authorization: Bearer TOKEN");
     else
-        reply_error(call->exchange, 403, "this token is for reading only");
+        reply_error(call->exchange, 403, "token allows reading only");
     return false;
 }
 
@@ -343,10 +344,10 @@ static bool call_admit(struct api_call *call)
 static void refuse_route(struct api_call *call, bool known)
 {
     if (known)
-        reply_error(call->exchange, 405, "%s is not for %s", http_path(call->exchange),
+        reply_error(call->exchange, 405, "%s does not support method %s", http_path(call->exchange),
                     http_method(call->exchange));
     else
-        reply_error(call->exchange, 404, "nothing is at %s", http_path(call->exchange));
+        reply_error(call->exchange, 404, "path %s not found", http_path(call->exchange));
 }
 
 /* Bodies of one run that are under way take so much memory and no more. */
@@ -356,7 +357,7 @@ static bool call_charge(struct api_call *call)
         http_charge(call->exchange, hash64(0, call->run, strlen(call->run))))
         return true;
     http_answer_header(call->exchange, "Retry-After", "1");
-    reply_error(call->exchange, 503, "too many bodies of run '%s' are under way: try again",
+    reply_error(call->exchange, 503, "too many requests of run '%s' are in progress; try again",
                 call->run);
     return false;
 }

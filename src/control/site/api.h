@@ -1,4 +1,4 @@
-/* api.h - what the files of the API share. */
+/* api.h - shared by the files of the API. */
 #ifndef LOCKSTEP_CONTROL_SITE_API_H
 #define LOCKSTEP_CONTROL_SITE_API_H
 
@@ -9,7 +9,7 @@ struct api_call { /* a request that was admitted: what it asks for, and whose it
     struct http_exchange *exchange;
     const struct route *route;
     enum auth_role role;
-    char who[64]; /* the key's name, as it was when the request came; "": nobody's */
+    char who[64]; /* name of the token at the time of the request; "": none */
     char run[64]; /* of the path or the query; "": none */
 };
 

@@ -1,4 +1,4 @@
-/* api_config.c - what holds here, and thresholds of the judges changed while a run goes on. */
+/* api_config.c - the configuration, and changing thresholds of an active run. */
 #include "control/site/api.h"
 
 #include <errno.h>
@@ -110,8 +110,8 @@ void api_post_thresholds(struct api_call *call)
     else
         err_set(&err, 0, "expected {\"name\": NAME, \"value\": NUMBER}");
     if (run && result == 0) {
-        log_info("run %s: %s is %g from now on, by %s", run->dir.run, json_object_get_string(name),
-                 json_object_get_double(value), call->who[0] ? call->who : "its own token");
+        log_info("run %s: threshold %s set to %g by %s", run->dir.run, json_object_get_string(name),
+                 json_object_get_double(value), call->who[0] ? call->who : "the token of the run");
         answer_thresholds(call, run);
     } else if (run)
         reply_error(call->exchange,

@@ -1,4 +1,4 @@
-/* api_read.c - pages of the index: filters in the query, a cursor to go on, an ETag. */
+/* api_read.c - pages of the index: filters in the query, a cursor, an ETag. */
 #include "control/site/api.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static bool word_of(struct api_call *call, const char *name, const char *(*word)
         }
     }
     if (text)
-        reply_error(call->exchange, 400, "%s: there is no '%.40s'", name, text);
+        reply_error(call->exchange, 400, "%s: unknown value '%.40s'", name, text);
     return !text;
 }
 
@@ -239,7 +239,7 @@ static bool index_has(struct api_call *call, bool rebuilding)
 {
     if (rebuilding)
         reply_error(call->exchange, 503,
-                    "the index is being rebuilt from the logs, %zu runs are left; try again soon",
+                    "the index is being rebuilt from the logs, %zu runs remain; try again soon",
                     site_index_lacks(call->site));
     return !rebuilding;
 }
@@ -247,7 +247,7 @@ static bool index_has(struct api_call *call, bool rebuilding)
 static bool index_is_open(struct api_call *call)
 {
     if (!call->site->index)
-        reply_error(call->exchange, 503, "the index cannot be used now");
+        reply_error(call->exchange, 503, "the index is not available now");
     return call->site->index;
 }
 
@@ -288,7 +288,7 @@ static void question_ask(struct api_call *call, const struct index_query *query,
     if (!index_is_open(call))
         return;
     if (call->run[0] && site_get(call->site, call->run, false, &run, NULL) < 0) {
-        reply_error(call->exchange, 404, "no run '%s' here", call->run);
+        reply_error(call->exchange, 404, "run '%s' not found", call->run);
         return;
     }
     question = malloc(sizeof(*question));
@@ -371,7 +371,7 @@ static void run_page(struct api_call *call, const struct index_query *query)
     if (count < 0)
         page_failed(call, &err);
     else if (count == 0)
-        reply_error(call->exchange, 404, "run '%s' has said nothing yet", call->run);
+        reply_error(call->exchange, 404, "run '%s' has no facts yet", call->run);
     else
         reply_cached(call->exchange, json_object_get(json_object_array_get_idx(page.list, 0)));
     json_object_put(page.list);

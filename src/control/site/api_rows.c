@@ -1,4 +1,4 @@
-/* api_rows.c - rows of the index as JSON: seconds and UTC times, null for what is not known. */
+/* api_rows.c - index rows as JSON: seconds and UTC times, null for unknown values. */
 #include "control/site/api.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
-/* index_catchup.c - questions that wait for the index, the first one first.
+/* index_catchup.c - requests that wait for the index, in order of arrival.
  *
- * A question waits for a bounded part of each log: one that grows as fast as it is read, or that was never read, does
- * not keep it waiting for ever.  What is read for one question is read for those behind it, too.
+ * A request waits for a limited part of each log, so a log that grows as fast as it is read, or that was never read,
+ * does not delay it forever.  Reading for one request also serves the requests behind it.
  */
 #include "control/site/index_catchup.h"
 

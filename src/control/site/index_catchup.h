@@ -1,7 +1,8 @@
-/* index_catchup.h - brings the index up to date before a question is answered, a little at a time.
+/* index_catchup.h - updates the index before a request is answered, in small steps.
  *
- * What was logged before somebody asks is in the answer.  The index may be far behind the log, and reading on takes
- * the only thread: so it reads a bounded number of frames in a turn of the loop, and facts are taken between two turns.
+ * A response contains everything that was logged before the request.  The index may be far behind the log, and there
+ * is only one thread: so each turn of the loop reads a limited number of frames, and facts are accepted between two
+ * turns.
  */
 #ifndef LOCKSTEP_CONTROL_SITE_INDEX_CATCHUP_H
 #define LOCKSTEP_CONTROL_SITE_INDEX_CATCHUP_H
@@ -28,6 +29,6 @@ struct catchup {
 
 /* True: the index has all, and the question can be answered now.  Else it waits for its turn. */
 bool catchup_ask(struct site *site, struct catchup *catchup);
-void catchup_drop(struct site *site, struct catchup *catchup); /* nobody waits for it any more */
+void catchup_drop(struct site *site, struct catchup *catchup); /* its request is gone */
 
 #endif

@@ -1,8 +1,8 @@
-/* ingest.c - a body of frames into a run's log.
+/* ingest.c - writes a body of frames to a run's log.
  *
- * A body is looked at as a whole before anything of it is taken, so a refused one leaves no trace.
- * A frame must be whole, of our version, and may speak of its own run only: the controller's name is
- * taken, and a hello must name the run that the token is for.
+ * A body is checked completely before any of it is used, so a refused body has no effect.  A frame must be complete,
+ * have our version, and belong to the run of the token: frames of the controller's own types are refused, and a
+ * HELLO must name that run.
  */
 #include "control/site/site_private.h"
 
@@ -49,18 +49,18 @@ static int frame_check(const char *run, const struct frame *frame, struct ingest
         return ingest_refuse(ingest, 426);
     }
     if (frame->sender == control_sender()) {
-        err_set(err, 0, "frame %llu of type %u speaks in the controller's name", number,
+        err_set(err, 0, "frame %llu of type %u: only the controller may write this type", number,
                 frame->type);
         return ingest_refuse(ingest, 403);
     }
     if (frame->type != FRAME_HELLO)
         return 0;
     if (fact_hello_get(reader_of(frame->payload, frame->payload_bytes), &hello) < 0) {
-        err_set(err, 0, "frame %llu: a malformed hello", number);
+        err_set(err, 0, "frame %llu: malformed HELLO", number);
         return ingest_refuse(ingest, 400);
     }
     if (hello.kind == SENDER_CONTROL || (hello.run[0] && strcmp(hello.run, run) != 0)) {
-        err_set(err, 0, "frame %llu: a hello of run '%s', but the token is for run '%s'", number,
+        err_set(err, 0, "frame %llu: HELLO of run '%s', but the token is for run '%s'", number,
                 hello.run, run);
         return ingest_refuse(ingest, 403);
     }
@@ -88,7 +88,7 @@ int ingest_read(const struct seen *seen, const char *run, const void *data, size
 
         if (length <= 0) {
             err_set(err, 0, "frame at byte %zu: %s", at,
-                    length == 0 ? "the body ends in the middle of it" : why.text);
+                    length == 0 ? "the body ends inside the frame" : why.text);
             return ingest_refuse(ret, 400);
         }
         result = frame_check(run, &frame, ret, err);
@@ -179,7 +179,7 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
         site->counts.malformed += ingest.status == 400;
         site->counts.foreign += ingest.status == 403;
         if (ingest.status == 426 && !run->version_told) { /* once: they try again and again */
-            log_error("run %s: facts are refused: %s", run->dir.run, err.text);
+            log_error("run %s: refusing facts: %s", run->dir.run, err.text);
             run->version_told = true;
         }
         reply_error(exchange, ingest.status, "%s", err.text);
@@ -199,7 +199,7 @@ void ingest_frames(struct site_run *run, struct http_exchange *exchange)
     if (result == -EDQUOT)
         run_refuse(run, err.text);
     if (result < 0) {
-        reply_error(exchange, run_status(result), "the log of run %s does not take it now: %s",
+        reply_error(exchange, run_status(result), "cannot write the log of run %s now: %s",
                     run->dir.run, err.text);
         return;
     }

@@ -1,4 +1,4 @@
-/* metrics.c - what Prometheus is told: names with units, and per run at most what a run has once. */
+/* metrics.c - metrics for Prometheus: names have units; the number of series per run is fixed. */
 #include "control/site/site_private.h"
 
 #include <inttypes.h>
@@ -86,48 +86,50 @@ static void put_site(const struct site *site, struct buf *out)
     http_counts(site->http, &http);
     metrics_head(out, "build_info", "gauge", "Version of this controller.");
     metrics_format(out, "lockstep_build_info{version=\"%s\"} 1\n", LOCKSTEP_VERSION);
-    metrics_gauge(out, "start_time_seconds", "When this controller began, in unix time.",
+    metrics_gauge(out, "start_time_seconds", "Start time of the controller, in Unix seconds.",
                   (double)site->began_real_ns / 1e9);
-    metrics_gauge(out, "resident_memory_bytes", "Memory of this controller.", resident_bytes());
-    metrics_gauge(out, "log_writable", "1 when facts can be written, else 0.",
+    metrics_gauge(out, "resident_memory_bytes", "Resident memory of the controller.",
+                  resident_bytes());
+    metrics_gauge(out, "log_writable", "1 if the logs are writable, else 0.",
                   !site->trouble.text[0]);
-    count(out, "http_requests_total", "Requests that came.", http.requests);
-    count(out, "http_slow_total",
-          "Connections closed because a request came, or an answer was taken, too slowly.",
+    count(out, "http_requests_total", "HTTP requests received.", http.requests);
+    count(out, "http_slow_total", "Connections closed because the client sent or read too slowly.",
           http.refused_slow);
-    count(out, "http_large_total", "Requests refused because of their size.", http.refused_large);
+    count(out, "http_large_total", "Requests refused because they were too large.",
+          http.refused_large);
     metrics_gauge(out, "index_rebuilding_runs",
-                  "Runs whose rows of the index were lost and are read again.",
+                  "Runs whose index rows are being rebuilt from the log.",
                   (double)site_index_lacks(site));
-    metrics_gauge(out, "http_connections", "Connections that are open.", (double)http.connections);
-    metrics_gauge(out, "http_connections_max", "Connections that there is room for.",
+    metrics_gauge(out, "http_connections", "Open connections.", (double)http.connections);
+    metrics_gauge(out, "http_connections_max", "Maximum number of open connections.",
                   http.connections_max);
-    count(out, "tokens_refused_total", "Requests with a token that is not known.",
+    count(out, "tokens_refused_total", "Requests refused because the token is not known.",
           site->auth.refused);
-    count(out, "ingest_bodies_total", "Bodies of frames that were taken.", counts->bodies);
-    count(out, "ingest_bytes_total", "Bytes in them.", counts->bytes);
-    count(out, "ingest_frames_total", "Frames that were new.", counts->frames);
-    count(out, "ingest_doubled_total", "Frames that had come before.", counts->doubled);
-    count(out, "ingest_malformed_total", "Bodies refused as malformed.", counts->malformed);
-    count(out, "ingest_foreign_total", "Bodies refused because they spoke of another run.",
-          counts->foreign);
-    count(out, "log_syncs_total", "Times a log was brought to disk.", counts->syncs);
-    count(out, "log_compactions_total", "Logs of runs that go on that were made shorter.",
-          counts->compactions);
-    count(out, "log_sync_failures_total", "Times that failed.", counts->sync_failures);
-    metrics_summary(out, "ingest_seconds", "From a whole body to its acknowledgement.",
+    count(out, "ingest_bodies_total", "Request bodies with frames accepted.", counts->bodies);
+    count(out, "ingest_bytes_total", "Bytes in accepted request bodies.", counts->bytes);
+    count(out, "ingest_frames_total", "New frames accepted.", counts->frames);
+    count(out, "ingest_doubled_total", "Frames dropped because the controller already had them.",
+          counts->doubled);
+    count(out, "ingest_malformed_total", "Request bodies refused because they were malformed.",
+          counts->malformed);
+    count(out, "ingest_foreign_total",
+          "Request bodies refused because they contained frames of another run.", counts->foreign);
+    count(out, "log_syncs_total", "Log syncs to disk.", counts->syncs);
+    count(out, "log_compactions_total", "Compactions of logs of active runs.", counts->compactions);
+    count(out, "log_sync_failures_total", "Log syncs to disk that failed.", counts->sync_failures);
+    metrics_summary(out, "ingest_seconds",
+                    "Time from the complete request body to its acknowledgement.",
                     &counts->ingest_us, counts->ingest_sum_us);
-    metrics_summary(out, "log_sync_seconds", "How long a log takes to be on disk.",
-                    &counts->sync_us, counts->sync_sum_us);
-    metrics_gauge(out, "event_listeners", "Readers of the event stream.",
-                  (double)site->events.count);
-    count(out, "events_total", "Events told.", site->events.next - 1);
-    count(out, "event_listeners_dropped_total", "Readers that were too slow.",
-          site->events.dropped);
-    metrics_gauge(out, "runs", "Runs that this controller knows.", (double)site->runs);
+    metrics_summary(out, "log_sync_seconds", "Duration of a log sync to disk.", &counts->sync_us,
+                    counts->sync_sum_us);
+    metrics_gauge(out, "event_listeners", "Open event streams.", (double)site->events.count);
+    count(out, "events_total", "Events published.", site->events.next - 1);
+    count(out, "event_listeners_dropped_total",
+          "Event streams closed because the client read too slowly.", site->events.dropped);
+    metrics_gauge(out, "runs", "Runs known to the controller.", (double)site->runs);
     metrics_gauge(out, "runs_loading", "Runs whose log is being read.", (double)loading_of(site));
     count(out, "ingest_over_limit_total",
-          "Bodies refused because their run has the memory or disk space that it may have.",
+          "Request bodies refused because the run reached its memory or disk limit.",
           counts->over_limit);
 }
 
@@ -201,13 +203,15 @@ static double goodput_of(const struct run_summary *summary)
 /* What each run takes of what it may have. */
 static void put_limits(const struct site *site, struct buf *out)
 {
-    metrics_head(out, "run_refused", "gauge",
-                 "1 for a run that is refused until somebody lifts it.");
+    metrics_head(
+        out, "run_refused", "gauge",
+        "1 if the controller refuses facts of the run until an administrator accepts them again.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->refused.text[0])
             metrics_format(out, "lockstep_run_refused{run=\"%s\"} 1\n", site->run[i]->dir.run);
     }
-    metrics_head(out, "run_memory_bytes", "gauge", "Memory that the facts of a run take, about.");
+    metrics_head(out, "run_memory_bytes", "gauge",
+                 "Approximate memory used by the facts of a run.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->log)
             metrics_format(out, "lockstep_run_memory_bytes{run=\"%s\"} %llu\n",
@@ -215,7 +219,7 @@ static void put_limits(const struct site *site, struct buf *out)
                            (unsigned long long)runlog_memory(site->run[i]->log));
     }
     metrics_head(out, "run_log_bytes", "gauge",
-                 "Bytes of a run's log, and of a next one in the making.");
+                 "Bytes of a run's log, including a compacted log that is being written.");
     for (size_t i = 0; i < site->runs; i++) {
         if (site->run[i]->log)
             metrics_format(out, "lockstep_run_log_bytes{run=\"%s\"} %llu\n", site->run[i]->dir.run,
@@ -225,7 +229,7 @@ static void put_limits(const struct site *site, struct buf *out)
 
 static void put_ledgers(const struct site *site, struct buf *out)
 {
-    metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by where they went.");
+    metrics_head(out, "run_gpu_seconds", "gauge", "GPU-seconds of a run by ledger bucket.");
     for (size_t i = 0; i < site->runs; i++) {
         const struct run_summary *summary = &site->run[i]->builder.summary;
 
@@ -240,8 +244,7 @@ static void put_ledgers(const struct site *site, struct buf *out)
 
 static void put_verdicts(const struct site *site, struct buf *out)
 {
-    metrics_head(out, "run_verdicts_open", "gauge",
-                 "Verdicts of a run that are not over, by kind.");
+    metrics_head(out, "run_verdicts_open", "gauge", "Open verdicts of a run by kind.");
     for (size_t i = 0; i < site->runs; i++) {
         const struct run_summary *summary = &site->run[i]->builder.summary;
         unsigned open[VERDICT_KIND_COUNT] = { 0 };
@@ -263,22 +266,24 @@ static const struct agent_family {
     size_t offset;
 } agent_families[] = {
     { "agent_sent_bytes_total", "counter",
-      "Bytes of frames that were taken from an agent, by its own count since it began.",
+      "Bytes of frames that the controller accepted from an agent, counted by the agent since its "
+      "start.",
       offsetof(struct fact_traffic, bytes) },
     { "agent_wire_bytes_total", "counter",
-      "Bytes that TCP sent for them: HTTP, TLS and what came twice, too.",
+      "Bytes that TCP sent for these frames, including HTTP, TLS and retransmissions.",
       offsetof(struct fact_traffic, wire_bytes) },
-    { "agent_sent_bodies_total", "counter", "Bodies that they came in.",
+    { "agent_sent_bodies_total", "counter", "Request bodies that contained these frames.",
       offsetof(struct fact_traffic, bodies) },
-    { "agent_sent_frames_total", "counter", "Frames that were taken from an agent.",
+    { "agent_sent_frames_total", "counter", "Frames that the controller accepted from an agent.",
       offsetof(struct fact_traffic, frames) },
-    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among them.",
+    { "agent_sent_rank_steps_total", "counter", "Steps of single ranks among these frames.",
       offsetof(struct fact_traffic, steps) },
-    { "agent_send_failures_total", "counter", "Bodies of an agent that were not taken.",
+    { "agent_send_failures_total", "counter", "Request bodies of an agent that failed.",
       offsetof(struct fact_traffic, failures) },
-    { "agent_backlog_bytes", "gauge", "Bytes in an agent's spool that had not been taken yet.",
+    { "agent_backlog_bytes", "gauge",
+      "Bytes in an agent's spool that the controller has not acknowledged.",
       offsetof(struct fact_traffic, backlog_bytes) },
-    { "agent_spool_bytes", "gauge", "Bytes of an agent's spool.",
+    { "agent_spool_bytes", "gauge", "Size of an agent's spool.",
       offsetof(struct fact_traffic, spool_bytes) },
 };
 
@@ -324,8 +329,10 @@ static void put_agents(const struct site *site, struct buf *out, const struct ag
 
 static void put_traffic(const struct site *site, struct buf *out)
 {
-    static const struct agent_family heard = { "agent_last_contact_timestamp_seconds", "gauge",
-                                               "When an agent was heard last, in unix time.", 0 };
+    static const struct agent_family heard = {
+        "agent_last_contact_timestamp_seconds", "gauge",
+        "Time of the last contact with an agent, in Unix seconds.", 0
+    };
 
     for (size_t i = 0; i < COUNT(agent_families); i++)
         put_agents(site, out, &agent_families[i], told_value);
@@ -336,16 +343,15 @@ void metrics_put(const struct site *site, struct buf *out)
 {
     put_site(site, out);
     put_runs(site, out, "run_frames_total", "counter", "Frames in a run's log.", frames_of);
-    put_runs(site, out, "run_rank_steps_total", "counter", "Steps of ranks in a run's log.",
+    put_runs(site, out, "run_rank_steps_total", "counter", "Steps of single ranks in a run's log.",
              metrics_steps_of);
-    put_runs(site, out, "run_ranks", "gauge", "Ranks that a run should have.", ranks_of);
-    put_runs(site, out, "run_ranks_seen", "gauge", "Ranks that were seen.", ranks_seen_of);
-    put_runs(site, out, "run_gap_steps_total", "counter", "Steps of ranks that were lost.",
+    put_runs(site, out, "run_ranks", "gauge", "Expected ranks of a run.", ranks_of);
+    put_runs(site, out, "run_ranks_seen", "gauge", "Observed ranks of a run.", ranks_seen_of);
+    put_runs(site, out, "run_gap_steps_total", "counter", "Steps of single ranks that were lost.",
              gap_steps_of);
-    put_runs(site, out, "run_malformed_total", "counter", "Facts that could not be read.",
-             malformed_of);
-    put_runs(site, out, "run_goodput_ratio", "gauge", "Productive share of all GPU-seconds.",
-             goodput_of);
+    put_runs(site, out, "run_malformed_total", "counter", "Malformed facts.", malformed_of);
+    put_runs(site, out, "run_goodput_ratio", "gauge",
+             "Productive share of all GPU-seconds of a run.", goodput_of);
     put_limits(site, out);
     put_ledgers(site, out);
     put_verdicts(site, out);

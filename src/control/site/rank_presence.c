@@ -1,4 +1,4 @@
-/* rank_presence.c - rings begin a rank, exits end it; a newer attempt begins it again. */
+/* rank_presence.c - a ring begins a rank, an exit ends it, a newer attempt begins it again. */
 #include "control/site/rank_presence.h"
 
 #include <errno.h>

@@ -39,7 +39,7 @@ static void site_fini(struct site *site)
     fd_clean(&site->lock_fd);
 }
 
-/* The second controller of a state directory is told about the first. */
+/* A second controller on a state directory names the first. */
 static int site_lock(struct site *site, struct err *err)
 {
     char text[512] = "";
@@ -59,7 +59,7 @@ static int site_lock(struct site *site, struct err *err)
         return err_set(err, -errno, "%s: %m", path.text);
     if (pread(site->lock_fd, text, sizeof(text) - 1, 0) > 0)
         text[strcspn(text, "\n")] = '\0';
-    return err_set(err, -EBUSY, "another controller is at work on %s%s%s", site->state.text,
+    return err_set(err, -EBUSY, "another controller is running on %s%s%s", site->state.text,
                    text[0] ? ": " : "", text);
 }
 
@@ -88,14 +88,14 @@ static int site_announce(struct site *site, struct err *err)
     log_info("listening on %s, for at most %u connections; runs in %s/runs", url,
              http.connections_max, site->state.text);
     if (http.address_max)
-        log_info("at most %u connections come from one address", http.address_max);
+        log_info("accepting at most %u connections from one address", http.address_max);
     if (site->tls.cert_pem)
         log_info("certificate SHA-256 %s; agents trust it by LOCKSTEP_CONTROL_PIN=%s",
                  site->tls.fingerprint, site->tls.pin);
     if (site->auth.open_reads)
-        log_info("--anonymous-reads: everybody on this machine reads all runs without a token");
+        log_info("--anonymous-reads: everyone on this machine can read all runs without a token");
     else
-        log_info("every request needs a token of %s/tokens", site->state.text);
+        log_info("every request needs a token from %s/tokens", site->state.text);
     return 0;
 }
 
@@ -115,8 +115,8 @@ static int site_certificate(struct site *site, struct err *err)
     if (result == 0)
         result = tls_read_or_make(directory.text, names, count, &site->tls, err);
     if (result == 0 && site->tls.reissued)
-        log_info("%s/cert.pem was reissued with the same key: names or addresses of this "
-                 "controller were missing in it",
+        log_info("reissued %s/cert.pem with the same key: names or addresses of this controller "
+                 "were missing",
                  directory.text);
     return result;
 }
@@ -131,7 +131,7 @@ static int site_secure(struct site *site, struct err *err)
     if (why.text[0])
         return err_set(err, -EINVAL, "--listen %s", why.text);
     if (settings->anonymous_reads && !loopback)
-        return err_set(err, -EINVAL, "--anonymous-reads is for a controller on loopback, not on %s",
+        return err_set(err, -EINVAL, "--anonymous-reads is allowed only on loopback, not on %s",
                        settings->listen);
     if (hosts_init(&site->hosts, settings->listen, &settings->host_names, err) < 0)
         return err_wrap(err, -EINVAL, "--host-name");
@@ -140,7 +140,7 @@ static int site_secure(struct site *site, struct err *err)
     if (result < 0 || (loopback && !settings->tls && !settings->cert))
         return result;
     if (!settings->cert != !settings->key)
-        return err_set(err, -EINVAL, "--cert and --key belong together");
+        return err_set(err, -EINVAL, "--cert and --key must be given together");
     if (settings->cert)
         return tls_read(settings->key, settings->cert, &site->tls, err);
     return site_certificate(site, err);
@@ -156,14 +156,14 @@ static void index_try(struct site *site, int64_t now_ns)
     site->index_at_ns = now_ns + INDEX_AGAIN_NS;
     if (path_join(&path, site->state.text, "index.sqlite", &err) < 0 ||
         index_open(path.text, &site->index, &err) < 0) {
-        log_error("no index now, facts are taken all the same: %s", err.text);
+        log_error("the index is not available, facts are accepted anyway: %s", err.text);
         return;
     }
     if (index_was_rebuilt(site->index))
-        log_info("the index is made anew: %s", index_was_rebuilt(site->index));
+        log_info("rebuilding the index: %s", index_was_rebuilt(site->index));
 }
 
-/* Real work goes on meanwhile, but somebody should know, and see why new ones have to wait. */
+/* Work continues, but the operator should know why new connections have to wait. */
 static void crowd_tell(struct site *site, int64_t now_ns)
 {
     struct http_counts http;
@@ -172,11 +172,10 @@ static void crowd_tell(struct site *site, int64_t now_ns)
     if (!http.short_of || now_ns < site->crowd_at_ns)
         return;
     site->crowd_at_ns = now_ns + CROWD_AGAIN_NS;
-    log_error(
-        "%llu connections, at most %u: those that made no request are closed after 2 s, %llu so "
-        "far; a larger limit of open files (LimitNOFILE, ulimit -n) makes more room",
-        (unsigned long long)http.connections, http.connections_max,
-        (unsigned long long)http.refused_slow);
+    log_error("%llu of at most %u connections are open: idle ones are closed after 2 s, %llu so "
+              "far; raise the limit of open files (LimitNOFILE, ulimit -n) to allow more",
+              (unsigned long long)http.connections, http.connections_max,
+              (unsigned long long)http.refused_slow);
 }
 
 static void on_tick(void *arg, int64_t now_ns)
@@ -222,7 +221,7 @@ static void on_signal(void *arg, int signal)
 
     if (signal == SIGHUP) {
         if (auth_load(&site->auth, site->state.text, &err) < 0)
-            log_error("%s; tokens read before that stay", err.text);
+            log_error("%s; the tokens that were read before stay valid", err.text);
         return;
     }
     loop_stop(site->loop);

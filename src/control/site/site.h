@@ -1,8 +1,8 @@
-/* site.h - the controller of a site: many runs of many users, fed over HTTP.
+/* site.h - the controller of a site: many runs of many users, over HTTP.
  *
- * One process, one thread, one core per run.  Facts come in by POST and are acknowledged when they are
- * on disk; each run has its log in STATE/runs/RUN/log.lsf, as the embedded controller writes it.
- * It may be killed at any moment and started again.
+ * One process, one thread, one core per run.  Facts arrive by POST and are acknowledged when they are on disk.  Each
+ * run has its log in STATE/runs/RUN/log.lsf, in the format of the controller of a single run.  It may be killed at
+ * any time and started again.
  */
 #ifndef LOCKSTEP_CONTROL_SITE_SITE_H
 #define LOCKSTEP_CONTROL_SITE_SITE_H

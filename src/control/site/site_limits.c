@@ -1,8 +1,8 @@
-/* site_limits.c - what a run may take of the site, and which runs are worth keeping.
+/* site_limits.c - memory and disk limits of each run, and which runs are kept.
  *
- * Whoever has a run's token decides what its facts are, so each run has a bound of memory and one of disk; beyond it that
- * run alone is refused.  One whose facts need too much memory is not read again either: its log would take as much at
- * every start.  RUN/refused says so and why; an administrator who removes it lifts it.
+ * The holder of a run's token controls its facts, so each run has a memory limit and a disk limit; over a limit only
+ * that run is refused.  A run over its memory limit is not loaded again, because its log would need as much memory
+ * at every start.  RUN/refused contains the reason; an administrator removes it to accept the run again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -50,11 +50,10 @@ void run_refuse(struct site_run *run, const char *why)
     if (refused_path(run, &path) == 0)
         file = fopen(path.text, "we");
     if (!file ||
-        fprintf(
-            file,
-            "%s\nRemove this file, and begin the controller with a larger --run-memory, to have "
-            "the run taken again.\n",
-            why) < 0 ||
+        fprintf(file,
+                "%s\nTo accept the run again, remove this file and restart the controller with a "
+                "larger --run-memory.\n",
+                why) < 0 ||
         fflush(file) != 0)
         log_error("%s: %m", path.text);
     log_error("run %s is refused: %s", run->dir.run, why);
@@ -78,7 +77,7 @@ uint64_t run_log_max(const struct site *site)
     return most && limit ? MIN(most, limit) : most;
 }
 
-/* ---- runs that never told anything ---- */
+/* ---- runs that never sent a fact ---- */
 
 static void reader_clean(struct spool_reader **reader)
 {
@@ -103,7 +102,7 @@ static bool log_has_facts(const struct site_run *run)
     return spool_reader_damaged(reader) > 0;
 }
 
-/* Registered, and then never heard: nobody will ever ask for it.  One look a turn. */
+/* Registered, but no fact ever arrived.  Checks one run per turn. */
 void site_forget(struct site *site)
 {
     int64_t now_ns = time_real_ns();

@@ -1,4 +1,4 @@
-/* site_private.h - what the files of the site's controller share. */
+/* site_private.h - shared by the files of the site's controller. */
 #ifndef LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
 #define LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
 
@@ -49,8 +49,8 @@ struct site_run {
     struct traffic traffic;               /* its agents: of the log as it is, too */
     struct report_builder builder;        /* counts, open verdicts, ledger: of the log as it is */
     bool clock_known;                     /* by the launcher's hello */
-    int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: nobody's yet */
-    bool ended;                           /* the launcher said so */
+    int64_t hello_mono_ns, hello_real_ns; /* whose clock is the run's; 0: none yet */
+    bool ended;                           /* reported by the launcher */
     bool finish;                          /* and that nothing follows */
     uint64_t judged;                      /* whole steps, as listeners know */
     int64_t heard_ns;                     /* the newest fact, by our clock */
@@ -58,7 +58,7 @@ struct site_run {
     bool index_stale;    /* its log says more than the index */
     bool index_rebuild;  /* its rows were lost, and are read again: not to be shown yet */
     int64_t index_at_ns; /* when to try again */
-    bool version_told;   /* somebody speaks another version, and we said so */
+    bool version_told;   /* a sender has another version, and this was logged */
     struct waiter *waiting;
 };
 
@@ -133,7 +133,7 @@ void run_refuse(struct site_run *run, const char *why); /* from now on; it leave
 unsigned run_status(int result); /* of an answer, when run_open() or runlog_take() fails */
 uint64_t run_log_limit(const struct site *site); /* of bytes; 0: none */
 uint64_t run_log_max(const struct site *site);   /* beyond it a log is compacted; 0: never */
-void site_forget(struct site *site); /* one run that never told anything, if there is such a one */
+void site_forget(struct site *site); /* one run that never sent a fact, if there is one */
 
 /* ingest.c */
 void ingest_frames(struct site_run *run, struct http_exchange *exchange);

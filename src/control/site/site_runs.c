@@ -1,7 +1,7 @@
-/* site_runs.c - the runs of a site: found, opened, ticked, synced, closed.
+/* site_runs.c - the runs of a site: find, open, tick, sync, close.
  *
- * A run's log is open, and its core in memory, while facts come; when its books are closed or nobody
- * has spoken for a while, both go, and come back with the next fact.
+ * While facts arrive, a run's log is open and its core is in memory.  When the run is closed, or no fact has arrived
+ * for some time, both are released; the next fact opens them again.
  */
 #include "control/site/site_private.h"
 
@@ -31,7 +31,7 @@
 #define IDLE_NS (10 * 60 * NS_PER_S) /* without a word: its core leaves memory */
 #define CLOSED_NS (5 * NS_PER_S)     /* the same once the books are closed */
 #define GROUP_NS (20 * NS_PER_MS)    /* bodies that come meanwhile share one fsync */
-#define SYNC_NS NS_PER_S             /* when nobody waits for it */
+#define SYNC_NS NS_PER_S             /* if no request waits for it */
 #define INDEX_FRAMES 1000            /* a tick */
 #define INDEX_AGAIN_NS (10 * NS_PER_S)
 #define COMPACT_NS (30 * NS_PER_MS)  /* of a turn */
@@ -208,7 +208,7 @@ int site_get(struct site *site, const char *name, bool make, struct site_run **r
     if (result < 0)
         return result;
     if (!make && access(token.text, F_OK) < 0)
-        return err_set(err, -ENOENT, "no run '%s' here", name);
+        return err_set(err, -ENOENT, "run '%s' not found", name);
     run = calloc(1, sizeof(*run));
     if (!run)
         return err_nomem(err);
@@ -306,7 +306,7 @@ int run_open(struct site_run *run, struct err *err)
     if (run->log)
         return 0;
     if (run->refused.text[0])
-        run_refused_read(run); /* somebody may have lifted it */
+        run_refused_read(run); /* an administrator may have removed the file */
     if (run->refused.text[0])
         return err_set(err, -EDQUOT, "run '%s' is refused: %s", run->dir.run, run->refused.text);
     result = run->loading ? 0 : load_turn(run, LOAD_RUN_NS, err);
@@ -314,7 +314,7 @@ int run_open(struct site_run *run, struct err *err)
         return MIN(result, 0);
     runlog_loaded(run->loading, &bytes, &of);
     loop_timer_set(run->site->loop, &run->site->load, time_mono_ns());
-    return err_set(err, -EAGAIN, "its log is being read, %llu of %llu bytes so far: try again",
+    return err_set(err, -EAGAIN, "its log is being read, %llu of %llu bytes so far; try again",
                    (unsigned long long)bytes, (unsigned long long)of);
 }
 
@@ -337,7 +337,8 @@ static void waiters_answer(struct site_run *run, const struct err *failed)
         if (waiter->exchange) {
             http_on_gone(waiter->exchange, NULL, NULL);
             if (failed)
-                reply_error(waiter->exchange, 503, "not on disk: %s", failed->text);
+                reply_error(waiter->exchange, 503, "the facts could not be written to disk: %s",
+                            failed->text);
             else
                 http_answer(waiter->exchange, 200, "application/json", &waiter->answer);
         }
@@ -360,20 +361,20 @@ void run_shut(struct site_run *run, const char *why)
         index_leave(run->site->index, run->dir.run);
 }
 
-/* The log is not what was read of it: whoever was ahead of it begins again. */
+/* The log differs from what was read of it: index and core start over. */
 void run_read_again(struct site_run *run, const char *why)
 {
     struct err err = { "" };
 
     run_shut(run, why);
     if (run->site->index && index_forget(run->site->index, run->dir.run, &err) < 0)
-        log_error("the index of run %s: %s", run->dir.run, err.text);
+        log_error("index of run %s: %s", run->dir.run, err.text);
     run->index_stale = true;
 }
 
 void run_destroy(struct site_run *run)
 {
-    run_shut(run, "the controller ends");
+    run_shut(run, "the controller is shutting down");
     seen_fini(&run->seen);
     report_builder_fini(&run->builder);
     traffic_fini(&run->traffic);
@@ -386,9 +387,9 @@ void site_remove(struct site *site, size_t at)
     struct site_run *run = site->run[at];
     struct err err = { "" };
 
-    log_info("run %s: removed; it was registered and never reported anything", run->dir.run);
+    log_info("run %s: removed; it was registered and never sent a fact", run->dir.run);
     if (site->index && index_forget(site->index, run->dir.run, &err) < 0)
-        log_error("the index of run %s: %s", run->dir.run, err.text);
+        log_error("index of run %s: %s", run->dir.run, err.text);
     tree_remove(run->dir.path.text);
     run_destroy(run);
     site->run[at] = site->run[--site->runs];
@@ -429,13 +430,13 @@ void site_trouble(struct site *site, int result, const struct err *err)
 {
     if (result >= 0) {
         if (site->trouble.text[0])
-            log_info("logs can be written again, after %.1f s: %s",
+            log_info("logs are writable again after %.1f s; the error was: %s",
                      (double)(time_mono_ns() - site->trouble_ns) / 1e9, site->trouble.text);
         site->trouble.text[0] = '\0';
         return;
     }
     if (!site->trouble.text[0]) {
-        log_error("%s; facts wait where they are", err->text);
+        log_error("%s; senders keep their facts until logs are writable", err->text);
         site->trouble_ns = time_mono_ns();
     }
     site->trouble = *err;
@@ -481,7 +482,7 @@ size_t run_index(struct site_run *run, size_t frames)
         return 0;
     count = index_follow(run->site->index, run->dir.path.text, frames, &err);
     if (count < 0 && count != -ENOENT) {
-        log_error("the index of run %s does not go on: %s", run->dir.run, err.text);
+        log_error("cannot update the index of run %s: %s", run->dir.run, err.text);
         run->index_at_ns = now_ns + INDEX_AGAIN_NS;
     }
     run->index_stale = count != 0 && count != -ENOENT;
@@ -502,7 +503,7 @@ void site_index_mend(struct site *site)
     if (!site->index)
         return;
     if (index_is_broken(site->index)) {
-        log_error("the index is damaged and is rebuilt from the logs of %zu runs", site->runs);
+        log_error("the index is damaged; rebuilding it from the logs of %zu runs", site->runs);
         if (index_repair(site->index, &err) < 0) {
             log_error("the index cannot be rebuilt now: %s", err.text);
             index_close(TAKE(site->index));
@@ -533,7 +534,7 @@ void site_index_rebuild(struct site *site, int64_t until_ns)
         }
     }
     if (site->index_rebuilds)
-        log_info("the index has all runs again");
+        log_info("the index is complete again");
     site->index_rebuilds = false;
 }
 
@@ -573,28 +574,28 @@ static void run_compact(struct site_run *run)
     int result = runlog_compact(run->log, run_log_max(site), COMPACT_NS, &shift, &err);
 
     if (result < 0)
-        log_error("the log of run %s stays as long as it is for now: %s", run->dir.run, err.text);
+        log_error("cannot compact the log of run %s now: %s", run->dir.run, err.text);
     if (result == -ENOMEM || result == -ESTALE)
         run_read_again(run, err.text);
     if (result != 1)
         return;
     site->counts.compactions++;
-    log_info("run %s: its log was compacted, from %llu to %llu bytes", run->dir.run,
+    log_info("run %s: compacted its log from %llu to %llu bytes", run->dir.run,
              (unsigned long long)shift.bytes_before, (unsigned long long)shift.bytes);
     if (site->index &&
         index_shift(site->index, run->dir.path.text, shift.old_from, shift.new_from, &err) < 0)
-        log_error("the index of run %s is made anew: %s", run->dir.run, err.text);
+        log_error("rebuilding the index of run %s: %s", run->dir.run, err.text);
     run->index_stale = true;
 }
 
-/* Nobody tells its end, but all of its ranks are gone, and nobody has spoken for a while: living ones beat. */
+/* No launcher reports its end, but all its ranks are gone and no fact has arrived for some time: living ranks send beats. */
 static bool run_is_left(const struct site_run *run, int64_t now_ns)
 {
     return rank_presence_is_over(&run->presence) &&
            now_ns - run->heard_ns > run->site->settings.close_ns;
 }
 
-/* Whether its books are to be closed: its end was told, and all that followed, or long enough ago. */
+/* Whether to close it: its end was reported, and all facts were sent or enough time has passed. */
 static bool run_is_over(const struct site_run *run, int64_t now_ns)
 {
     if (runlog_is_closed(run->log))
@@ -613,7 +614,7 @@ static void site_runs_tell_left(struct site_run *run)
     json_object_object_add(root, "status", NULL);
     json_object_object_add(root, "text", json_object_new_string(RUN_SUMMARY_LEFT));
     events_put(&run->site->events, run->dir.run, "run", root);
-    log_info("run %s: all of its %zu ranks are gone: %s", run->dir.run, run->presence.begun,
+    log_info("run %s: all %zu ranks are gone: %s", run->dir.run, run->presence.begun,
              RUN_SUMMARY_LEFT);
 }
 

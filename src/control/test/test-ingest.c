@@ -85,7 +85,7 @@ static void a_refused_body_says_why(void **state)
     add(&body, FRAME_VERDICT, FRAME_VERSION, control_sender(), 0, NULL);
     assert_true(read_body(&body, body.size, &none, &ingest, &err) < 0);
     assert_int_equal(ingest.status, 403);
-    assert_non_null(strstr(err.text, "in the controller's name"));
+    assert_non_null(strstr(err.text, "only the controller may write this type"));
 
     ingest = (struct ingest){ 0 };
     add_hello(&body, 0, SENDER_AGENT, "r2");

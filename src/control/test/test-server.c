@@ -212,7 +212,7 @@ static void a_second_controller_is_told_so(void **state)
     assert_int_equal(spool_writer_open(fixture->dir.log.text, CONTROL_SENDER, &log, NULL), 0);
     assert_true(rundir_is_controlled(&fixture->dir));
     assert_int_equal(server_run(&settings, &err), -EBUSY);
-    assert_non_null(strstr(err.text, "another controller is at work on run " TEST_RUN));
+    assert_non_null(strstr(err.text, "another controller is running for run " TEST_RUN));
     spool_writer_close(log);
     assert_false(rundir_is_alive(&fixture->dir));
 }

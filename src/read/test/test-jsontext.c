@@ -43,8 +43,8 @@ static void what_is_wrong_is_said_with_its_place(void **state)
     static const struct {
         const char *text, *words;
     } bad[] = {
-        { "", "line 1, column 1: ends in the middle" },
-        { "[1", "ends in the middle" },
+        { "", "line 1, column 1: unexpected end of file" },
+        { "[1", "unexpected end of file" },
         { "{\"a\"", "expected a colon" },
         { "{a: 1}", "expected a key in quotes" },
         { "[1,]", "not a value" },
@@ -52,10 +52,10 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         { "[1 2]", "line 1, column 4: expected a comma" },
         { "[1}", "expected a comma" },
         { "\n\n  [tru]", "line 3, column 4: not a value" },
-        { "\"abc", "does not end" },
-        { "\"\\x\"", "an escape that JSON does not have" },
+        { "\"abc", "unterminated string" },
+        { "\"\\x\"", "invalid escape sequence" },
         { "\"\\u12g4\"", "four hexadecimal digits" },
-        { "1 2", "more after the end" },
+        { "1 2", "unexpected data after the end" },
         { "-", "not a value" },
         { "1.", "not a value" },
     };
@@ -83,7 +83,7 @@ static void depth_is_bounded(void **state)
     (void)state;
     memset(text, '[', sizeof(text));
     assert_int_equal(jsontext_read(text, sizeof(text), &tree, &err), -EPROTO);
-    assert_non_null(strstr(err.text, "nested more than 256 deep"));
+    assert_non_null(strstr(err.text, "nested more than 256 levels deep"));
     value_fini(&tree);
 }
 

@@ -56,9 +56,9 @@ static void what_is_wrong_is_said_with_its_line(void **state)
     } bad[] = {
         { "", "no column dp_rank" },
         { "a,b\n", "line 1: no column dp_rank" },
-        { "rank,rank\n", "line 1: column rank comes twice" },
-        { HEAD, "no op in it" },
-        { HEAD "0,0,0,1,gc,0,0,0,0,0\n", "line 2: 10 values, line 1 names 11 columns" },
+        { "rank,rank\n", "line 1: column rank appears twice" },
+        { HEAD, "it contains no op" },
+        { HEAD "0,0,0,1,gc,0,0,0,0,0\n", "line 2: 10 values, expected 11 as in line 1" },
         { HEAD "0,0,0,1,gc,0,0,0,0,0,0,0\n", "line 2: 12 values" },
         { HEAD "0,0,0,1,gc,0,0,0,0,0,0\n0,0,0,1,nap,0,0,0,0,0,0\n", "line 3: optype is 'nap'" },
         { HEAD "-1,0,0,1,gc,0,0,0,0,0,0\n", "line 2: dp_rank is '-1'" },

@@ -70,31 +70,31 @@ static void what_is_wrong_is_refused_with_its_place(void **state)
     } bad[] = {
         BAD("", "not a pickle"),
         BAD("\x80\x01N.", "not a pickle"),
-        BAD("\x80\x02", "ends at byte 2"),
-        BAD("\x80\x02K", "ends at byte 3"),
+        BAD("\x80\x02", "unexpected end of file at byte 2"),
+        BAD("\x80\x02K", "unexpected end of file at byte 3"),
         BAD("\x80\x02X\xff\xff\xff\xff"
             "abc.",
             "longer than the file"),
-        BAD("\x80\x02.", "ends with other than one value"),
-        BAD("\x80\x02NN.", "ends with other than one value"),
-        BAD("\x80\x02(N.", "ends with other than one value"),
+        BAD("\x80\x02.", "does not end with exactly one value"),
+        BAD("\x80\x02NN.", "does not end with exactly one value"),
+        BAD("\x80\x02(N.", "does not end with exactly one value"),
         BAD("\x80\x02N(0.", "the stack is empty"),
         BAD("\x80\x02N\x86.", "the stack is empty"),
         BAD("\x80\x02]N\x90.", "no mark"),
-        BAD("\x80\x02NNa.", "takes none of the kind"),
+        BAD("\x80\x02NNa.", "not a container of that kind"),
         BAD("\x80\x02}(Nu.", "a key without a value"),
-        BAD("\x80\x02h\x01.", "has not been said"),
+        BAD("\x80\x02h\x01.", "a memo entry that does not exist"),
         BAD("\x80\x02Nr\xff\xff\xff\x7f.", "memo"),
-        BAD("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.", "frame that is longer"),
+        BAD("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fN.", "frame is longer"),
         BAD("\x80\x02"
             "cos\nsystem\nU\x04true\x85R.",
             "calls os.system"),
         BAD("\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.", "calls system"),
         BAD("\x80\x02"
             "cos\nsystem",
-            "a name that does not end"),
-        BAD("\x80\x02NQ.", "opcode 0x51 is not of plain data"),
-        BAD("\x80\x02NNb.", "opcode 0x62 is not of plain data"),
+            "unterminated name"),
+        BAD("\x80\x02NQ.", "opcode 0x51 is not allowed in plain data"),
+        BAD("\x80\x02NNb.", "opcode 0x62 is not allowed in plain data"),
     };
     struct value_tree tree = { .root = VALUE_NIL };
 
