@@ -57,7 +57,7 @@ static void write_and_read(const struct scene *scene, const char *records)
     int got;
 
     setenv("LOCKSTEP_RING_RECORDS", records, 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(scene, 0, 0);
     for (uint32_t i = 0; i < WRITERS; i++) {
         writer[i] = (struct writer){ .probe = probe, .number = i, .running = &running };
@@ -116,7 +116,7 @@ static void lanes_of_ended_threads_are_used_again(void **state)
     uint64_t lost = 0;
 
     setenv("LOCKSTEP_RING_LANES", "2", 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     for (uint32_t i = 0; i < 10; i++) {
         struct writer writer = { .probe = probe, .number = i };
@@ -151,7 +151,7 @@ static void marks_of_threads_beyond_the_lanes_are_counted(void **state)
     uint64_t lost = 0;
 
     setenv("LOCKSTEP_RING_LANES", "1", 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     writer = (struct writer){ .probe = probe };
     assert_int_equal(pthread_create(&writer.thread, NULL, mark_hundred, &writer), 0);
@@ -183,7 +183,7 @@ static void threads_that_add_the_same_communicators_share_them(void **state)
     struct ring_reader *reader;
     struct ring_info info;
 
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     for (uint32_t i = 0; i < WRITERS; i++) {
         writer[i] = (struct writer){ .probe = probe };
@@ -220,7 +220,9 @@ static void *set_layouts(void *arg)
 
     do { /* once at least, however late this thread begins */
         i = i < 60000 ? i + 1 : 1;
-        const struct lockstep_layout layout = { i, i, i, i, i, 0, 0, 0, 0, 0 };
+        const struct lockstep_layout layout = {
+            sizeof(struct lockstep_layout), i, i, i, i, i, 0, 0, 0, 0, 0
+        };
 
         lockstep_layout_set(self->probe, &layout);
     } while (!atomic_load(&self->stop));
@@ -234,7 +236,7 @@ static void a_layout_is_read_whole_or_not_at_all(void **state)
     pthread_t thread;
     int whole = 0;
 
-    assert_int_equal(lockstep_probe_open(0, 1, &layouts.probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &layouts.probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     assert_int_equal(pthread_create(&thread, NULL, set_layouts, &layouts), 0);
     for (int i = 0; i < 2000; i++) {
