@@ -9,7 +9,6 @@ import ctypes
 import os
 import sysconfig
 
-ABI = 1
 SONAME = "liblockstep.so.0"
 
 PHASES = {
@@ -51,6 +50,15 @@ class Layout(Sized):
         "tp_size", "pp_size", "dp_size", "cp_size", "ep_size", "tp", "pp", "dp", "cp", "ep")]
 
 
+class OpDesc(Sized):
+    """struct lockstep_op_desc.  The hooks use coll_launch and p2p_launch of the private table, which take numbers."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("comm", ctypes.c_int32), ("op", ctypes.c_uint32),
+                ("bytes", ctypes.c_uint64), ("time_ns", ctypes.c_uint64), ("dtype", ctypes.c_uint32),
+                ("peer", ctypes.c_uint32), ("stream", ctypes.c_uint16), ("flags", ctypes.c_uint16),
+                ("reserved", ctypes.c_uint32)]
+
+
 class Request(Sized):
     """struct lockstep_request."""
 
@@ -71,9 +79,11 @@ _MARKS = {
     "phase_end": (None, [_PROBE, _INT]),
     "device_span": (None, [_PROBE, _U16, _INT, _U64, _U64, _U64]),
     "comm_add": (_INT, [_PROBE, _U64, _U32, _U32, _INT, ctypes.c_char_p]),
+    "coll_enqueue": (_U64, [_PROBE, ctypes.POINTER(OpDesc)]),
     "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_method": (None, [_PROBE, _INT, _INT, _U64, _U32, ctypes.c_char_p]),
+    "p2p_enqueue": (_U64, [_PROBE, ctypes.POINTER(OpDesc)]),
     "p2p_start": (None, [_PROBE, _INT, _U64, _U64]),
     "p2p_end": (None, [_PROBE, _INT, _U64, _U64]),
     "metric_put": (None, [_PROBE, _INT, ctypes.c_double]),
@@ -82,6 +92,7 @@ _MARKS = {
     "request_get": (_INT, [_PROBE, ctypes.POINTER(Request)]),
     "request_answer": (None, [_PROBE, ctypes.POINTER(Request), _INT]),
     "clock_ns": (_U64, []),
+    "version": (ctypes.c_char_p, []),
 }
 _CALLS = {
     "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE), ctypes.c_char_p, ctypes.c_size_t]),
