@@ -259,6 +259,56 @@ static void a_layout_is_read_whole_or_not_at_all(void **state)
     lockstep_probe_close(layouts.probe);
 }
 
+struct requests {
+    struct ring_reader *reader;
+    _Atomic int stop;
+    int result;
+};
+
+static void *write_requests(void *arg)
+{
+    struct requests *self = arg;
+    uint64_t i = 0;
+
+    do { /* once at least, however late this thread begins */
+        i++;
+        const struct ring_request request = {
+            .id = i, .step = ~i, .argument = i * i, .kind = RING_REQUEST_CHECKPOINT
+        };
+
+        self->result |= ring_reader_request(self->reader, &request);
+    } while (!atomic_load(&self->stop));
+    return NULL;
+}
+
+static void a_request_is_read_whole_or_not_at_all(void **state)
+{
+    struct lockstep_request got = { .size = sizeof(got) };
+    struct requests requests = { 0 };
+    struct lockstep_probe *probe = NULL;
+    struct ring_answer answer = { 0 };
+    pthread_t thread;
+
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
+    requests.reader = scene_read(*state, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, write_requests, &requests), 0);
+    for (int i = 0; i < 200000; i++)
+        if (lockstep_request_get(probe, &got) == 1) {
+            assert_int_equal(got.step, ~got.id);
+            assert_int_equal(got.argument, got.id * got.id);
+            lockstep_request_answer(probe, &got, LOCKSTEP_ANSWER_DONE);
+        }
+    atomic_store(&requests.stop, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(requests.result, 0);
+    if (lockstep_request_get(probe, &got) == 1) /* the last one may be answered already */
+        lockstep_request_answer(probe, &got, LOCKSTEP_ANSWER_DONE);
+    assert_int_equal(ring_reader_answer(requests.reader, RING_REQUEST_CHECKPOINT, &answer), 1);
+    assert_int_equal(answer.id, got.id);
+    ring_reader_close(requests.reader);
+    lockstep_probe_close(probe);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +318,7 @@ int main(void)
         SCENE_TEST(marks_of_threads_beyond_the_lanes_are_counted),
         SCENE_TEST(threads_that_add_the_same_communicators_share_them),
         SCENE_TEST(a_layout_is_read_whole_or_not_at_all),
+        SCENE_TEST(a_request_is_read_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
