@@ -173,19 +173,19 @@ enum lockstep_dtype {
 
 #define LOCKSTEP_HOST_STREAM 0 /* stream of an operation that the calling thread waits for */
 
-#define LOCKSTEP_OP_STARTED 1u /* flag: the operation starts now, without a call of start() */
+#define LOCKSTEP_FLAG_STARTED 1u /* flag: start with the enqueue, without a call of start() */
 
 struct lockstep_op_desc {
-    size_t size;    /* sizeof(struct lockstep_op_desc) */
-    int32_t comm;   /* handle from lockstep_comm_add() */
-    uint32_t op;    /* enum lockstep_op */
-    uint64_t bytes; /* moved by this rank */
-    uint64_t time_ns;
-    uint32_t dtype;  /* enum lockstep_dtype */
-    uint32_t peer;   /* p2p only: index of the other side in the communicator */
-    uint16_t stream; /* LOCKSTEP_HOST_STREAM, or 1 to 65215: a stream of the device */
-    uint16_t flags;  /* 0 or LOCKSTEP_OP_STARTED */
-    uint32_t reserved;
+    size_t size;       /* sizeof(struct lockstep_op_desc) */
+    int32_t comm;      /* handle from lockstep_comm_add() */
+    uint32_t op;       /* enum lockstep_op */
+    uint64_t bytes;    /* size of the data of this rank; 0: unknown */
+    uint64_t time_ns;  /* of the enqueue; 0: now */
+    uint32_t dtype;    /* enum lockstep_dtype */
+    uint32_t peer;     /* p2p only: index of the other side in the communicator */
+    uint16_t stream;   /* LOCKSTEP_HOST_STREAM, or 1 to 65215: a stream of the device */
+    uint16_t flags;    /* 0 or LOCKSTEP_FLAG_STARTED */
+    uint32_t reserved; /* 0 */
 };
 
 #ifndef __cplusplus

@@ -231,7 +231,7 @@ uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep
 /* A time for both events of an operation that starts when it is enqueued. */
 static inline uint64_t desc_time(const struct lockstep_op_desc *desc)
 {
-    return desc->flags & LOCKSTEP_OP_STARTED ? mark_time(desc->time_ns) : desc->time_ns;
+    return desc->flags & LOCKSTEP_FLAG_STARTED ? mark_time(desc->time_ns) : desc->time_ns;
 }
 
 uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, const struct lockstep_op_desc *desc)
@@ -243,7 +243,7 @@ uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, const struct lockst
     time_ns = desc_time(desc);
     key = coll_enqueue(probe, desc->comm, (enum lockstep_op)desc->op, desc->bytes, desc->stream,
                        (enum lockstep_dtype)desc->dtype, time_ns);
-    if (desc->flags & LOCKSTEP_OP_STARTED)
+    if (desc->flags & LOCKSTEP_FLAG_STARTED)
         lockstep_coll_start(probe, desc->comm, key, time_ns);
     return key;
 }
@@ -322,7 +322,7 @@ uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, const struct lockste
     time_ns = desc_time(desc);
     key = p2p_enqueue(probe, desc->comm, (enum lockstep_op)desc->op, desc->peer, desc->bytes,
                       desc->stream, (enum lockstep_dtype)desc->dtype, time_ns);
-    if (desc->flags & LOCKSTEP_OP_STARTED)
+    if (desc->flags & LOCKSTEP_FLAG_STARTED)
         lockstep_p2p_start(probe, desc->comm, key, time_ns);
     return key;
 }

@@ -236,7 +236,7 @@ static void test_a_work_of_any_op_ends_when_it_is_destroyed_or_waited_for(void *
         key[i] = lockstep_coll_enqueue(
             probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_BROADCAST, .bytes = 8,
                                     .dtype = LOCKSTEP_DTYPE_INT8, .stream = 0xffc0,
-                                    .flags = LOCKSTEP_OP_STARTED));
+                                    .flags = LOCKSTEP_FLAG_STARTED));
         assert_int_equal(gloo_work(&work[i], probe, comm, key[i]), 0);
     }
     assert_int_equal(gloo_work(&work[0], probe, comm, key[0]), -EINVAL); /* is watched */

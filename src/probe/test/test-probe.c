@@ -24,17 +24,17 @@ static void a_launch_is_an_enqueue_and_a_start_at_one_time(void **state)
     assert_int_equal(
         lockstep_coll_enqueue(probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_ALL_REDUCE,
                                                       .bytes = 64, .dtype = LOCKSTEP_DTYPE_FLOAT32,
-                                                      .stream = 7, .flags = LOCKSTEP_OP_STARTED)),
+                                                      .stream = 7, .flags = LOCKSTEP_FLAG_STARTED)),
         1);
     assert_int_equal(
         lockstep_coll_enqueue(
             probe, LOCKSTEP_OP_DESC(.comm = RING_COMMS, .op = LOCKSTEP_OP_ALL_REDUCE, .bytes = 1,
-                                    .dtype = 1, .stream = 1, .flags = LOCKSTEP_OP_STARTED)),
+                                    .dtype = 1, .stream = 1, .flags = LOCKSTEP_FLAG_STARTED)),
         0);
     assert_int_equal(
         lockstep_coll_enqueue(NULL, LOCKSTEP_OP_DESC(.comm = 0, .op = LOCKSTEP_OP_ALL_REDUCE,
                                                      .bytes = 1, .dtype = 1, .stream = 1,
-                                                     .flags = LOCKSTEP_OP_STARTED)),
+                                                     .flags = LOCKSTEP_FLAG_STARTED)),
         0);
     assert_int_equal(scene_drain(reader, e, 8, &lost), 3);
     assert_int_equal(e[1].kind, RING_COLL_ENQUEUE);
@@ -486,7 +486,7 @@ static void a_message_can_start_when_it_is_enqueued(void **state)
     reader = scene_read(*state, 0, 0);
     assert_int_equal(lockstep_comm_add(probe, 1, 2, 0, LOCKSTEP_COMM_PP, "pp"), 0);
     lockstep_p2p_enqueue(probe, LOCKSTEP_OP_DESC(.op = LOCKSTEP_OP_SEND, .peer = 1, .time_ns = 5,
-                                                 .flags = LOCKSTEP_OP_STARTED));
+                                                 .flags = LOCKSTEP_FLAG_STARTED));
     assert_int_equal(probe_p2p_launch(probe, 0, LOCKSTEP_OP_RECV, 1, 8, 1, LOCKSTEP_DTYPE_INT8), 1);
     assert_int_equal(scene_drain(reader, e, 4, &lost), 4);
     assert_int_equal(e[0].kind, RING_P2P_ENQUEUE);
