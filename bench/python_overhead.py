@@ -29,7 +29,6 @@ Exit: 0 the upper end of the wall time's interval is within the bar (1 % of the 
 3 could not tell.  Needs torch; LOCKSTEP_PYTHON names another Python than this one.
 """
 import argparse
-import ctypes
 import functools
 import gc
 import json
@@ -101,7 +100,8 @@ class Switch:
         for (_, name), (owner, without, with_) in self.changed.items():
             setattr(owner, name, with_ if on else without)
         if BACKEND == "nccl":
-            ctypes.CDLL(os.environ["NCCL_PROFILER_PLUGIN"]).lockstep_nccl_watch(int(on))
+            from lockstep import _abi
+            _abi.Library(os.environ["NCCL_PROFILER_PLUGIN"]).nccl_watch(int(on))
         from lockstep import _gloo, _pauses
         (_gloo.gloo.put_back if on else _gloo.gloo.take_off)()
         (gc.callbacks.append if on else gc.callbacks.remove)(_pauses._callback)

@@ -85,7 +85,8 @@ static void bench_cycle(struct lockstep_probe *probe, int comm)
     uint64_t key;
 
     lockstep_phase_begin(probe, LOCKSTEP_PHASE_FORWARD);
-    key = lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 1 << 20, 1);
+    key = lockstep_coll_enqueue(probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_ALL_REDUCE,
+                                                        .bytes = 1 << 20, .stream = 1));
     lockstep_coll_start(probe, comm, key, 0);
     lockstep_coll_end(probe, comm, key, 0);
     lockstep_phase_end(probe, LOCKSTEP_PHASE_FORWARD);
@@ -351,7 +352,7 @@ int bench_probe_run(const struct bench_probe_plan *plan, struct bench_probe_resu
         return result;
     setenv("LOCKSTEP_DIR", dir, 1);
     setenv("LOCKSTEP_NCCL", "times", 1);
-    result = lockstep_probe_open(0, 1, &probe);
+    result = lockstep_probe_open(0, 1, &probe, NULL, 0);
     if (result < 0) {
         err_set(err, result, "%s: cannot open a ring", dir);
     } else {

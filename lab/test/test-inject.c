@@ -32,7 +32,7 @@ static void rank_main(uint32_t rank)
     struct lockstep_probe *probe = NULL;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (lockstep_probe_open(rank, RANKS, &probe) < 0)
+    if (lockstep_probe_open(rank, RANKS, &probe, NULL, 0) < 0)
         _exit(1);
     for (uint64_t step = 0;; step++) {
         lockstep_step_begin(probe, step);

@@ -104,6 +104,8 @@ static int trainer_steps(struct trainer *trainer, struct err *err)
         trainer_tell(trainer, begin_ns, stop || trainer->step + 1 == trainer->config->steps);
         if (trainer_save_is_due(trainer))
             result = trainer_save(trainer, err);
+        if (result == 0 && trainer->request.id != 0)
+            lockstep_request_answer(trainer->probe, &trainer->request, LOCKSTEP_ANSWER_DONE);
         trainer_stuck_pause(trainer, FAULT_EVAL);
         trainer->step++;
         if (stop) {
@@ -160,6 +162,18 @@ static int trainer_begin(struct trainer *trainer, struct err *err)
     return result;
 }
 
+/* Without a ring the rank trains all the same: the probe then does nothing. */
+static void trainer_open_ring(struct trainer *trainer)
+{
+    const char *quiet = getenv("LOCKSTEP_QUIET");
+    uint32_t rank = trainer->config->rank;
+    char why[256];
+
+    if (lockstep_probe_open(rank, trainer->config->world, &trainer->probe, why, sizeof(why)) < 0 &&
+        !(quiet && strcmp(quiet, "1") == 0))
+        fprintf(stderr, "lockstep: rank %u is not watched: %s; training goes on\n", rank, why);
+}
+
 int trainer_run(const struct trainer_config *config, struct err *err)
 {
     CLEAN(free_clean) struct trainer *trainer = calloc(1, sizeof(*trainer));
@@ -169,8 +183,7 @@ int trainer_run(const struct trainer_config *config, struct err *err)
         return err_nomem(err);
     trainer->config = config;
     trainer->data_fd = -1;
-    /* Without a ring we train all the same: the probe then does nothing. */
-    (void)lockstep_probe_open(config->rank, config->world, &trainer->probe);
+    trainer_open_ring(trainer);
     lockstep_phase_begin(trainer->probe, LOCKSTEP_PHASE_INIT);
     result = trainer_begin(trainer, err);
     lockstep_phase_end(trainer->probe, LOCKSTEP_PHASE_INIT);

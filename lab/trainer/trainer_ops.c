@@ -153,8 +153,9 @@ int trainer_host_reduce(struct trainer *trainer, enum trainer_comm comm, enum gr
 {
     int64_t now = time_mono_ns();
     int handle = trainer->probe_comm[comm], result;
-    uint64_t key = lockstep_coll_enqueue(trainer->probe, handle, LOCKSTEP_OP_ALL_REDUCE,
-                                         count * 8ull, LOCKSTEP_HOST_STREAM);
+    uint64_t key = lockstep_coll_enqueue(
+        trainer->probe, LOCKSTEP_OP_DESC(.comm = handle, .op = LOCKSTEP_OP_ALL_REDUCE,
+                                         .bytes = count * 8ull, .stream = LOCKSTEP_HOST_STREAM));
 
     lockstep_coll_start(trainer->probe, handle, key, 0);
     result = group_reduce(&trainer->comm[comm], op, data, count, &now, err);

@@ -96,12 +96,12 @@ struct trainer {
     double own_squares; /* of this rank's gradient, before it is everybody's */
     struct device_work *work;
     uint32_t works, work_room;
-    uint32_t launches; /* per step, for spreading the host's work */
-    bool control_save; /* as the control word last said */
-    int64_t told_ns;   /* when rank 0 last printed */
-    uint32_t made;     /* faults that happen once and have, as bits */
-    bool stopped;      /* it was told to, before the end, and another goes on */
-    bool swapped;      /* the last bucket waits for the world's reduction: a fault */
+    uint32_t launches;               /* per step, for spreading the host's work */
+    struct lockstep_request request; /* for a checkpoint after this step; id 0: none */
+    int64_t told_ns;                 /* when rank 0 last printed */
+    uint32_t made;                   /* faults that happen once and have, as bits */
+    bool stopped;                    /* it was told to, before the end, and another goes on */
+    bool swapped;                    /* the last bucket waits for the world's reduction: a fault */
 };
 
 /* trainer_ops.c: what runs on the streams. */

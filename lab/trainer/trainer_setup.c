@@ -44,6 +44,7 @@ static void setup_place(struct trainer *trainer)
     uint32_t rank = trainer->config->rank;
 
     trainer->place = (struct lockstep_layout){
+        .size = sizeof(trainer->place),
         .tp_size = (uint16_t)layout->tp,
         .pp_size = (uint16_t)layout->pp,
         .dp_size = (uint16_t)layout->dp,

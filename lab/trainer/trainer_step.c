@@ -150,19 +150,20 @@ static const struct device_work *launch_reduce(struct step_launch *launch, enum 
     bool stalls = trainer_stuck_reduce(trainer, comm, &op, &bytes);
 
     tell_method(trainer, comm, op, bytes);
-    return launch_work(launch,
-                       (struct device_work){ .stream = stream,
-                                             .run = trainer_run_reduce,
-                                             .stalls = stalls,
-                                             .dep = { last },
-                                             .model_ns = trainer_fault_reduce(trainer, comm, ns),
-                                             .comm = comm,
-                                             .block = block,
-                                             .micro = last ? last->micro : 0,
-                                             .phase = last ? last->phase : 0,
-                                             .key = lockstep_coll_enqueue(trainer->probe,
-                                                                          trainer->probe_comm[comm],
-                                                                          op, bytes, stream) });
+    return launch_work(launch, (struct device_work){
+                                   .stream = stream,
+                                   .run = trainer_run_reduce,
+                                   .stalls = stalls,
+                                   .dep = { last },
+                                   .model_ns = trainer_fault_reduce(trainer, comm, ns),
+                                   .comm = comm,
+                                   .block = block,
+                                   .micro = last ? last->micro : 0,
+                                   .phase = last ? last->phase : 0,
+                                   .key = lockstep_coll_enqueue(
+                                       trainer->probe,
+                                       LOCKSTEP_OP_DESC(.comm = trainer->probe_comm[comm], .op = op,
+                                                        .bytes = bytes, .stream = stream)) });
 }
 
 static void launch_tp(struct step_launch *launch, uint32_t block)
@@ -225,16 +226,19 @@ static const struct device_work *launch_message(struct step_launch *launch, bool
     int64_t ns = trainer_fault_transfer(trainer, pair, COUNT(pair), trainer->times.link);
 
     return launch_work(
-        launch, (struct device_work){
-                    .stream = stream,
-                    .run = send ? trainer_run_send : trainer_run_recv,
-                    .dep = { send ? launch->last : NULL },
-                    .way = (int)way,
-                    .micro = (int)micro,
-                    .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
-                    .key = lockstep_p2p_enqueue(trainer->probe, trainer->probe_pp,
-                                                send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV, other,
-                                                TOY_CELLS * sizeof(float), stream) });
+        launch,
+        (struct device_work){
+            .stream = stream,
+            .run = send ? trainer_run_send : trainer_run_recv,
+            .dep = { send ? launch->last : NULL },
+            .way = (int)way,
+            .micro = (int)micro,
+            .model_ns = trainer_jitter(trainer, who, ((uint64_t)way << 32) | micro, ns),
+            .key = lockstep_p2p_enqueue(
+                trainer->probe, LOCKSTEP_OP_DESC(.comm = trainer->probe_pp,
+                                                 .op = send ? LOCKSTEP_OP_SEND : LOCKSTEP_OP_RECV,
+                                                 .bytes = TOY_CELLS * sizeof(float), .peer = other,
+                                                 .stream = stream)) });
 }
 
 static void launch_forward(struct step_launch *launch, uint32_t micro)
@@ -378,15 +382,30 @@ static void trainer_meanwhile(struct trainer *trainer)
         (void)trainer_data_next(trainer, trainer->step + 1, NULL); /* made up: cannot fail */
 }
 
+/* Is a checkpoint requested for the end of this step?  Where it cannot be, the answer is given now. */
+static bool trainer_save_requested(struct trainer *trainer)
+{
+    struct lockstep_request request = { .size = sizeof(request) };
+
+    trainer->request = request;
+    if (lockstep_request_get(trainer->probe, &request) != 1)
+        return false;
+    if (!trainer->config->checkpoint_dir)
+        lockstep_request_answer(trainer->probe, &request, LOCKSTEP_ANSWER_REFUSED);
+    else if (request.step < trainer->step)
+        lockstep_request_answer(trainer->probe, &request, LOCKSTEP_ANSWER_PAST);
+    else if (request.step == trainer->step)
+        trainer->request = request;
+    return trainer->request.id != 0;
+}
+
 static void trainer_read_settings(struct trainer *trainer)
 {
     const char *stop = trainer->config->stop_file;
-    bool save = (lockstep_control_word(trainer->probe) & LOCKSTEP_CONTROL_CHECKPOINT_NOW) != 0;
 
     trainer->sum[SUM_STOP] =
         trainer_elastic_stops(trainer) || (stop && access(stop, F_OK) == 0) ? 1 : 0;
-    trainer->sum[SUM_SAVE] = save && !trainer->control_save ? 1 : 0;
-    trainer->control_save = save;
+    trainer->sum[SUM_SAVE] = trainer_save_requested(trainer) ? 1 : 0;
 }
 
 /* Each rank's own: a mean over the replicas would hide where something went wrong. */

@@ -38,25 +38,25 @@ struct gloo_torch {
 };
 
 /* Must be called first, once.  0; -EINVAL: sizes or places that cannot be; -ENOTSUP: not on this processor. */
-int lockstep_gloo_use(const struct gloo_torch *torch, uint64_t size);
+int gloo_use(const struct gloo_torch *torch, uint64_t size);
 
 /* From now on all-reduces of this group (c10d::ProcessGroupGloo *) are recorded as those of the communicator; with a
  * negative one, no more, and the group is as torch made it.  0; -EINVAL: no such object; -ENOSPC: too many groups. */
-int lockstep_gloo_watch(void *group, struct lockstep_probe *probe, int comm, uint16_t stream);
+int gloo_watch(void *group, struct lockstep_probe *probe, int comm, uint16_t stream);
 
 /* Of a work (c10d::Work *) that the caller holds, and that a group of gloo's has returned for an op which is in the ring:
  * the op ends when the work is destroyed, or done() is called for it before that.  0; -EINVAL: a class that is not known, or
  * watched already; -ENOSPC: too many are open. */
-int lockstep_gloo_work(void *work, struct lockstep_probe *probe, int comm, uint64_t key);
-void lockstep_gloo_done(void *work);
+int gloo_work(void *work, struct lockstep_probe *probe, int comm, uint64_t key);
+void gloo_done(void *work);
 
 /* Puts the ends of those that are over into the ring.  Returns how many are not. */
-uint32_t lockstep_gloo_look(void);
+uint32_t gloo_look(void);
 
 /* The same, and all that this thread has launched is over: the reducer has waited for it. */
-void lockstep_gloo_over(void);
+void gloo_over(void);
 
 /* In this thread, all-reduces are somebody else's to record: +1, and -1 afterwards. */
-void lockstep_gloo_aside(int change);
+void gloo_aside(int change);
 
 #endif

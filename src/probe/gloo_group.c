@@ -14,9 +14,7 @@
 #include "probe/gloo_open.h"
 #include "probe/probe.h"
 
-#pragma GCC visibility push(default)
 #include "probe/gloo.h"
-#pragma GCC visibility pop
 
 #define GROUPS RING_COMMS
 #define GROUP_WORDS 256
@@ -42,17 +40,17 @@ static _Atomic bool usable;
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) int aside;
 
-void lockstep_gloo_aside(int change)
+void gloo_aside(int change)
 {
     aside += change;
 }
 
-uint32_t lockstep_gloo_look(void)
+uint32_t gloo_look(void)
 {
     return gloo_open_tell(NULL);
 }
 
-void lockstep_gloo_over(void)
+void gloo_over(void)
 {
     gloo_open_tell(&aside);
 }
@@ -140,7 +138,7 @@ static bool work_watch(struct object *work)
     return true;
 }
 
-int lockstep_gloo_work(void *pointer, struct lockstep_probe *probe, int comm, uint64_t key)
+int gloo_work(void *pointer, struct lockstep_probe *probe, int comm, uint64_t key)
 {
     struct gloo_op op = { .epoch = probe_epoch(probe), .comm = comm, .key = key };
 
@@ -155,7 +153,7 @@ int lockstep_gloo_work(void *pointer, struct lockstep_probe *probe, int comm, ui
     return -EINVAL;
 }
 
-void lockstep_gloo_done(void *work)
+void gloo_done(void *work)
 {
     gloo_open_over(work, (uint64_t)time_mono_ns());
     gloo_open_tell(NULL);
@@ -217,8 +215,8 @@ static void group_launched(struct object *group, const struct tensors *tensors, 
     if (op.epoch == 0 || op.epoch != probe_epoch(probe))
         return;
     bytes = tensors_measure(tensors, &dtype);
-    op.key = probe_coll_launch(probe, op.comm, LOCKSTEP_OP_ALL_REDUCE, bytes, (uint16_t)place,
-                               dtype, begin_ns);
+    op.key = probe_coll_launch_at(probe, op.comm, LOCKSTEP_OP_ALL_REDUCE, bytes, (uint16_t)place,
+                                  dtype, begin_ns);
     if (!gloo_open_add(work, op, &aside))
         lockstep_coll_end(probe, op.comm, op.key, 0);
     else
@@ -256,7 +254,7 @@ static void group_delete(struct object *group)
     ((delete_function *)torch.group_table[torch.group_delete])(group);
 }
 
-int lockstep_gloo_use(const struct gloo_torch *given, uint64_t size)
+int gloo_use(const struct gloo_torch *given, uint64_t size)
 {
 #if defined(__x86_64__)
     if (atomic_load_explicit(&usable, memory_order_acquire))
@@ -294,7 +292,7 @@ static int group_place(struct object *group, uint64_t place)
     return 0;
 }
 
-int lockstep_gloo_watch(void *pointer, struct lockstep_probe *probe, int comm, uint16_t stream)
+int gloo_watch(void *pointer, struct lockstep_probe *probe, int comm, uint16_t stream)
 {
     struct object *group = pointer;
     void **table;

@@ -1,9 +1,11 @@
 /* nccl_comm.c - communicators, their places in the ring, and handles. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/clean.h"
 #include "core/hash.h"
@@ -97,15 +99,34 @@ static bool rank_from_environment(uint32_t *ret_rank, uint32_t *ret_world)
     return false;
 }
 
+/* NCCL has no way to hand the reason to the program. */
+static void ring_complain(uint32_t rank, const char *why)
+{
+    const char *quiet = getenv("LOCKSTEP_QUIET");
+    char line[384];
+    int size;
+
+    if (quiet && strcmp(quiet, "1") == 0)
+        return;
+    size = snprintf(line, sizeof(line), "lockstep: rank %u is not watched: %s; training goes on\n",
+                    rank, why);
+    if (write(STDERR_FILENO, line, (size_t)size) < 0)
+        return; /* nobody to tell */
+}
+
 /* The ring that is open, without holding it: whoever opened it says when it ends.  Else one of our own. */
 static struct lockstep_probe *ring_now(void)
 {
     struct lockstep_probe *probe = probe_current();
     uint32_t rank, world;
+    char why[256];
 
-    if (probe_epoch(probe) == 0 && rank_from_environment(&rank, &world) &&
-        lockstep_probe_open(rank, world, &probe) == 0)
-        nccl.opened = probe_epoch(probe);
+    if (probe_epoch(probe) == 0 && rank_from_environment(&rank, &world)) {
+        if (lockstep_probe_open(rank, world, &probe, why, sizeof(why)) == 0)
+            nccl.opened = probe_epoch(probe);
+        else
+            ring_complain(rank, why);
+    }
     if (probe_epoch(probe) == 0)
         return NULL;
     atomic_store(&nccl.probe, probe);

@@ -47,15 +47,18 @@ static void *op_launch(struct nccl_comm *comm, const struct nccl_task *task, uin
     struct nccl_op *at = &comm->op[number % NCCL_OPS];
     int place = atomic_load_explicit(&comm->place, relaxed);
     /* The device runs a communicator's ops in order. */
-    uint16_t stream = (uint16_t)(LOCKSTEP_DEVICE_OPS + place);
+    const struct lockstep_op_desc desc = { .size = sizeof(desc),
+                                           .comm = place,
+                                           .op = op,
+                                           .bytes = bytes,
+                                           .dtype = dtype,
+                                           .peer = task->peer,
+                                           .stream = (uint16_t)(LOCKSTEP_DEVICE_OPS + place) };
     uint64_t key;
 
     atomic_store_explicit(&at->word, 0, relaxed); /* what was there is let go */
-    key = task->p2p
-              ? lockstep_p2p_enqueue_typed(nccl_ring(), place, (enum lockstep_op)op, task->peer,
-                                           bytes, stream, (enum lockstep_dtype)dtype)
-              : lockstep_coll_enqueue_typed(nccl_ring(), place, (enum lockstep_op)op, bytes, stream,
-                                            (enum lockstep_dtype)dtype);
+    key = task->p2p ? lockstep_p2p_enqueue(nccl_ring(), &desc)
+                    : lockstep_coll_enqueue(nccl_ring(), &desc);
     atomic_store_explicit(&at->key, key, memory_order_release); /* after that */
     atomic_store_explicit(&at->group, group_of(comm, task->group), relaxed);
     atomic_store_explicit(&at->enqueue_ns, lockstep_clock_ns(), relaxed);

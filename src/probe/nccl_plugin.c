@@ -159,7 +159,7 @@ const struct nccl_profiler_v5 ncclProfiler_v5 = {
     .finalize = plugin_finalize,
 };
 
-void lockstep_nccl_watch(int on)
+void nccl_watch(int on)
 {
     int *mask = atomic_load(&plugin_mask);
 

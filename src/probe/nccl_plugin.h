@@ -12,6 +12,6 @@ extern const struct nccl_profiler_v4 ncclProfiler_v4;
 extern const struct nccl_profiler_v5 ncclProfiler_v5;
 
 /* Has NCCL tell us nothing, or all that is wanted, from the next launch on.  For who measures what that costs. */
-void lockstep_nccl_watch(int on);
+void nccl_watch(int on);
 
 #endif

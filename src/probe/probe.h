@@ -10,21 +10,20 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#pragma GCC visibility push(default)
-#include "lockstep/probe.h"
-#pragma GCC visibility pop
-
 #include "core/err.h"
+#include "lockstep/probe.h"
+#include "wire/numbers.h"
 #include "wire/ring.h"
 
 struct lockstep_probe {
-    _Atomic uint32_t epoch;   /* 0: closed, or we are a forked child */
-    uint32_t mask;            /* records of a lane - 1 */
-    _Atomic uint64_t step;    /* as in the header, but in a line that only step_begin() writes */
-    _Atomic uint64_t control; /* the word in force, taken at step_begin() */
+    _Atomic uint32_t epoch; /* 0: closed, or we are a forked child */
+    uint32_t mask;          /* records of a lane - 1 */
+    _Atomic uint64_t step;  /* as in the header, but in a line that only step_begin() writes */
+    _Atomic uint64_t depth; /* RING_DEPTH_… bits in force, taken at step_begin() */
     struct ring_header *header;
     struct ring_comm *comm;
     unsigned char *lanes;
@@ -33,6 +32,8 @@ struct lockstep_probe {
     /* Not hot. */
     _Alignas(64) pthread_mutex_t lock; /* open and close; zeros are an unlocked one */
     uint32_t refs;
+    _Atomic uint64_t depth_seq;           /* of the depth request that was read last */
+    _Atomic uint64_t depth_step;          /* that it waits for; UINT64_MAX: for none */
     _Atomic uint64_t claimed[RING_COMMS]; /* ~id of the communicator in that place; 0: free */
 };
 
@@ -64,10 +65,18 @@ static inline uint32_t probe_epoch(struct lockstep_probe *probe)
 /* probe_open.c: the process's own, open or not; NULL before its first open. */
 struct lockstep_probe *probe_current(void);
 
-/* probe_mark.c: lockstep_coll_launch() at that time. */
+/* probe_mark.c: enqueue and start in one call, now or at that time. */
 uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
-                           uint64_t time_ns);
+                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype);
+uint64_t probe_coll_launch_at(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
+                              uint64_t time_ns);
+uint64_t probe_p2p_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                          uint32_t peer, uint64_t bytes, uint16_t stream,
+                          enum lockstep_dtype dtype);
+
+/* probe_request.c: the depth that was requested for this step, where there is a new one. */
+bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret);
 
 /* probe_file.c: what /proc says about this process.  0 or an empty text: unknown. */
 uint64_t probe_self_pid_ns(void);

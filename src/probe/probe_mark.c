@@ -16,7 +16,8 @@
 #include "wire/ring_format.h"
 
 #define relaxed memory_order_relaxed
-#define CONTROL_DEPTH_MASK (UINT64_C(0xff) << LOCKSTEP_CONTROL_DEPTH_SHIFT)
+#define DEPTH_MASK (UINT64_C(0xff) << RING_DEPTH_SHIFT)
+#define OP_DESC_BYTES (offsetof(struct lockstep_op_desc, reserved) + 4) /* of its first version */
 #define NO_COMM (-1)
 
 struct mark {
@@ -41,7 +42,7 @@ static inline bool mark_live(struct lockstep_probe *probe)
 
 static inline bool mark_wanted(struct lockstep_probe *probe, uint64_t unless)
 {
-    return (atomic_load_explicit(&probe->control, relaxed) & unless) == 0;
+    return (atomic_load_explicit(&probe->depth, relaxed) & unless) == 0;
 }
 
 /* Seqlock: odd while we write.  Every word is stored with release, so a reader that sees a
@@ -84,19 +85,22 @@ static inline uint64_t mark_time(uint64_t time_ns)
 /* What the agent asks for takes effect here, between steps, and leaves a record of its own,
  * also when it says "nothing from here on".
  */
-static void control_take(struct lockstep_probe *probe, uint64_t now_ns, uint64_t step)
+static void depth_take(struct lockstep_probe *probe, uint64_t now_ns, uint64_t step)
 {
-    uint64_t word = atomic_load_explicit(&probe->header->control, relaxed);
-    uint64_t old = atomic_load_explicit(&probe->control, relaxed);
+    const struct ring_request_place *place = &probe->header->request[RING_REQUEST_DEPTH - 1];
+    uint64_t bits, old = atomic_load_explicit(&probe->depth, relaxed);
 
-    if (word == old)
+    if (atomic_load_explicit(&place->seq, relaxed) ==
+            atomic_load_explicit(&probe->depth_seq, relaxed) &&
+        step < atomic_load_explicit(&probe->depth_step, relaxed))
         return;
-    atomic_store_explicit(&probe->control, word, relaxed);
-    if ((word ^ old) & (LOCKSTEP_CONTROL_OFF | CONTROL_DEPTH_MASK))
-        mark_put(probe, (struct mark){ .time_ns = now_ns,
-                                       .step = step,
-                                       .what = ring_pack(RING_DEPTH, 0, 0, NO_COMM),
-                                       .a = word });
+    if (!probe_depth_read(probe, step, &bits) || bits == old)
+        return;
+    atomic_store_explicit(&probe->depth, bits, relaxed);
+    mark_put(probe, (struct mark){ .time_ns = now_ns,
+                                   .step = step,
+                                   .what = ring_pack(RING_DEPTH, 0, 0, NO_COMM),
+                                   .a = bits });
 }
 
 void lockstep_step_begin(struct lockstep_probe *probe, uint64_t step)
@@ -108,8 +112,8 @@ void lockstep_step_begin(struct lockstep_probe *probe, uint64_t step)
     now_ns = (uint64_t)time_mono_ns();
     atomic_store_explicit(&probe->step, step, relaxed);
     atomic_store_explicit(&probe->header->step, step, relaxed);
-    control_take(probe, now_ns, step);
-    if (mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+    depth_take(probe, now_ns, step);
+    if (mark_wanted(probe, RING_DEPTH_OFF))
         mark_put(probe, (struct mark){ .time_ns = now_ns,
                                        .step = step,
                                        .what = ring_pack(RING_STEP_BEGIN, 0, 0, NO_COMM) });
@@ -117,7 +121,7 @@ void lockstep_step_begin(struct lockstep_probe *probe, uint64_t step)
 
 void lockstep_step_end(struct lockstep_probe *probe, uint64_t step)
 {
-    if (!mark_live(probe) || !mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+    if (!mark_live(probe) || !mark_wanted(probe, RING_DEPTH_OFF))
         return;
     mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
                                    .step = step,
@@ -129,7 +133,7 @@ void lockstep_step_end(struct lockstep_probe *probe, uint64_t step)
 static inline bool phase_wanted(struct lockstep_probe *probe, enum lockstep_phase phase)
 {
     return (unsigned)phase - 1 < LOCKSTEP_PHASE_COUNT - 1 && mark_live(probe) &&
-           mark_wanted(probe, LOCKSTEP_CONTROL_OFF | CONTROL_DEPTH_MASK);
+           mark_wanted(probe, RING_DEPTH_OFF | DEPTH_MASK);
 }
 
 static inline void phase_put(struct lockstep_probe *probe, enum lockstep_phase phase, uint8_t kind)
@@ -175,7 +179,7 @@ static inline bool comm_usable(struct lockstep_probe *probe, int comm)
 static inline void op_put(struct lockstep_probe *probe, uint64_t what, uint64_t time_ns,
                           uint64_t key, uint64_t bytes, uint64_t peer, uint64_t dtype)
 {
-    if (!mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+    if (!mark_wanted(probe, RING_DEPTH_OFF))
         return;
     mark_put(probe, (struct mark){ .time_ns = mark_time(time_ns),
                                    .step = mark_step(probe),
@@ -205,15 +209,9 @@ static inline uint64_t coll_enqueue(struct lockstep_probe *probe, int comm, enum
     return key;
 }
 
-uint64_t lockstep_coll_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
-{
-    return comm_usable(probe, comm) ? coll_enqueue(probe, comm, op, bytes, stream, dtype, 0) : 0;
-}
-
-uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
-                           uint64_t time_ns)
+uint64_t probe_coll_launch_at(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
+                              uint64_t time_ns)
 {
     uint64_t key;
 
@@ -224,16 +222,30 @@ uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep
     return key;
 }
 
-uint64_t lockstep_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                              uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+uint64_t probe_coll_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                           uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
 {
-    return probe_coll_launch(probe, comm, op, bytes, stream, dtype, (uint64_t)time_mono_ns());
+    return probe_coll_launch_at(probe, comm, op, bytes, stream, dtype, (uint64_t)time_mono_ns());
 }
 
-uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                               uint64_t bytes, uint16_t stream)
+/* A time for both events of an operation that starts when it is enqueued. */
+static inline uint64_t desc_time(const struct lockstep_op_desc *desc)
 {
-    return lockstep_coll_enqueue_typed(probe, comm, op, bytes, stream, LOCKSTEP_DTYPE_UNKNOWN);
+    return desc->flags & LOCKSTEP_FLAG_STARTED ? mark_time(desc->time_ns) : desc->time_ns;
+}
+
+uint64_t lockstep_coll_enqueue(struct lockstep_probe *probe, const struct lockstep_op_desc *desc)
+{
+    uint64_t key, time_ns;
+
+    if (!desc || desc->size < OP_DESC_BYTES || !comm_usable(probe, desc->comm))
+        return 0;
+    time_ns = desc_time(desc);
+    key = coll_enqueue(probe, desc->comm, (enum lockstep_op)desc->op, desc->bytes, desc->stream,
+                       (enum lockstep_dtype)desc->dtype, time_ns);
+    if (desc->flags & LOCKSTEP_FLAG_STARTED)
+        lockstep_coll_start(probe, desc->comm, key, time_ns);
+    return key;
 }
 
 void lockstep_coll_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -259,7 +271,7 @@ void lockstep_coll_method(struct lockstep_probe *probe, int comm, enum lockstep_
     uint64_t word[RING_METHOD_TEXT / 8] = { 0 };
 
     if (!method || (unsigned)op - 1 >= LOCKSTEP_OP_OTHER || !comm_usable(probe, comm) ||
-        !mark_wanted(probe, LOCKSTEP_CONTROL_OFF))
+        !mark_wanted(probe, RING_DEPTH_OFF))
         return;
     memcpy(word, method, strnlen(method, RING_METHOD_TEXT));
     mark_put(probe, (struct mark){ .time_ns = (uint64_t)time_mono_ns(),
@@ -272,24 +284,47 @@ void lockstep_coll_method(struct lockstep_probe *probe, int comm, enum lockstep_
                                    .d = word[2] });
 }
 
-uint64_t lockstep_p2p_enqueue_typed(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                                    uint32_t peer, uint64_t bytes, uint16_t stream,
-                                    enum lockstep_dtype dtype)
+static inline uint64_t p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                                   uint32_t peer, uint64_t bytes, uint16_t stream,
+                                   enum lockstep_dtype dtype, uint64_t time_ns)
 {
-    uint64_t key;
+    uint64_t key = atomic_fetch_add_explicit(&probe->comm[comm].p2p_enqueued, 1, relaxed);
 
-    if ((op != LOCKSTEP_OP_SEND && op != LOCKSTEP_OP_RECV) || !comm_usable(probe, comm))
-        return 0;
-    key = atomic_fetch_add_explicit(&probe->comm[comm].p2p_enqueued, 1, relaxed);
-    op_put(probe, ring_pack(RING_P2P_ENQUEUE, (uint8_t)op, stream, comm), 0, key, bytes, peer,
+    op_put(probe, ring_pack(RING_P2P_ENQUEUE, (uint8_t)op, stream, comm), time_ns, key, bytes, peer,
            dtype_word(dtype));
     return key;
 }
 
-uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
-                              uint32_t peer, uint64_t bytes, uint16_t stream)
+static inline bool p2p_usable(struct lockstep_probe *probe, int comm, enum lockstep_op op)
 {
-    return lockstep_p2p_enqueue_typed(probe, comm, op, peer, bytes, stream, LOCKSTEP_DTYPE_UNKNOWN);
+    return (op == LOCKSTEP_OP_SEND || op == LOCKSTEP_OP_RECV) && comm_usable(probe, comm);
+}
+
+uint64_t probe_p2p_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
+                          uint32_t peer, uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
+{
+    uint64_t key, now_ns = (uint64_t)time_mono_ns();
+
+    if (!p2p_usable(probe, comm, op))
+        return 0;
+    key = p2p_enqueue(probe, comm, op, peer, bytes, stream, dtype, now_ns);
+    lockstep_p2p_start(probe, comm, key, now_ns);
+    return key;
+}
+
+uint64_t lockstep_p2p_enqueue(struct lockstep_probe *probe, const struct lockstep_op_desc *desc)
+{
+    uint64_t key, time_ns;
+
+    if (!desc || desc->size < OP_DESC_BYTES ||
+        !p2p_usable(probe, desc->comm, (enum lockstep_op)desc->op))
+        return 0;
+    time_ns = desc_time(desc);
+    key = p2p_enqueue(probe, desc->comm, (enum lockstep_op)desc->op, desc->peer, desc->bytes,
+                      desc->stream, (enum lockstep_dtype)desc->dtype, time_ns);
+    if (desc->flags & LOCKSTEP_FLAG_STARTED)
+        lockstep_p2p_start(probe, desc->comm, key, time_ns);
+    return key;
 }
 
 void lockstep_p2p_start(struct lockstep_probe *probe, int comm, uint64_t key, uint64_t time_ns)
@@ -312,7 +347,7 @@ void lockstep_p2p_end(struct lockstep_probe *probe, int comm, uint64_t key, uint
 
 static inline bool value_wanted(struct lockstep_probe *probe)
 {
-    return mark_live(probe) && mark_wanted(probe, LOCKSTEP_CONTROL_OFF);
+    return mark_live(probe) && mark_wanted(probe, RING_DEPTH_OFF);
 }
 
 void lockstep_metric_put(struct lockstep_probe *probe, enum lockstep_metric metric, double value)
@@ -366,11 +401,6 @@ void lockstep_note_put(struct lockstep_probe *probe, const char *text)
         mark.d = word[3];
         mark_put(probe, mark);
     }
-}
-
-uint64_t lockstep_control_word(struct lockstep_probe *probe)
-{
-    return mark_live(probe) ? atomic_load_explicit(&probe->header->control, relaxed) : 0;
 }
 
 /* a lane for each thread that marks, at its first mark.

@@ -92,7 +92,9 @@ static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t wor
     probe->mask = header->lane_records - 1;
     probe->rank = rank;
     atomic_store_explicit(&probe->step, RING_NO_STEP, memory_order_relaxed);
-    atomic_store_explicit(&probe->control, 0, memory_order_relaxed);
+    atomic_store_explicit(&probe->depth, 0, memory_order_relaxed);
+    atomic_store_explicit(&probe->depth_seq, 0, memory_order_relaxed);
+    atomic_store_explicit(&probe->depth_step, UINT64_MAX, memory_order_relaxed);
     for (size_t i = 0; i < RING_COMMS; i++)
         atomic_store_explicit(&probe->claimed[i], 0, memory_order_relaxed);
     probe_lane_claim(probe, ++probe_home.epoch);
@@ -103,45 +105,30 @@ static int probe_start(struct lockstep_probe *probe, uint32_t rank, uint32_t wor
 static int probe_join(struct lockstep_probe *probe, uint32_t rank, uint32_t world, struct err *err)
 {
     if (world == 0 || rank >= world)
-        return err_set(err, -EINVAL, "there is no such rank among %u", world);
+        return err_set(err, -EINVAL, "rank %u is not below the world size %u", rank, world);
     if (probe->refs > 0 && probe->rank != rank)
         return err_set(err, -EBUSY, "this process is already rank %u", probe->rank);
     return probe->refs > 0 ? 0 : probe_start(probe, rank, world, err);
 }
 
-static void probe_complain(uint32_t rank, const char *why)
-{
-    const char *quiet = getenv("LOCKSTEP_QUIET");
-    char line[640];
-    int size;
-
-    if (quiet && strcmp(quiet, "1") == 0)
-        return;
-    size = snprintf(line, sizeof(line), "lockstep: rank %u is not watched: %s; training goes on\n",
-                    rank, why);
-    if (write(STDERR_FILENO, line, (size_t)size) < 0)
-        return; /* nobody to tell */
-}
-
-int lockstep_probe_open(uint32_t rank, uint32_t world, struct lockstep_probe **ret)
+int lockstep_probe_open(uint32_t rank, uint32_t world, struct lockstep_probe **ret, char *error,
+                        size_t error_size)
 {
     struct lockstep_probe *probe = probe_page();
-    int saved = errno, result;
+    int saved = errno, result = -ENOMEM;
     struct err err = { .text = "out of memory" };
 
-    if (!probe) {
-        probe_complain(rank, err.text);
-        return -ENOMEM;
+    if (probe) {
+        pthread_mutex_lock(&probe->lock);
+        result = probe_join(probe, rank, world, &err);
+        if (result == 0)
+            probe->refs++;
+        pthread_mutex_unlock(&probe->lock);
     }
-    pthread_mutex_lock(&probe->lock);
-    result = probe_join(probe, rank, world, &err);
     if (result == 0)
-        probe->refs++;
-    pthread_mutex_unlock(&probe->lock);
-    if (result < 0)
-        probe_complain(rank, err.text);
-    else
         *ret = probe;
+    else if (error && error_size > 0)
+        snprintf(error, error_size, "%s", err.text);
     errno = saved;
     return result;
 }
@@ -157,6 +144,11 @@ void lockstep_probe_close(struct lockstep_probe *probe)
         atomic_store_explicit(&probe->header->closed, 1, memory_order_release);
     }
     pthread_mutex_unlock(&probe->lock);
+}
+
+const char *lockstep_version(void)
+{
+    return LOCKSTEP_VERSION;
 }
 
 uint64_t lockstep_clock_ns(void)

@@ -9,14 +9,12 @@
 #include "core/clean.h"
 #include "probe/probe.h"
 
-#pragma GCC visibility push(default)
 #include "probe/gloo.h"
 #include "probe/python.h"
-#pragma GCC visibility pop
 
 static struct python_functions python; /* set once, before there is any builtin */
 
-int lockstep_python_use(const struct python_functions *functions, uint64_t size)
+int python_use(const struct python_functions *functions, uint64_t size)
 {
     void *const *each = (void *const *)functions;
 
@@ -118,7 +116,7 @@ static struct python_object *python_over(struct python_object *self, struct pyth
 {
     (void)self;
     (void)unused;
-    lockstep_gloo_over();
+    gloo_over();
     return answer_none();
 }
 
@@ -132,9 +130,9 @@ static struct python_object *call_aside(struct python_object *self,
         python.error_set(python.type_error, "aside() takes a callable, its arguments and keywords");
         return NULL;
     }
-    lockstep_gloo_aside(1);
+    gloo_aside(1);
     result = python.call(args[0], args[1], args[2]);
-    lockstep_gloo_aside(-1);
+    gloo_aside(-1);
     return result;
 }
 
@@ -155,7 +153,7 @@ static const struct python_method methods[] = {
     { "step_end", (void *)python_step_end, METH_O, NULL },
 };
 
-const struct python_method *lockstep_python_method(const char *name)
+const struct python_method *python_method(const char *name)
 {
     for (size_t i = 0; i < COUNT(methods); i++)
         if (strcmp(methods[i].name, name) == 0)

@@ -5,6 +5,9 @@
 
 #include "probe/probe.h"
 
+/* Of the first version of the struct. */
+#define LAYOUT_BYTES (offsetof(struct lockstep_layout, ep) + sizeof(uint16_t))
+
 static bool table_live(struct lockstep_probe *probe)
 {
     return probe && atomic_load_explicit(&probe->epoch, memory_order_acquire) != 0;
@@ -63,17 +66,19 @@ static bool layout_valid(const struct lockstep_layout *layout)
 }
 
 /* Seqlock again; of two threads that set it at the same time one is enough. */
-void lockstep_layout_set(struct lockstep_probe *probe, const struct lockstep_layout *layout)
+int lockstep_layout_set(struct lockstep_probe *probe, const struct lockstep_layout *layout)
 {
     struct ring_header *header;
     uint32_t seq;
 
-    if (!layout || !table_live(probe) || !layout_valid(layout))
-        return;
+    if (!layout || layout->size < LAYOUT_BYTES || !layout_valid(layout))
+        return -EINVAL;
+    if (!table_live(probe))
+        return -ENODEV;
     header = probe->header;
     seq = atomic_load_explicit(&header->layout_seq, memory_order_relaxed);
     if (seq % 2 || !atomic_compare_exchange_strong(&header->layout_seq, &seq, seq + 1))
-        return;
+        return 0;
     const uint16_t field[10] = {
         layout->tp_size, layout->pp_size, layout->dp_size, layout->cp_size, layout->ep_size,
         layout->tp,      layout->pp,      layout->dp,      layout->cp,      layout->ep,
@@ -81,4 +86,5 @@ void lockstep_layout_set(struct lockstep_probe *probe, const struct lockstep_lay
     for (int i = 0; i < 10; i++)
         atomic_store_explicit(&header->layout[i], field[i], memory_order_release);
     atomic_store_explicit(&header->layout_seq, seq + 2, memory_order_release);
+    return 0;
 }

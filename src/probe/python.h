@@ -37,14 +37,14 @@ struct python_functions {
 };
 
 /* Must be called first, once: with the size of the struct as the package has it.  0, or -EINVAL. */
-int lockstep_python_use(const struct python_functions *functions, uint64_t size);
+int python_use(const struct python_functions *functions, uint64_t size);
 
 /* What Python makes a builtin of, by its name (PyMethodDef *); NULL: there is none.  Each has a capsule without a name
  * around the probe as its self:
  *   phase_begin(number), phase_end(number), step_begin(number), step_end(number), metric(number, value)
- *   over()                         lockstep_gloo_over()
- *   aside(callable, args, kwargs)  calls it, between lockstep_gloo_aside(1) and (-1)
+ *   over()                         gloo_over()
+ *   aside(callable, args, kwargs)  calls it, between gloo_aside(1) and (-1)
  */
-const struct python_method *lockstep_python_method(const char *name);
+const struct python_method *python_method(const char *name);
 
 #endif

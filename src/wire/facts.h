@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/buf.h"
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 
 #define FACT_NAME 64
 #define FACT_METRICS 8 /* enum lockstep_metric is the index; 0 is not used */

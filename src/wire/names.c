@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 
 static const char *const phases[LOCKSTEP_PHASE_COUNT] = {
     "no phase", "init",      "comm-init",  "compile",    "data", "forward",

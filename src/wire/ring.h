@@ -17,7 +17,8 @@
 #include "core/err.h"
 
 #define RING_MAGIC UINT64_C(0x31474e4952534c4b) /* "KLSRING1" */
-#define RING_VERSION 1
+#define RING_VERSION 2
+#define RING_VERSION_OLDEST 1 /* that a reader accepts; it has no requests */
 #define RING_COMMS 64
 #define RING_LANES_DEFAULT 8
 #define RING_LANES_MAX 64
@@ -40,11 +41,15 @@ enum ring_kind { /* numbers are wire format */
     RING_METRIC = 12, /* detail: metric; a: the double's bits */
     RING_DIGEST = 13, /* a: part | parts << 32; b: low; c: high */
     RING_NOTE = 14,  /* detail: part number, 0x80 when another follows; a … d: 32 bytes of text */
-    RING_DEPTH = 15, /* a: new control word, in force from this step */
+    RING_DEPTH = 15, /* a: RING_DEPTH_… bits, in force from this step */
     RING_COLL_METHOD =
         16, /* detail: op; comm; a: bytes | channels << 48; b … d: 24 bytes of text */
     RING_KIND_COUNT
 };
+
+/* What is recorded, as a RING_DEPTH record says it. */
+#define RING_DEPTH_OFF (UINT64_C(1) << 0) /* nothing */
+#define RING_DEPTH_SHIFT 8                /* 0: all events; 1: neither phases nor spans */
 
 /* Never in a file.  A reader that was asked to (ring_reader_mark_lost) gives it where records of a
  * lane are missing.  time: of the record before the hole in its lane (0 when none was read), so that it
@@ -95,6 +100,46 @@ struct ring_comm { /* written once, `ready` last */
 };
 _Static_assert(sizeof(struct ring_comm) == 128, "two cache lines a communicator");
 
+/* ---- requests: what the agent asks of a rank, and what the rank answers ----
+ *
+ * One place for each kind, so that a request of one kind never replaces one of another.  The
+ * agent writes a request with pwrite(), the rank writes the answer through its mapping.
+ */
+#define RING_REQUESTS 8  /* places; the place of kind k is k - 1 */
+enum ring_request_kind { /* numbers are wire format; 1 is LOCKSTEP_REQUEST_CHECKPOINT */
+    RING_REQUEST_CHECKPOINT = 1,
+    RING_REQUEST_DEPTH = 2, /* argument: 0, 1 or RING_REQUEST_DEPTH_OFF, from that step on */
+};
+#define RING_REQUEST_DEPTH_OFF 255
+
+struct ring_request { /* as it is used */
+    uint64_t id;      /* not 0, and another one than the last request of this kind had */
+    uint64_t step, argument;
+    uint32_t kind; /* enum ring_request_kind */
+};
+
+struct ring_answer {
+    uint64_t id;     /* of the request that it answers */
+    uint64_t step;   /* that was open when the rank answered */
+    uint32_t answer; /* enum lockstep_answer */
+};
+
+struct ring_request_place {
+    _Atomic uint64_t seq; /* odd: being written; 0: never written */
+    _Atomic uint64_t id, step, argument;
+    _Atomic uint32_t kind, crc; /* of the 28 bytes from id to kind */
+    uint64_t reserved[3];
+};
+_Static_assert(sizeof(struct ring_request_place) == 64, "a request is a cache line");
+
+struct ring_answer_place {
+    _Atomic uint64_t seq; /* odd: being written; 0: never written */
+    _Atomic uint64_t id, step;
+    _Atomic uint32_t answer;
+    uint32_t reserved[9];
+};
+_Static_assert(sizeof(struct ring_answer_place) == 64, "an answer is a cache line");
+
 struct ring_header {
     _Atomic uint64_t magic; /* written last */
     uint32_t version;
@@ -116,17 +161,19 @@ struct ring_header {
     _Alignas(64) _Atomic uint64_t step; /* step now open, RING_NO_STEP before the first */
     _Atomic uint32_t lanes_used;        /* may exceed lanes: those threads are not recorded */
     _Atomic uint32_t comms_used;
-    _Atomic uint64_t dropped;              /* events of threads without a lane */
-    _Atomic uint32_t closed;               /* 1: closed in order */
-    _Atomic uint32_t layout_seq;           /* even: stable; 0: never set */
-    _Atomic uint16_t layout[10];           /* struct lockstep_layout, field by field */
-    _Alignas(64) _Atomic uint64_t control; /* written by the agent */
-    unsigned char pad[3768];
+    _Atomic uint64_t dropped;    /* events of threads without a lane */
+    _Atomic uint32_t closed;     /* 1: closed in order */
+    _Atomic uint32_t layout_seq; /* even: stable; 0: never set */
+    _Atomic uint16_t layout[10]; /* struct lockstep_layout, field by field */
+    _Alignas(64) struct ring_request_place request[RING_REQUESTS]; /* written by the agent */
+    struct ring_answer_place answer[RING_REQUESTS];
+    unsigned char pad[2752];
 };
 
 _Static_assert(sizeof(struct ring_header) == 4096, "the header is a page");
 _Static_assert(offsetof(struct ring_header, step) == 256, "the fixed part is four cache lines");
-_Static_assert(offsetof(struct ring_header, control) == 320, "the control word has its own line");
+_Static_assert(offsetof(struct ring_header, request) == 320, "requests have their own lines");
+_Static_assert(offsetof(struct ring_header, answer) == 832, "answers have their own lines");
 
 /* Offsets: 4096 header, then RING_COMMS communicators, then the lanes. */
 #define RING_COMMS_OFFSET 4096u
@@ -148,7 +195,7 @@ struct ring_reader;
 /* Is this the name of a ring, exactly as its writer makes it? */
 bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number);
 
-/* Opens the ring for reading (and its control word for writing, where permitted).  -EPROTO: not
+/* Opens the ring for reading (and its requests for writing, where permitted).  -EPROTO: not
  * a ring, or a damaged one; -EAGAIN: still being made; -EPERM: another user's, and we are not
  * root; -ELOOP: a symbolic link.  Safe against truncation: the reader copies with pread() and
  * maps nothing.
@@ -190,6 +237,13 @@ int ring_reader_next(struct ring_reader *reader, struct ring_event *event, size_
                      uint64_t *lost, struct err *err);
 void ring_reader_mark_lost(
     struct ring_reader *reader); /* from now on, RING_LOST among the events */
-int ring_reader_control(struct ring_reader *reader, uint64_t word); /* writes the control word */
+
+/* Writes a request; a request of the same kind that was there is replaced.  One process at a
+ * time may write requests to a ring.  -EINVAL: a kind or id out of range; -ENOTSUP: the ring of an
+ * older probe, which reads no requests; -EACCES: the file may not be written.
+ */
+int ring_reader_request(struct ring_reader *reader, const struct ring_request *request);
+/* 1 with the rank's last answer to a request of this kind, 0 when there is none, -errno. */
+int ring_reader_answer(struct ring_reader *reader, uint32_t kind, struct ring_answer *ret);
 
 #endif

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/hash.h"
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a ring is little-endian");
 _Static_assert(offsetof(struct ring_header, crc) == 220, "the checksum covers bytes 8 to 219");
@@ -24,6 +24,22 @@ uint32_t ring_header_crc(const struct ring_header *header)
     size_t from = offsetof(struct ring_header, version);
 
     return crc32c(0, bytes + from, offsetof(struct ring_header, crc) - from);
+}
+
+uint32_t ring_request_crc(const struct ring_request *request)
+{
+    unsigned char bytes[28];
+
+    memcpy(bytes, &request->id, 8);
+    memcpy(bytes + 8, &request->step, 8);
+    memcpy(bytes + 16, &request->argument, 8);
+    memcpy(bytes + 24, &request->kind, 4);
+    return crc32c(0, bytes, sizeof(bytes));
+}
+
+bool ring_request_valid(const struct ring_request *request)
+{
+    return request->id != 0 && request->kind >= 1 && request->kind <= RING_REQUESTS;
 }
 
 static int ring_sizes_check(const struct ring_header *header, uint64_t file_bytes, struct err *err)
@@ -49,8 +65,9 @@ int ring_header_check(const struct ring_header *header, uint64_t file_bytes, str
 
     if (magic != RING_MAGIC)
         return err_set(err, -EPROTO, "not a ring: magic %016" PRIx64, magic);
-    if (header->version != RING_VERSION)
-        return err_set(err, -EPROTO, "ring version %u, expected %u", header->version, RING_VERSION);
+    if (header->version < RING_VERSION_OLDEST || header->version > RING_VERSION)
+        return err_set(err, -EPROTO, "ring version %u, expected %u to %u", header->version,
+                       RING_VERSION_OLDEST, RING_VERSION);
     if (header->crc != ring_header_crc(header))
         return err_set(err, -EPROTO, "header checksum %08x, expected %08x", header->crc,
                        ring_header_crc(header));

@@ -39,6 +39,11 @@ bool ring_size_valid(uint32_t lanes, uint32_t records);
 
 uint32_t ring_header_crc(const struct ring_header *header);
 
+/* The checksum catches a request that was read while it was being written. */
+uint32_t ring_request_crc(const struct ring_request *request);
+/* Can a rank act on it?  Kinds that are not known here are good, too. */
+bool ring_request_valid(const struct ring_request *request);
+
 /* Is this the header of a ring in a file of `file_bytes` bytes?  -EPROTO when not. */
 int ring_header_check(const struct ring_header *header, uint64_t file_bytes, struct err *err);
 

@@ -21,7 +21,7 @@
 
 #include "core/clean.h"
 #include "core/untrusted.h"
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 #include "wire/ring.h"
 #include "wire/ring_format.h"
 
@@ -353,22 +353,80 @@ void ring_reader_mark_lost(struct ring_reader *reader)
     reader->mark_lost = true;
 }
 
-int ring_reader_control(struct ring_reader *reader, uint64_t word)
+/* ---- requests ---- */
+
+static int reader_put(const struct ring_reader *reader, const void *data, size_t size,
+                      uint64_t offset)
+{
+    ssize_t put = pwrite(reader->fd, data, size, (off_t)offset);
+
+    if (put < 0)
+        return -errno;
+    return put == (ssize_t)size ? 0 : -EIO;
+}
+
+static int request_writable(struct ring_reader *reader)
 {
     uint64_t bytes = 0;
-    ssize_t put;
     int result = reader_check_file(reader, &bytes, NULL);
 
     if (result < 0)
         return result;
+    if (reader->header.version < 2)
+        return -ENOTSUP;
     if (!reader->writable)
         return -EACCES;
-    if (bytes < reader->header.file_bytes) /* writing would make a truncated file grow */
-        return -EPROTO;
-    put = pwrite(reader->fd, &word, sizeof(word), offsetof(struct ring_header, control));
-    if (put < 0)
-        return -errno;
-    return put == sizeof(word) ? 0 : -EIO;
+    return bytes < reader->header.file_bytes ? -EPROTO : 0; /* a truncated file must not grow */
+}
+
+/* Odd, the body, even: three writes, so that a rank that reads in between knows it.  A writer that
+ * died after the first left an odd number; the next one goes on from there.
+ */
+int ring_reader_request(struct ring_reader *reader, const struct ring_request *request)
+{
+    struct ring_request_place place = { .seq = 0 };
+    uint64_t at, seq;
+    int result;
+
+    if (!ring_request_valid(request))
+        return -EINVAL;
+    at = offsetof(struct ring_header, request) + (request->kind - 1) * sizeof(place);
+    result = request_writable(reader);
+    if (result == 0)
+        result = reader_copy(reader, at, &seq, sizeof(seq), NULL);
+    if (result < 0)
+        return result;
+    place.seq = (seq + 1) | 1;
+    place.id = request->id;
+    place.step = request->step;
+    place.argument = request->argument;
+    place.kind = request->kind;
+    place.crc = ring_request_crc(request);
+    result = reader_put(reader, &place, sizeof(seq), at);
+    if (result == 0)
+        result = reader_put(reader, &place, sizeof(place), at);
+    place.seq++;
+    return result < 0 ? result : reader_put(reader, &place, sizeof(seq), at);
+}
+
+int ring_reader_answer(struct ring_reader *reader, uint32_t kind, struct ring_answer *ret)
+{
+    struct ring_answer_place now, before;
+    int result;
+
+    if (kind < 1 || kind > RING_REQUESTS)
+        return -EINVAL;
+    if (reader->header.version < 2)
+        return 0;
+    result =
+        reader_copy_stable(reader, offsetof(struct ring_header, answer) + (kind - 1) * sizeof(now),
+                           &now, &before, sizeof(now), NULL);
+    if (result < 0)
+        return result;
+    if (now.seq == 0 || now.seq % 2 || memcmp(&now, &before, sizeof(now)) != 0)
+        return 0;
+    *ret = (struct ring_answer){ .id = now.id, .step = now.step, .answer = now.answer };
+    return 1;
 }
 
 bool ring_name_parse(const char *name, uint32_t *ret_rank, uint32_t *ret_number)

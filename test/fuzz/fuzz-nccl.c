@@ -127,7 +127,7 @@ static void ring_open(void)
     if (!mkdtemp(dir))
         abort();
     setenv("LOCKSTEP_DIR", dir, 1);
-    if (lockstep_probe_open(0, 4, &fuzz.probe) < 0)
+    if (lockstep_probe_open(0, 4, &fuzz.probe, NULL, 0) < 0)
         abort();
     used = snprintf(path, sizeof(path), "%s/", dir);
     snprintf(path + used, sizeof(path) - (size_t)used, RING_NAME_FORMAT, 0u, 0u);

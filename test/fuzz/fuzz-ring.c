@@ -4,7 +4,9 @@
  * checksum would stop nearly every input), what is changed between two calls, where the
  * file is cut.  The rest is the file.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 #include "wire/ring.h"
 #include "wire/ring_format.h"
 
@@ -41,7 +43,7 @@ static void seal(unsigned char *bytes, size_t size, const uint8_t *steer)
         return;
     memcpy(&header, bytes, sizeof(header));
     header.magic = RING_MAGIC;
-    header.version = RING_VERSION;
+    header.version = steer[1] & 0x80 ? RING_VERSION_OLDEST : RING_VERSION;
     header.header_bytes = sizeof(header);
     header.lanes = lanes;
     header.lane_records = records;
@@ -78,6 +80,20 @@ static void bend(int fd, size_t size, const uint8_t *steer, int call)
         abort();
 }
 
+/* An answer is whatever the bytes say, but only from a place that there is. */
+static void drive_requests(struct ring_reader *reader, const uint8_t *steer, uint64_t number)
+{
+    const struct ring_request request = { .id = number, .step = number, .kind = steer[6] % 12 };
+    struct ring_answer answer;
+    bool good = request.id != 0 && request.kind >= 1 && request.kind <= RING_REQUESTS;
+
+    if ((ring_reader_request(reader, &request) == -EINVAL) == good)
+        abort();
+    for (uint32_t kind = 0; kind <= RING_REQUESTS + 1; kind++)
+        if (ring_reader_answer(reader, kind, &answer) == 1 && (kind < 1 || kind > RING_REQUESTS))
+            abort();
+}
+
 static void drive(struct ring_reader *reader, int fd, size_t size, const uint8_t *steer)
 {
     struct ring_event event[ROOM];
@@ -101,7 +117,7 @@ static void drive(struct ring_reader *reader, int fd, size_t size, const uint8_t
         for (uint32_t i = call % 8; i <= RING_COMMS; i += 8)
             if (ring_reader_comm(reader, i, &comm) == 1 && comm.index >= comm.size)
                 abort();
-        ring_reader_control(reader, lost);
+        drive_requests(reader, steer, lost);
         if (steer[0] & STEER_BEND)
             bend(fd, size, steer, call);
         if (call == 1 && (steer[0] & STEER_CUT) && ftruncate(fd, steer[3] * 64) < 0)

@@ -16,8 +16,11 @@ static void *nccl_context;
 
 static void loop_once(struct lockstep_probe *probe, uint64_t i)
 {
-    const struct lockstep_layout layout = { 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 };
+    const struct lockstep_layout layout = {
+        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0
+    };
     int comm = lockstep_comm_add(probe, 7, 2, 0, LOCKSTEP_COMM_DP, "dp");
+    struct lockstep_request request = { .size = sizeof(request), .kind = 1, .id = 1 };
     uint64_t key;
 
     lockstep_layout_set(probe, &layout);
@@ -25,16 +28,19 @@ static void loop_once(struct lockstep_probe *probe, uint64_t i)
     lockstep_phase_begin(probe, LOCKSTEP_PHASE_DATA);
     lockstep_phase_end(probe, LOCKSTEP_PHASE_DATA);
     lockstep_device_span(probe, 1, LOCKSTEP_PHASE_FORWARD, 1, 2, 3);
-    key = lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 8, 1);
+    key = lockstep_coll_enqueue(probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_ALL_REDUCE,
+                                                        .bytes = 8, .stream = 1));
     lockstep_coll_start(probe, comm, key, 0);
     lockstep_coll_end(probe, comm, key, 0);
-    key = lockstep_p2p_enqueue(probe, comm, LOCKSTEP_OP_SEND, 1, 8, 1);
+    key = lockstep_p2p_enqueue(probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_SEND,
+                                                       .bytes = 8, .peer = 1, .stream = 1));
     lockstep_p2p_start(probe, comm, key, 0);
     lockstep_p2p_end(probe, comm, key, 0);
     lockstep_metric_put(probe, LOCKSTEP_METRIC_LOSS, 0.5);
     lockstep_digest_put(probe, 0, 1, 2, 3);
     lockstep_note_put(probe, "a note of more than thirty-two bytes");
-    lockstep_control_word(probe);
+    lockstep_request_get(probe, &request);
+    lockstep_request_answer(probe, &request, LOCKSTEP_ANSWER_DONE);
     lockstep_step_end(probe, i);
 }
 
@@ -94,7 +100,7 @@ int main(int argc, char **argv)
     struct lockstep_probe *probe = NULL;
     pthread_t thread;
 
-    if (lockstep_probe_open(0, 1, &probe) < 0)
+    if (lockstep_probe_open(0, 1, &probe, NULL, 0) < 0)
         return 1;
     ncclProfiler_v5.init(&nccl_context, 9, &nccl_mask, "nccl", 1, 2, 0, NULL);
     if (!nccl_context)

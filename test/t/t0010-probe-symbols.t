@@ -35,15 +35,32 @@ nm -D "$library" | grep -Eq '__(asan|tsan|ubsan|msan)' && skip_all "built with a
 ok "needs nothing newer than GLIBC_$limit" only_old "$library"
 ok "needs no library but libc" only_libc "$library"
 
-# The headers, the public one and those for our own Python package and for NCCL, and the library agree.
-cat "$SOURCE/include/lockstep/probe.h" "$SOURCE/src/probe/python.h" "$SOURCE/src/probe/gloo.h" "$SOURCE/src/probe/nccl_plugin.h" >"$TAP/headers"
-sed -n 's/.*\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$TAP/headers" | sort -u |
-    while read -r name; do
-        grep -Eq "^[a-z].*[ *]$name\(" "$TAP/headers" && echo "$name"
-    done >"$TAP/told"
-nm -D --defined-only "$library" | awk '$2 == "T" { sub("@.*", "", $3); print $3 }' | sort -u >"$TAP/made"
-ok "exports what the headers tell and nothing else" diff "$TAP/told" "$TAP/made"
-sed -n 's/^extern const struct .* \([A-Za-z0-9_]*\);$/\1/p' "$TAP/headers" | sort -u >"$TAP/told"
+# The functions that a header declares with LOCKSTEP_API.
+declared() # HEADER
+{
+    sed -n 's/^LOCKSTEP_API.*[ *]\(lockstep_[a-z0-9_]*\)(.*/\1/p' "$1" | sort -u
+}
+
+# The functions that the library exports in one node of its version script.
+exported() # NODE
+{
+    nm -D --defined-only "$library" | awk -v node="$1" '$2 == "T" && sub("@+" node "$", "", $3) { print $3 }' | sort -u
+}
+
+header=$SOURCE/include/lockstep/probe.h
+declared "$header" >"$TAP/told"
+exported LOCKSTEP_1 >"$TAP/made"
+ok "exports every function of the public header, and no other" diff "$TAP/told" "$TAP/made"
+grep -Eo '^(LOCKSTEP_API )?[a-z].*[ *]lockstep_[a-z0-9_]*\(' "$header" | grep -v '^LOCKSTEP_API' >"$TAP/out"
+is "which all carry LOCKSTEP_API" "$(cat "$TAP/out")" ""
+declared "$SOURCE/src/probe/private_table.h" >"$TAP/told"
+exported LOCKSTEP_PRIVATE >"$TAP/made"
+ok "and one function for our own Python package" diff "$TAP/told" "$TAP/made"
+is "whose name is private" "$(cat "$TAP/made")" lockstep_private_table
+nm -D --defined-only "$library" | awk '$2 == "T"' | grep -vE '@(LOCKSTEP_1|LOCKSTEP_PRIVATE)$' >"$TAP/out"
+is "and nothing else" "$(cat "$TAP/out")" ""
+lacks "no enum of the public header has a member that counts the others" '_COUNT' "$header"
+sed -n 's/^extern const struct .* \([A-Za-z0-9_]*\);$/\1/p' "$SOURCE/src/probe/nccl_plugin.h" | sort -u >"$TAP/told"
 # The version of our names is a symbol, too: A.
 nm -D --defined-only "$library" | awk '$2 !~ /^[TA]$/ { sub("@.*", "", $3); print $2, $3 }' | sort -u >"$TAP/data"
 sed 's/^. //' "$TAP/data" >"$TAP/made"

@@ -5,12 +5,10 @@ less time than giving the lock away and asking for it again, and another thread 
 would keep it for milliseconds.  Opening and closing touch files, so they go through CDLL, which
 lets others run.
 """
-import contextlib
 import ctypes
 import os
 import sysconfig
 
-ABI = 1
 SONAME = "liblockstep.so.0"
 
 PHASES = {
@@ -30,19 +28,42 @@ DTYPE_UNKNOWN, DTYPE_OTHER, DTYPE_MIXED = 0, 18, 19
 METRICS = {"loss": 1, "grad_norm": 2, "tokens": 3, "length_squares": 4, "micro_batches": 5}
 COMM_KINDS = {"other": 0, "world": 1, "dp": 2, "tp": 3, "pp": 4, "cp": 5, "ep": 6}
 
-CONTROL_OFF = 1 << 0
-CONTROL_CHECKPOINT_NOW = 1 << 1
+REQUEST_CHECKPOINT = 1
+ANSWER_DONE, ANSWER_PAST, ANSWER_REFUSED = 1, 2, 3
 NOTE_BYTES = 320
 NO_COMM = -1
 HOST_THREADS = 0xFF00  # streams from here on are threads of the host
 HOST_LATE = 0xFF80  # ... and the ends of their ops are seen late
 
 
-class Layout(ctypes.Structure):
+class Sized(ctypes.Structure):
+    """A struct whose first member is its size: what this package knows of it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(ctypes.sizeof(self), *args, **kwargs)
+
+
+class Layout(Sized):
     """struct lockstep_layout."""
 
-    _fields_ = [(name, ctypes.c_uint16) for name in (
+    _fields_ = [("size", ctypes.c_size_t)] + [(name, ctypes.c_uint16) for name in (
         "tp_size", "pp_size", "dp_size", "cp_size", "ep_size", "tp", "pp", "dp", "cp", "ep")]
+
+
+class OpDesc(Sized):
+    """struct lockstep_op_desc.  The hooks use coll_launch and p2p_launch of the private table, which take numbers."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("comm", ctypes.c_int32), ("op", ctypes.c_uint32),
+                ("bytes", ctypes.c_uint64), ("time_ns", ctypes.c_uint64), ("dtype", ctypes.c_uint32),
+                ("peer", ctypes.c_uint32), ("stream", ctypes.c_uint16), ("flags", ctypes.c_uint16),
+                ("reserved", ctypes.c_uint32)]
+
+
+class Request(Sized):
+    """struct lockstep_request."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("kind", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+                ("step", ctypes.c_uint64), ("argument", ctypes.c_uint64), ("id", ctypes.c_uint64)]
 
 
 _PROBE = ctypes.c_void_p
@@ -51,31 +72,37 @@ _U16, _U32, _U64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64
 
 # Name in the library without "lockstep_": (result, arguments).
 _MARKS = {
-    "layout_set": (None, [_PROBE, ctypes.POINTER(Layout)]),
+    "layout_set": (_INT, [_PROBE, ctypes.POINTER(Layout)]),
     "step_begin": (None, [_PROBE, _U64]),
     "step_end": (None, [_PROBE, _U64]),
     "phase_begin": (None, [_PROBE, _INT]),
     "phase_end": (None, [_PROBE, _INT]),
     "device_span": (None, [_PROBE, _U16, _INT, _U64, _U64, _U64]),
     "comm_add": (_INT, [_PROBE, _U64, _U32, _U32, _INT, ctypes.c_char_p]),
-    "coll_enqueue": (_U64, [_PROBE, _INT, _INT, _U64, _U16]),
-    "coll_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
-    "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
+    "coll_enqueue": (_U64, [_PROBE, ctypes.POINTER(OpDesc)]),
     "coll_start": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_end": (None, [_PROBE, _INT, _U64, _U64]),
     "coll_method": (None, [_PROBE, _INT, _INT, _U64, _U32, ctypes.c_char_p]),
-    "p2p_enqueue": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16]),
-    "p2p_enqueue_typed": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
+    "p2p_enqueue": (_U64, [_PROBE, ctypes.POINTER(OpDesc)]),
     "p2p_start": (None, [_PROBE, _INT, _U64, _U64]),
     "p2p_end": (None, [_PROBE, _INT, _U64, _U64]),
     "metric_put": (None, [_PROBE, _INT, ctypes.c_double]),
     "digest_put": (None, [_PROBE, _U32, _U32, _U64, _U64]),
     "note_put": (None, [_PROBE, ctypes.c_char_p]),
-    "control_word": (_U64, [_PROBE]),
+    "request_get": (_INT, [_PROBE, ctypes.POINTER(Request)]),
+    "request_answer": (None, [_PROBE, ctypes.POINTER(Request), _INT]),
     "clock_ns": (_U64, []),
+    "version": (ctypes.c_char_p, []),
 }
-# src/probe/python.h, gloo.h: of a library that lacks them the hooks do without.
-_PYTHON = {
+_CALLS = {
+    "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE), ctypes.c_char_p, ctypes.c_size_t]),
+    "probe_close": (None, [_PROBE]),
+}
+# struct private_table of src/probe/private_table.h: functions without exported names, in the struct's order.
+_PRIVATE_VERSION = 1
+_PRIVATE = {
+    "coll_launch": (_U64, [_PROBE, _INT, _INT, _U64, _U16, _INT]),
+    "p2p_launch": (_U64, [_PROBE, _INT, _INT, _U32, _U64, _U16, _INT]),
     "python_use": (_INT, [ctypes.c_void_p, _U64]),
     "python_method": (ctypes.c_void_p, [ctypes.c_char_p]),
     "gloo_use": (_INT, [ctypes.c_void_p, _U64]),
@@ -83,10 +110,7 @@ _PYTHON = {
     "gloo_work": (_INT, [ctypes.c_void_p, _PROBE, _INT, _U64]),
     "gloo_done": (None, [ctypes.c_void_p]),
     "gloo_look": (_U32, []),
-}
-_CALLS = {
-    "probe_open": (_INT, [_U32, _U32, ctypes.POINTER(_PROBE)]),
-    "probe_close": (None, [_PROBE]),
+    "nccl_watch": (None, [_INT]),
 }
 
 
@@ -118,6 +142,15 @@ def _bind(library, table, into):
         setattr(into, name, function)
 
 
+def _bind_private(library, into):
+    library.lockstep_private_table.restype = ctypes.POINTER(ctypes.c_void_p * len(_PRIVATE))
+    table = library.lockstep_private_table(ctypes.c_uint32(_PRIVATE_VERSION))
+    if not table:
+        raise OSError("the library is of another version than this package")
+    for address, (name, (result, arguments)) in zip(table.contents, _PRIVATE.items()):
+        setattr(into, name, ctypes.PYFUNCTYPE(result, *arguments)(address))
+
+
 class Library:
     """The library's functions under their names without "lockstep_"."""
 
@@ -125,8 +158,7 @@ class Library:
         self.path = path
         _bind(ctypes.PyDLL(path), _MARKS, self)
         _bind(ctypes.CDLL(path), _CALLS, self)
-        with contextlib.suppress(AttributeError):
-            _bind(ctypes.PyDLL(path), _PYTHON, self)
+        _bind_private(ctypes.PyDLL(path), self)
 
 
 def load():

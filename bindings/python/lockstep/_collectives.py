@@ -264,8 +264,7 @@ def _wrap_message(name, original):
         library = probe.library
         waits = _message_waits(sys._getframe(1))
         stream = 0 if waits else P2P_STREAM + comm
-        key = library.p2p_enqueue_typed(handle, comm, op, args[1], size, stream, dtype)
-        library.p2p_start(handle, comm, key, 0)
+        key = library.p2p_launch(handle, comm, op, args[1], size, stream, dtype)
         message = Op(library.p2p_end, comm, key)
         try:
             work = original(self, *args, **kwargs)

@@ -80,9 +80,13 @@ class Probe:
         self._close()
         import ctypes
         handle = ctypes.c_void_p()
-        result = self.library.probe_open(rank, world, ctypes.byref(handle))
+        why = ctypes.create_string_buffer(256)
+        result = self.library.probe_open(rank, world, ctypes.byref(handle), why, len(why))
         if result < 0:
             self._refused = True
+            if os.environ.get("LOCKSTEP_QUIET") != "1":
+                sys.stderr.write("lockstep: rank %d is not watched: %s; training goes on\n" % (
+                    rank, why.value.decode("utf-8", "replace")))
             return False
         self.rank, self.world = rank, world
         self.handle = handle.value
@@ -166,9 +170,23 @@ class Probe:
         return self.library.comm_add(handle, identity, size, index, kind,
                                      name.encode("utf-8", "replace"))
 
-    def control_word(self):
+    def request(self):
+        """What the agent asks of this rank and is not answered yet: an _abi.Request, or None."""
         handle = self.handle
-        return self.library.control_word(handle) if handle else 0
+        if handle:
+            from . import _abi
+            import ctypes
+            request = _abi.Request()
+            if self.library.request_get(handle, ctypes.byref(request)) == 1:
+                return request
+        return None
+
+    def answer(self, request, answer):
+        """answer: one of _abi.ANSWER_*."""
+        handle = self.handle
+        if handle:
+            import ctypes
+            self.library.request_answer(handle, ctypes.byref(request), answer)
 
 
 probe = Probe()

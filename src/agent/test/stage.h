@@ -162,7 +162,8 @@ static inline void stage_step(struct lockstep_probe *probe, int comm, uint64_t s
 
     lockstep_step_begin(probe, step);
     lockstep_phase_begin(probe, LOCKSTEP_PHASE_FORWARD);
-    key = lockstep_coll_enqueue(probe, comm, LOCKSTEP_OP_ALL_REDUCE, 4096, 1);
+    key = lockstep_coll_enqueue(probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_ALL_REDUCE,
+                                                        .bytes = 4096, .stream = 1));
     lockstep_phase_end(probe, LOCKSTEP_PHASE_FORWARD);
     lockstep_coll_start(probe, comm, key, 0);
     lockstep_metric_put(probe, LOCKSTEP_METRIC_LOSS, (double)step);
@@ -203,7 +204,7 @@ static inline pid_t stage_rank_of_two(uint64_t steps)
 
     if (pid != 0)
         return pid;
-    if (lockstep_probe_open(0, 4, &worker.probe) < 0)
+    if (lockstep_probe_open(0, 4, &worker.probe, NULL, 0) < 0)
         _exit(9);
     worker.comm = lockstep_comm_add(worker.probe, 42, 4, 0, LOCKSTEP_COMM_DP, "dp");
     if (pthread_create(&thread, NULL, stage_work, &worker) != 0)
@@ -211,7 +212,9 @@ static inline pid_t stage_rank_of_two(uint64_t steps)
     for (uint64_t step = 0; step < steps; step++) {
         lockstep_step_begin(worker.probe, step);
         lockstep_metric_put(worker.probe, LOCKSTEP_METRIC_LOSS, (double)step);
-        lockstep_coll_enqueue(worker.probe, worker.comm, LOCKSTEP_OP_ALL_REDUCE, 64, 1);
+        lockstep_coll_enqueue(worker.probe,
+                              LOCKSTEP_OP_DESC(.comm = worker.comm, .op = LOCKSTEP_OP_ALL_REDUCE,
+                                               .bytes = 64, .stream = 1));
         worker.launched = step + 1;
         lockstep_step_end(worker.probe, step);
         while (worker.done < step) /* a step behind at most */
@@ -235,7 +238,7 @@ static inline pid_t stage_rank(uint32_t rank, uint64_t steps, int64_t pause_ns)
 
     if (pid != 0)
         return pid;
-    if (lockstep_probe_open(rank, 4, &probe) < 0)
+    if (lockstep_probe_open(rank, 4, &probe, NULL, 0) < 0)
         _exit(9);
     comm = lockstep_comm_add(probe, 42, 4, rank, LOCKSTEP_COMM_DP, "dp");
     for (uint64_t step = 0; step < steps; step++) {

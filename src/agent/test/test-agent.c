@@ -197,7 +197,7 @@ static void zero_is_a_communicator_like_any_other(void **state)
     pid_t agent, rank = fork();
 
     if (rank == 0) {
-        if (lockstep_probe_open(0, 4, &probe) < 0)
+        if (lockstep_probe_open(0, 4, &probe, NULL, 0) < 0)
             _exit(9);
         stage_step(probe, lockstep_comm_add(probe, 0, 4, 0, LOCKSTEP_COMM_WORLD, "world"), 0);
         lockstep_probe_close(probe);
@@ -215,7 +215,9 @@ static void zero_is_a_communicator_like_any_other(void **state)
 /* Whoever judges a step must know by then who is compared with whom. */
 static void a_layout_is_told_before_the_steps_that_follow_it(void **state)
 {
-    const struct lockstep_layout layout = { 1, 1, 4, 1, 1, 0, 0, 0, 0, 0 };
+    const struct lockstep_layout layout = {
+        sizeof(struct lockstep_layout), 1, 1, 4, 1, 1, 0, 0, 0, 0, 0
+    };
     const struct stage *stage = *state;
     struct lockstep_probe *probe;
     struct account account;
@@ -224,7 +226,7 @@ static void a_layout_is_told_before_the_steps_that_follow_it(void **state)
     if (rank == 0) {
         int comm;
 
-        if (lockstep_probe_open(0, 4, &probe) < 0)
+        if (lockstep_probe_open(0, 4, &probe, NULL, 0) < 0)
             _exit(9);
         do
             stage_account(stage, 0, &account);
@@ -258,7 +260,7 @@ static void ways_of_moving_are_told_once_by_agents_that_are_killed(void **state)
     if (rank == 0) {
         int comm;
 
-        if (lockstep_probe_open(0, 4, &probe) < 0)
+        if (lockstep_probe_open(0, 4, &probe, NULL, 0) < 0)
             _exit(9);
         comm = lockstep_comm_add(probe, 5, 4, 0, LOCKSTEP_COMM_WORLD, "world");
         for (uint64_t step = 0; step < 30; step++) {
@@ -512,7 +514,8 @@ static void big_step(struct lockstep_probe *probe, int comm, uint32_t rank, uint
     lockstep_metric_put(probe, LOCKSTEP_METRIC_LOSS, (double)step);
     for (uint32_t i = 0; i < BIG_OPS; i++) {
         enum lockstep_op what = i % 3 ? LOCKSTEP_OP_ALL_REDUCE : LOCKSTEP_OP_BROADCAST;
-        uint64_t key = lockstep_coll_enqueue(probe, comm, what, 4096, 1);
+        uint64_t key = lockstep_coll_enqueue(
+            probe, LOCKSTEP_OP_DESC(.comm = comm, .op = what, .bytes = 4096, .stream = 1));
         int64_t end = at_ns + (int64_t)(i + 1) * BIG_OP_NS;
 
         lockstep_coll_start(probe, comm, key, (uint64_t)(end - big_stay_ns(rank, i)));
@@ -529,7 +532,7 @@ static pid_t big_rank(uint32_t rank, uint64_t steps, int64_t at_ns, int64_t paus
 
     if (pid != 0)
         return pid;
-    if (lockstep_probe_open(rank, BIG_RANKS, &probe) < 0)
+    if (lockstep_probe_open(rank, BIG_RANKS, &probe, NULL, 0) < 0)
         _exit(9);
     comm = lockstep_comm_add(probe, 42, BIG_RANKS, rank, LOCKSTEP_COMM_TP, "tp");
     for (uint64_t step = 0; step < steps; step++) {

@@ -41,7 +41,7 @@ static inline struct stage stage_open(void *const *state)
 {
     struct stage stage = { 0 };
 
-    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &stage.probe), 0);
+    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &stage.probe, NULL, 0), 0);
     stage.reader = scene_read(*state, STAGE_RANK, 0);
     stage.context = play_init(77, "dp", STAGE_RANKS, STAGE_RANK);
     assert_non_null(stage.context);

@@ -112,19 +112,19 @@ static void begin(void)
     int comm;
 
     torch = play_torch();
-    assert_int_equal(lockstep_gloo_use(&torch, sizeof(torch)), 0);
-    assert_int_equal(lockstep_probe_open(3, 4, &probe), 0);
+    assert_int_equal(gloo_use(&torch, sizeof(torch)), 0);
+    assert_int_equal(lockstep_probe_open(3, 4, &probe, NULL, 0), 0);
     comm = lockstep_comm_add(probe, 1, 4, 3, LOCKSTEP_COMM_DP, "replicas");
     group = (struct play_group){ .object.table = PLAY_GROUP_TABLE };
     work = (struct play_work){ .object.table = play_work_table(0) };
     tensor = play_tensor(1000, PLAY_FLOAT);
-    assert_int_equal(lockstep_gloo_watch(&group, probe, comm, 0xff80), 0);
+    assert_int_equal(gloo_watch(&group, probe, comm, 0xff80), 0);
 }
 
 static void end(void)
 {
     play_torch(); /* the tables as they were */
-    lockstep_gloo_over();
+    gloo_over();
     lockstep_probe_close(probe);
 }
 
@@ -140,15 +140,15 @@ static void test_what_allreduce_throws_reaches_its_caller(void **state)
     fly(group.object.table[PLAY_ALLREDUCE], reduce);
     assert_true(
         flight.passed); /* our frame was there; destructors of ours end in a jump to torch's */
-    assert_int_equal(lockstep_gloo_look(), 0); /* nothing was launched */
+    assert_int_equal(gloo_look(), 0); /* nothing was launched */
 
     play_torch();
     reduce(); /* and the next one is recorded */
-    lockstep_gloo_over();
+    gloo_over();
     reader = scene_read(*state, 3, 0);
     assert_int_equal(scene_drain(reader, event, 16, &lost), 3);
     ring_reader_close(reader);
-    lockstep_gloo_watch(&group, probe, -1, 0);
+    gloo_watch(&group, probe, -1, 0);
     end();
 }
 

@@ -17,8 +17,8 @@ static void begin(void)
     static struct gloo_torch torch;
 
     torch = play_torch();
-    assert_int_equal(lockstep_gloo_use(&torch, sizeof(torch)), 0);
-    assert_int_equal(lockstep_probe_open(3, 4, &probe), 0);
+    assert_int_equal(gloo_use(&torch, sizeof(torch)), 0);
+    assert_int_equal(lockstep_probe_open(3, 4, &probe, NULL, 0), 0);
     group = (struct play_group){ .object.table = PLAY_GROUP_TABLE };
     tensor = play_tensor(1000, PLAY_FLOAT);
 }
@@ -30,7 +30,7 @@ static int comm_add(uint64_t id)
 
 static void watch(void)
 {
-    assert_int_equal(lockstep_gloo_watch(&group, probe, comm_add(1), 0xff80), 0);
+    assert_int_equal(gloo_watch(&group, probe, comm_add(1), 0xff80), 0);
 }
 
 static struct play_work work_make(unsigned class)
@@ -40,8 +40,8 @@ static struct play_work work_make(unsigned class)
 
 static void end(void)
 {
-    lockstep_gloo_over();
-    lockstep_gloo_watch(&group, probe, -1, 0);
+    gloo_over();
+    gloo_watch(&group, probe, -1, 0);
     lockstep_probe_close(probe);
 }
 
@@ -62,25 +62,24 @@ static void test_refuses_what_cannot_be(void **state)
     struct play_group other = { .object.table = play_work_table(0) };
 
     (void)state;
-    assert_int_equal(lockstep_gloo_watch(&other, NULL, 0, 0),
-                     -EINVAL); /* nobody has told what is what */
-    assert_int_equal(lockstep_gloo_use(&torch, sizeof(torch) - 1), -EINVAL);
+    assert_int_equal(gloo_watch(&other, NULL, 0, 0), -EINVAL); /* nobody has told what is what */
+    assert_int_equal(gloo_use(&torch, sizeof(torch) - 1), -EINVAL);
     odd = torch, odd.group_allreduce = 256;
-    assert_int_equal(lockstep_gloo_use(&odd, sizeof(odd)), -EINVAL);
+    assert_int_equal(gloo_use(&odd, sizeof(odd)), -EINVAL);
     odd = torch, odd.group_delete = UINT32_MAX;
-    assert_int_equal(lockstep_gloo_use(&odd, sizeof(odd)), -EINVAL);
+    assert_int_equal(gloo_use(&odd, sizeof(odd)), -EINVAL);
     odd = torch, odd.work_delete = 64;
-    assert_int_equal(lockstep_gloo_use(&odd, sizeof(odd)), -EINVAL);
+    assert_int_equal(gloo_use(&odd, sizeof(odd)), -EINVAL);
     odd = torch, odd.data_begin += 8;
-    assert_int_equal(lockstep_gloo_use(&odd, sizeof(odd)), -EINVAL);
+    assert_int_equal(gloo_use(&odd, sizeof(odd)), -EINVAL);
     odd = torch, odd.data_end = (uintptr_t)(PLAY_GROUP_TABLE + 255);
-    assert_int_equal(lockstep_gloo_use(&odd, sizeof(odd)), -EINVAL);
+    assert_int_equal(gloo_use(&odd, sizeof(odd)), -EINVAL);
 
     begin();
-    assert_int_equal(lockstep_gloo_watch(&other, probe, 0, 0), -EINVAL); /* of another class */
+    assert_int_equal(gloo_watch(&other, probe, 0, 0), -EINVAL); /* of another class */
     assert_ptr_equal(other.object.table, play_work_table(0));
-    assert_int_equal(lockstep_gloo_watch(NULL, probe, 0, 0), -EINVAL);
-    assert_int_equal(lockstep_gloo_watch(&group, probe, RING_COMMS, 0), -EINVAL);
+    assert_int_equal(gloo_watch(NULL, probe, 0, 0), -EINVAL);
+    assert_int_equal(gloo_watch(&group, probe, RING_COMMS, 0), -EINVAL);
     assert_ptr_equal(group.object.table, PLAY_GROUP_TABLE);
     end();
 }
@@ -98,15 +97,15 @@ static void test_launch_and_end_are_told(void **state)
     launched_ns = lockstep_clock_ns();
     assert_ptr_equal(play_reduce(&group, &work[1], &tensor), &work[1]);
     assert_int_equal(group.calls, 2);
-    assert_int_equal(lockstep_gloo_look(), 2);
+    assert_int_equal(gloo_look(), 2);
 
     play_delete(&work[1]);
     over_ns = lockstep_clock_ns();
     assert_int_equal(work[1].deleted, 1);
     assert_ptr_equal(work[1].object.table, play_work_table(1)); /* as torch's destructor knows it */
-    assert_int_equal(lockstep_gloo_look(), 1);
-    lockstep_gloo_over();
-    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_int_equal(gloo_look(), 1);
+    gloo_over();
+    assert_int_equal(gloo_look(), 0);
     play_delete(&work[0]); /* later than the reducer's waiting */
     assert_int_equal(work[0].deleted, 1);
 
@@ -135,9 +134,9 @@ static void test_what_is_not_ours_passes(void **state)
 
     begin();
     watch();
-    lockstep_gloo_aside(1);
+    gloo_aside(1);
     assert_ptr_equal(play_reduce(&group, &work[0], &tensor), &work[0]);
-    lockstep_gloo_aside(-1);
+    gloo_aside(-1);
     assert_ptr_equal(work[0].object.table, play_work_table(0));
     assert_null(play_reduce(&group, NULL, &tensor));
     group.throws = &there; /* as an exception of C++ passes: nothing was launched */
@@ -145,7 +144,7 @@ static void test_what_is_not_ours_passes(void **state)
         play_reduce(&group, &work[1], &tensor);
     group.throws = NULL;
 
-    lockstep_gloo_watch(&group, probe, -1, 0);
+    gloo_watch(&group, probe, -1, 0);
     assert_ptr_equal(group.object.table, PLAY_GROUP_TABLE);
     assert_ptr_equal(play_reduce(&group, &work[2], &tensor), &work[2]);
     assert_int_equal(events(state, 0, event), 0);
@@ -155,8 +154,8 @@ static void test_what_is_not_ours_passes(void **state)
     assert_ptr_equal(play_reduce(&group, &work[3], &tensor), &work[3]);
     assert_ptr_equal(work[3].object.table, play_work_table(0));
     assert_int_equal(group.calls, 5);
-    assert_int_equal(lockstep_gloo_look(), 0);
-    lockstep_gloo_watch(&group, probe, -1, 0);
+    assert_int_equal(gloo_look(), 0);
+    gloo_watch(&group, probe, -1, 0);
 }
 
 static void test_groups_come_and_go(void **state)
@@ -168,7 +167,7 @@ static void test_groups_come_and_go(void **state)
 
     begin();
     watch();
-    assert_int_equal(lockstep_gloo_watch(&group, probe, comm_add(2), 0xff81), 0); /* told anew */
+    assert_int_equal(gloo_watch(&group, probe, comm_add(2), 0xff81), 0); /* told anew */
     play_reduce(&group, &work[0], &tensor);
     play_delete(&group);
     assert_int_equal(group.deleted, 1);
@@ -178,7 +177,7 @@ static void test_groups_come_and_go(void **state)
     play_reduce(&group, &work[1], &tensor);
     watch();
     play_reduce(&group, &work[2], &tensor);
-    lockstep_gloo_over();
+    gloo_over();
     assert_int_equal(events(state, 0, event), 6);
     assert_int_equal(event[0].comm, 1);
     assert_int_equal(event[0].stream, 0xff81);
@@ -188,12 +187,12 @@ static void test_groups_come_and_go(void **state)
     for (size_t i = 0; i <= RING_COMMS; i++)
         many[i] = (struct play_group){ .object.table = PLAY_GROUP_TABLE };
     for (size_t i = 0; i < RING_COMMS - 1; i++)
-        assert_int_equal(lockstep_gloo_watch(&many[i], probe, comm, 0), 0);
-    assert_int_equal(lockstep_gloo_watch(&many[RING_COMMS], probe, comm, 0), -ENOSPC);
+        assert_int_equal(gloo_watch(&many[i], probe, comm, 0), 0);
+    assert_int_equal(gloo_watch(&many[RING_COMMS], probe, comm, 0), -ENOSPC);
     assert_ptr_equal(many[RING_COMMS].object.table, PLAY_GROUP_TABLE);
     for (size_t i = 0; i < RING_COMMS - 1; i++)
         play_delete(&many[i]);
-    assert_int_equal(lockstep_gloo_watch(&many[RING_COMMS], probe, comm, 0), 0);
+    assert_int_equal(gloo_watch(&many[RING_COMMS], probe, comm, 0), 0);
     play_delete(&many[RING_COMMS]);
     end();
 }
@@ -212,10 +211,10 @@ static void test_another_ring_gets_nothing_of_the_one_before(void **state)
     assert_int_equal(events(state, 0, event), 5);
     assert_int_equal(event[4].kind, RING_COLL_END);
 
-    assert_int_equal(lockstep_probe_open(3, 4, &probe), 0);
+    assert_int_equal(lockstep_probe_open(3, 4, &probe, NULL, 0), 0);
     play_delete(&work[1]);
     play_reduce(&group, &work[2], &tensor); /* nobody has said its place here */
-    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_int_equal(gloo_look(), 0);
     assert_int_equal(events(state, 1, event), 0);
     end();
 }
@@ -229,34 +228,36 @@ static void test_a_work_of_any_op_ends_when_it_is_destroyed_or_waited_for(void *
 
     begin();
     comm = comm_add(1);
-    assert_int_equal(lockstep_gloo_work(NULL, probe, comm, 0), -EINVAL);
-    assert_int_equal(lockstep_gloo_work(&work[0], probe, -1, 0), -EINVAL);
-    assert_int_equal(lockstep_gloo_work(&work[0], probe, RING_COMMS, 0), -EINVAL);
+    assert_int_equal(gloo_work(NULL, probe, comm, 0), -EINVAL);
+    assert_int_equal(gloo_work(&work[0], probe, -1, 0), -EINVAL);
+    assert_int_equal(gloo_work(&work[0], probe, RING_COMMS, 0), -EINVAL);
     assert_ptr_equal(work[0].object.table, play_work_table(2));
     for (size_t i = 0; i < 3; i++) {
-        key[i] = lockstep_coll_launch(probe, comm, LOCKSTEP_OP_BROADCAST, 8, 0xffc0,
-                                      LOCKSTEP_DTYPE_INT8);
-        assert_int_equal(lockstep_gloo_work(&work[i], probe, comm, key[i]), 0);
+        key[i] = lockstep_coll_enqueue(
+            probe, LOCKSTEP_OP_DESC(.comm = comm, .op = LOCKSTEP_OP_BROADCAST, .bytes = 8,
+                                    .dtype = LOCKSTEP_DTYPE_INT8, .stream = 0xffc0,
+                                    .flags = LOCKSTEP_FLAG_STARTED));
+        assert_int_equal(gloo_work(&work[i], probe, comm, key[i]), 0);
     }
-    assert_int_equal(lockstep_gloo_work(&work[0], probe, comm, key[0]), -EINVAL); /* is watched */
-    lockstep_gloo_over(); /* a reducer has waited, for others */
-    assert_int_equal(lockstep_gloo_look(), 3);
+    assert_int_equal(gloo_work(&work[0], probe, comm, key[0]), -EINVAL); /* is watched */
+    gloo_over(); /* a reducer has waited, for others */
+    assert_int_equal(gloo_look(), 3);
     play_delete(&work[1]);
-    assert_int_equal(lockstep_gloo_look(), 2);
-    lockstep_gloo_done(&work[2]);
-    lockstep_gloo_done(&work[2]);
-    lockstep_gloo_done(&work[3]); /* never seen */
-    assert_int_equal(lockstep_gloo_look(), 1);
+    assert_int_equal(gloo_look(), 2);
+    gloo_done(&work[2]);
+    gloo_done(&work[2]);
+    gloo_done(&work[3]); /* never seen */
+    assert_int_equal(gloo_look(), 1);
     play_delete(&work[2]);
     play_delete(&work[0]);
-    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_int_equal(gloo_look(), 0);
     assert_int_equal(work[0].deleted + work[1].deleted + work[2].deleted, 3);
     assert_int_equal(events(state, 0, event), 9);
     assert_int_equal(event[6].a, key[1]);
     assert_int_equal(event[7].a, key[2]);
     assert_int_equal(event[8].a, key[0]);
     lockstep_probe_close(probe);
-    assert_int_equal(lockstep_gloo_work(&work[3], probe, comm, 0), -EINVAL); /* there is no ring */
+    assert_int_equal(gloo_work(&work[3], probe, comm, 0), -EINVAL); /* there is no ring */
     assert_ptr_equal(work[3].object.table, play_work_table(2));
 }
 
@@ -273,7 +274,7 @@ static void test_a_forked_child_tells_nothing(void **state)
     if (pid == 0) {
         play_reduce(&group, &work[1], &tensor);
         play_delete(&work[0]);
-        lockstep_gloo_over();
+        gloo_over();
         _exit(work[0].deleted == 1 && group.calls == 2 ? 0 : 1);
     }
     assert_int_equal(scene_wait(pid), 0);
@@ -297,15 +298,15 @@ static void test_more_than_there_is_room_for(void **state)
         work[i] = work_make((unsigned)(i % PLAY_CLASSES)); /* more classes than are known, too */
         assert_ptr_equal(play_reduce(&group, &work[i], &tensor), &work[i]);
     }
-    open = lockstep_gloo_look();
+    open = gloo_look();
     assert_true(open > 300 && open <= 512);
     for (size_t i = 0; i < 2000; i++) {
         play_delete(&work[i]);
         assert_int_equal(work[i].deleted, 1);
     }
-    assert_true(lockstep_gloo_look() < open); /* those of classes beyond are over with the rest */
-    lockstep_gloo_over();
-    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_true(gloo_look() < open); /* those of classes beyond are over with the rest */
+    gloo_over();
+    assert_int_equal(gloo_look(), 0);
     reader = scene_read(*state, 3, 0);
     count = scene_drain(reader, event, 6000, &lost);
     ring_reader_close(reader);
@@ -338,7 +339,7 @@ static void *reduces(void *arg)
         play_reduce(which ? &own : &group, &beside[which][i % BESIDE], &tensor);
         atomic_store(&launched[which], i + 1);
         if (i % 50 == 49)
-            lockstep_gloo_over();
+            gloo_over();
     }
     return NULL;
 }
@@ -360,7 +361,7 @@ static void *looks(void *arg)
 {
     (void)arg;
     while (!atomic_load(&done))
-        lockstep_gloo_look();
+        gloo_look();
     return NULL;
 }
 
@@ -385,7 +386,7 @@ static void test_threads(void **state)
         pthread_join(thread[i], NULL);
     atomic_store(&done, true);
     pthread_join(thread[4], NULL);
-    assert_int_equal(lockstep_gloo_look(), 0);
+    assert_int_equal(gloo_look(), 0);
     reader = scene_read(*state, 3, 0);
     count = scene_drain(reader, event, 8 * TURNS, &lost);
     ring_reader_close(reader);

@@ -91,7 +91,7 @@ static void play(void **state, uint32_t room, uint32_t forget)
     uint64_t lost = 0;
 
     setenv("LOCKSTEP_RING_RECORDS", "65536", 1);
-    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &probe), 0);
+    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &probe, NULL, 0), 0);
     reader = scene_read(*state, STAGE_RANK, 0);
     for (uint64_t i = 0; i < COMMS; i++) {
         atomic_store(&pair[i].put, 0);

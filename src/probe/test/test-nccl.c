@@ -31,7 +31,7 @@ static void an_open_ring_is_joined_and_not_held(void **state)
     void *context;
 
     launcher("3", "8"); /* the program knows better who it is */
-    assert_int_equal(lockstep_probe_open(5, 8, &probe), 0);
+    assert_int_equal(lockstep_probe_open(5, 8, &probe, NULL, 0), 0);
     reader = scene_read(*state, 5, 0);
     context = play_init(UINT64_C(0x8000000000000001), "tp", 4, 2);
     assert_non_null(context);
@@ -83,7 +83,8 @@ static void a_ring_of_our_own_is_closed_with_the_last_communicator(void **state)
     play_finalize(context[0]);
     play_finalize(context[0]); /* that is no other one */
     assert_int_equal(ring_closed(reader), 0);
-    assert_int_equal(lockstep_probe_open(3, 8, &probe), 0); /* and now the program has it, too */
+    assert_int_equal(lockstep_probe_open(3, 8, &probe, NULL, 0),
+                     0); /* and now the program has it, too */
     play_finalize(context[1]);
     assert_int_equal(ring_closed(reader), 0);
     lockstep_probe_close(probe);
@@ -150,7 +151,7 @@ static void a_ring_that_is_opened_again_is_joined_at_the_next_launch(void **stat
     assert_null(play_kernel(stage.context, before, 0, 0));
     assert_null(stage_launch(&stage, 1));
     ring_reader_close(stage.reader);
-    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &stage.probe), 0);
+    assert_int_equal(lockstep_probe_open(STAGE_RANK, STAGE_RANKS, &stage.probe, NULL, 0), 0);
     stage.reader = scene_read(*state, STAGE_RANK, 1);
     assert_null(play_kernel(stage.context, before, 0, 0)); /* the old ring's */
     stage_counts(&stage, 0, 0, 0);
@@ -296,7 +297,7 @@ static void off_means_off(void **state)
     setenv("LOCKSTEP_NCCL", "off", 1);
     launcher("0", "2");
     assert_null(play_init(1, "a", 2, 0));
-    assert_int_equal(lockstep_probe_open(0, 2, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 2, &probe, NULL, 0), 0);
     assert_null(play_init(1, "a", 2, 0));
     assert_int_equal(play_mask, PLAY_UNTOUCHED);
     lockstep_probe_close(probe);
@@ -322,9 +323,9 @@ static void who_measures_may_have_nothing_told(void **state)
     setenv("LOCKSTEP_NCCL", "times", 1);
     stage = stage_open(state);
     assert_int_equal(play_mask, ALL_EVENTS);
-    lockstep_nccl_watch(0);
+    nccl_watch(0);
     assert_int_equal(play_mask, 0);
-    lockstep_nccl_watch(1);
+    nccl_watch(1);
     assert_int_equal(play_mask, ALL_EVENTS);
     stage_close(&stage);
 }

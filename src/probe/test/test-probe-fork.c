@@ -24,16 +24,19 @@ int madvise(void *address, size_t size, int advice)
 /* Everything that could write. */
 static void mark_all(struct lockstep_probe *probe)
 {
-    const struct lockstep_layout layout = { 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 };
+    const struct lockstep_layout layout = {
+        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0
+    };
     uint64_t key;
 
     lockstep_layout_set(probe, &layout);
     lockstep_step_begin(probe, 99);
     lockstep_comm_add(probe, 4242, 2, 0, LOCKSTEP_COMM_TP, "child");
-    key = lockstep_coll_enqueue(probe, 0, LOCKSTEP_OP_BARRIER, 0, 0);
+    key = lockstep_coll_enqueue(probe, LOCKSTEP_OP_DESC(.comm = 0, .op = LOCKSTEP_OP_BARRIER));
     lockstep_coll_start(probe, 0, key, 0);
     lockstep_coll_end(probe, 0, key, 0);
-    key = lockstep_p2p_enqueue(probe, 0, LOCKSTEP_OP_SEND, 0, 0, 0);
+    key =
+        lockstep_p2p_enqueue(probe, LOCKSTEP_OP_DESC(.comm = 0, .op = LOCKSTEP_OP_SEND, .peer = 0));
     lockstep_p2p_start(probe, 0, key, 0);
     lockstep_p2p_end(probe, 0, key, 0);
     lockstep_phase_begin(probe, LOCKSTEP_PHASE_DATA);
@@ -70,7 +73,7 @@ static struct lockstep_probe *parent_open(void)
 {
     struct lockstep_probe *probe = NULL;
 
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     assert_int_equal(lockstep_comm_add(probe, 1, 2, 0, LOCKSTEP_COMM_DP, "dp"), 0);
     lockstep_step_begin(probe, 1);
     return probe;
@@ -78,6 +81,7 @@ static struct lockstep_probe *parent_open(void)
 
 static void a_forked_child_changes_no_byte(void **state)
 {
+    struct lockstep_request request = { .size = sizeof(request), .kind = 1, .id = 1 };
     struct lockstep_probe *probe = parent_open();
     unsigned char *before, *after;
     size_t size;
@@ -87,8 +91,9 @@ static void a_forked_child_changes_no_byte(void **state)
     pid = fork();
     if (pid == 0) {
         mark_all(probe);
-        if (lockstep_control_word(probe) != 0)
+        if (lockstep_request_get(probe, &request) != 0)
             _exit(1);
+        lockstep_request_answer(probe, &request, LOCKSTEP_ANSWER_DONE);
         lockstep_probe_close(probe);
         pid = fork(); /* and its child neither */
         if (pid == 0) {
@@ -159,7 +164,7 @@ static void a_child_that_opens_gets_a_ring_of_its_own(void **state)
     if (pid == 0) {
         struct lockstep_probe *own = NULL;
 
-        if (lockstep_probe_open(0, 1, &own) < 0)
+        if (lockstep_probe_open(0, 1, &own, NULL, 0) < 0)
             _exit(1);
         lockstep_step_begin(own, 7);
         lockstep_step_end(own, 7);

@@ -57,7 +57,7 @@ static void write_and_read(const struct scene *scene, const char *records)
     int got;
 
     setenv("LOCKSTEP_RING_RECORDS", records, 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(scene, 0, 0);
     for (uint32_t i = 0; i < WRITERS; i++) {
         writer[i] = (struct writer){ .probe = probe, .number = i, .running = &running };
@@ -116,7 +116,7 @@ static void lanes_of_ended_threads_are_used_again(void **state)
     uint64_t lost = 0;
 
     setenv("LOCKSTEP_RING_LANES", "2", 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     for (uint32_t i = 0; i < 10; i++) {
         struct writer writer = { .probe = probe, .number = i };
@@ -151,7 +151,7 @@ static void marks_of_threads_beyond_the_lanes_are_counted(void **state)
     uint64_t lost = 0;
 
     setenv("LOCKSTEP_RING_LANES", "1", 1);
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     writer = (struct writer){ .probe = probe };
     assert_int_equal(pthread_create(&writer.thread, NULL, mark_hundred, &writer), 0);
@@ -183,7 +183,7 @@ static void threads_that_add_the_same_communicators_share_them(void **state)
     struct ring_reader *reader;
     struct ring_info info;
 
-    assert_int_equal(lockstep_probe_open(0, 1, &probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     for (uint32_t i = 0; i < WRITERS; i++) {
         writer[i] = (struct writer){ .probe = probe };
@@ -220,7 +220,9 @@ static void *set_layouts(void *arg)
 
     do { /* once at least, however late this thread begins */
         i = i < 60000 ? i + 1 : 1;
-        const struct lockstep_layout layout = { i, i, i, i, i, 0, 0, 0, 0, 0 };
+        const struct lockstep_layout layout = {
+            sizeof(struct lockstep_layout), i, i, i, i, i, 0, 0, 0, 0, 0
+        };
 
         lockstep_layout_set(self->probe, &layout);
     } while (!atomic_load(&self->stop));
@@ -234,7 +236,7 @@ static void a_layout_is_read_whole_or_not_at_all(void **state)
     pthread_t thread;
     int whole = 0;
 
-    assert_int_equal(lockstep_probe_open(0, 1, &layouts.probe), 0);
+    assert_int_equal(lockstep_probe_open(0, 1, &layouts.probe, NULL, 0), 0);
     reader = scene_read(*state, 0, 0);
     assert_int_equal(pthread_create(&thread, NULL, set_layouts, &layouts), 0);
     for (int i = 0; i < 2000; i++) {
@@ -257,6 +259,56 @@ static void a_layout_is_read_whole_or_not_at_all(void **state)
     lockstep_probe_close(layouts.probe);
 }
 
+struct requests {
+    struct ring_reader *reader;
+    _Atomic int stop;
+    int result;
+};
+
+static void *write_requests(void *arg)
+{
+    struct requests *self = arg;
+    uint64_t i = 0;
+
+    do { /* once at least, however late this thread begins */
+        i++;
+        const struct ring_request request = {
+            .id = i, .step = ~i, .argument = i * i, .kind = RING_REQUEST_CHECKPOINT
+        };
+
+        self->result |= ring_reader_request(self->reader, &request);
+    } while (!atomic_load(&self->stop));
+    return NULL;
+}
+
+static void a_request_is_read_whole_or_not_at_all(void **state)
+{
+    struct lockstep_request got = { .size = sizeof(got) };
+    struct requests requests = { 0 };
+    struct lockstep_probe *probe = NULL;
+    struct ring_answer answer = { 0 };
+    pthread_t thread;
+
+    assert_int_equal(lockstep_probe_open(0, 1, &probe, NULL, 0), 0);
+    requests.reader = scene_read(*state, 0, 0);
+    assert_int_equal(pthread_create(&thread, NULL, write_requests, &requests), 0);
+    for (int i = 0; i < 200000; i++)
+        if (lockstep_request_get(probe, &got) == 1) {
+            assert_int_equal(got.step, ~got.id);
+            assert_int_equal(got.argument, got.id * got.id);
+            lockstep_request_answer(probe, &got, LOCKSTEP_ANSWER_DONE);
+        }
+    atomic_store(&requests.stop, 1);
+    pthread_join(thread, NULL);
+    assert_int_equal(requests.result, 0);
+    if (lockstep_request_get(probe, &got) == 1) /* the last one may be answered already */
+        lockstep_request_answer(probe, &got, LOCKSTEP_ANSWER_DONE);
+    assert_int_equal(ring_reader_answer(requests.reader, RING_REQUEST_CHECKPOINT, &answer), 1);
+    assert_int_equal(answer.id, got.id);
+    ring_reader_close(requests.reader);
+    lockstep_probe_close(probe);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +318,7 @@ int main(void)
         SCENE_TEST(marks_of_threads_beyond_the_lanes_are_counted),
         SCENE_TEST(threads_that_add_the_same_communicators_share_them),
         SCENE_TEST(a_layout_is_read_whole_or_not_at_all),
+        SCENE_TEST(a_request_is_read_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/clean.h"
-#include "lockstep/probe.h"
+#include "wire/numbers.h"
 #include "wire/test/ring_make.h"
 
 #define FIXED_BYTES (offsetof(struct ring_header, crc) + sizeof(uint32_t))
@@ -36,7 +36,8 @@ static void a_sealed_header_is_refused_for_each_field_out_of_range(void **state)
         size_t offset;
         uint32_t value;
     } bad[] = {
-        { offsetof(struct ring_header, version), 2 },
+        { offsetof(struct ring_header, version), 0 },
+        { offsetof(struct ring_header, version), RING_VERSION + 1 },
         { offsetof(struct ring_header, header_bytes), 4095 },
         { offsetof(struct ring_header, file_bytes), 1 },
         { offsetof(struct ring_header, lanes), 0 },
@@ -62,6 +63,37 @@ static void a_sealed_header_is_refused_for_each_field_out_of_range(void **state)
         make_seal(&header);
         assert_int_equal(ring_header_check(&header, UINT64_MAX, &err), -EPROTO);
         assert_int_not_equal(err.text[0], 0);
+    }
+}
+
+static void headers_of_all_versions_so_far_are_accepted(void **state)
+{
+    (void)state;
+    for (uint32_t version = RING_VERSION_OLDEST; version <= RING_VERSION; version++) {
+        struct ring_header header;
+
+        make_header(&header, 2, 16);
+        header.version = version;
+        make_seal(&header);
+        assert_int_equal(ring_header_check(&header, UINT64_MAX, NULL), 0);
+    }
+}
+
+static void a_request_with_any_bit_changed_has_another_checksum(void **state)
+{
+    const struct ring_request request = { .id = 1, .step = 2, .argument = 3, .kind = 1 };
+    const uint32_t crc = ring_request_crc(&request);
+
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) {
+        struct ring_request bent[4] = { request, request, request, request };
+
+        bent[0].id ^= UINT64_C(1) << bit;
+        bent[1].step ^= UINT64_C(1) << bit;
+        bent[2].argument ^= UINT64_C(1) << bit;
+        bent[3].kind ^= UINT32_C(1) << bit % 32;
+        for (size_t i = 0; i < COUNT(bent); i++)
+            assert_int_not_equal(ring_request_crc(&bent[i]), crc);
     }
 }
 
@@ -144,6 +176,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_with_any_bit_changed_is_refused),
         cmocka_unit_test(a_sealed_header_is_refused_for_each_field_out_of_range),
+        cmocka_unit_test(headers_of_all_versions_so_far_are_accepted),
+        cmocka_unit_test(a_request_with_any_bit_changed_has_another_checksum),
         cmocka_unit_test(a_name_without_an_end_is_refused),
         cmocka_unit_test(a_file_shorter_than_its_header_says_is_refused),
         cmocka_unit_test(events_out_of_range_are_not_unpacked),

@@ -1,7 +1,8 @@
 /* test-ring-golden.c - the format cannot change unnoticed.
  *
- * test-ring-golden BIN TEXT     the bytes in BIN read as TEXT says, and are made again as they are
- * test-ring-golden --make BIN TEXT    writes both (a new version gets a new name, old files stay)
+ * test-ring-golden VERSION BIN TEXT         the bytes in BIN read as TEXT says, and are made again as
+ *                                           they are
+ * test-ring-golden --make VERSION BIN TEXT  writes both (a new version gets a new name, old files stay)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,33 @@ static void golden_comm(int fd, uint32_t place, uint64_t id, uint32_t kind, cons
     make_write(fd, &comm, sizeof(comm), RING_COMMS_OFFSET + place * sizeof(comm));
 }
 
-static void golden_write(int fd)
+/* Version 1 had one word here, the control word. */
+static void golden_control_v1(struct ring_header *header)
+{
+    const uint64_t word = 1 << 1 | 1 << 8;
+
+    memcpy((unsigned char *)header + 320, &word, sizeof(word));
+}
+
+static void golden_requests(struct ring_header *header)
+{
+    const struct ring_request request = { .id = 7, .step = 50, .kind = RING_REQUEST_CHECKPOINT };
+    struct ring_request_place *place = &header->request[RING_REQUEST_CHECKPOINT - 1];
+    struct ring_answer_place *answer = &header->answer[RING_REQUEST_DEPTH - 1];
+
+    place->seq = 4;
+    place->id = request.id;
+    place->step = request.step;
+    place->argument = request.argument;
+    place->kind = request.kind;
+    place->crc = ring_request_crc(&request);
+    answer->seq = 2;
+    answer->id = 6;
+    answer->step = 41;
+    answer->answer = LOCKSTEP_ANSWER_DONE;
+}
+
+static void golden_write(int fd, uint32_t version)
 {
     static const uint16_t layout[10] = { 2, 2, 2, 1, 1, 1, 0, 1, 0, 0 };
     struct ring_header header;
@@ -65,7 +92,12 @@ static void golden_write(int fd)
     header.layout_seq = 2;
     for (size_t i = 0; i < COUNT(layout); i++)
         header.layout[i] = layout[i];
-    header.control = LOCKSTEP_CONTROL_CHECKPOINT_NOW | 1 << LOCKSTEP_CONTROL_DEPTH_SHIFT;
+    header.version = version;
+    make_seal(&header);
+    if (version == 1)
+        golden_control_v1(&header);
+    else
+        golden_requests(&header);
     make_write(fd, &header, sizeof(header), 0);
     golden_comm(fd, 0, 0x0123456789abcdef, LOCKSTEP_COMM_DP, "dp");
     golden_comm(fd, 63, 9, LOCKSTEP_COMM_PP, "pp");
@@ -107,6 +139,17 @@ static void golden_tell_comms(struct ring_reader *reader, FILE *out)
     }
 }
 
+static void golden_tell_answers(struct ring_reader *reader, FILE *out)
+{
+    for (uint32_t kind = 1; kind <= RING_REQUESTS; kind++) {
+        struct ring_answer a;
+
+        if (ring_reader_answer(reader, kind, &a) == 1)
+            fprintf(out, "answer %u id %" PRIu64 " step %" PRIu64 " is %u\n", kind, a.id, a.step,
+                    a.answer);
+    }
+}
+
 static void golden_tell(const char *path, FILE *out)
 {
     struct ring_reader *reader = NULL;
@@ -121,6 +164,7 @@ static void golden_tell(const char *path, FILE *out)
     }
     golden_tell_info(reader, out);
     golden_tell_comms(reader, out);
+    golden_tell_answers(reader, out);
     got = ring_reader_next(reader, event, COUNT(event), &lost, &err);
     for (int i = 0; i < got; i++) {
         const struct ring_event *e = &event[i];
@@ -164,7 +208,7 @@ static void golden_copy(const char *bin, int fd)
     make_write(fd, bytes, size, 0);
 }
 
-static int golden_check(const char *bin, const char *text)
+static int golden_check(uint32_t version, const char *bin, const char *text)
 {
     static char want[2 * GOLDEN_BYTES], have[2 * GOLDEN_BYTES];
     char path[] = "/tmp/lockstep-golden-XXXXXX";
@@ -180,7 +224,7 @@ static int golden_check(const char *bin, const char *text)
     fclose(out);
     good = golden_same("reads as it always did", have, size, want,
                        golden_load(text, want, sizeof(want)));
-    golden_write(fd);
+    golden_write(fd, version);
     size = golden_load(path, have, sizeof(have));
     good &= golden_same("is written as it always was", have, size, want,
                         golden_load(bin, want, sizeof(want)));
@@ -189,7 +233,7 @@ static int golden_check(const char *bin, const char *text)
     return !good;
 }
 
-static int golden_make(const char *bin, const char *text)
+static int golden_make(uint32_t version, const char *bin, const char *text)
 {
     CLEAN(fd_clean) int fd = open(bin, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     CLEAN(file_clean) FILE *out = fopen(text, "wx");
@@ -198,18 +242,18 @@ static int golden_make(const char *bin, const char *text)
         perror(fd < 0 ? bin : text);
         return 1;
     }
-    golden_write(fd);
+    golden_write(fd, version);
     golden_tell(bin, out);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 4 && strcmp(argv[1], "--make") == 0)
-        return golden_make(argv[2], argv[3]);
-    if (argc != 3) {
-        fprintf(stderr, "usage: test-ring-golden [--make] BIN TEXT\n");
+    if (argc == 5 && strcmp(argv[1], "--make") == 0)
+        return golden_make((uint32_t)atoi(argv[2]), argv[3], argv[4]);
+    if (argc != 4) {
+        fprintf(stderr, "usage: test-ring-golden [--make] VERSION BIN TEXT\n");
         return 2;
     }
-    return golden_check(argv[1], argv[2]);
+    return golden_check((uint32_t)atoi(argv[1]), argv[2], argv[3]);
 }

@@ -252,7 +252,8 @@ static void a_file_cut_anywhere_gives_an_error_or_what_is_left(void **state)
         assert_int_equal(ftruncate(file->make.fd, (off_t)cut), 0);
         got = ring_reader_next(reader, file->event, ROOM, &lost, NULL);
         assert_int_equal(got, -EPROTO); /* some lane's head or records are gone */
-        assert_int_equal(ring_reader_control(reader, 1), -EPROTO);
+        assert_int_equal(ring_reader_request(reader, &(struct ring_request){ .id = 1, .kind = 1 }),
+                         -EPROTO);
         assert_int_equal(lseek(file->make.fd, 0, SEEK_END), cut); /* and it did not grow */
         ring_reader_info(reader, &info, NULL);
         ring_reader_comm(reader, 63, &comm);
@@ -343,15 +344,91 @@ static void another_users_ring_is_read_by_root_only(void **state)
     assert_int_equal(status, 0);
 }
 
-static void the_control_word_goes_to_its_place(void **state)
+static void a_request_goes_to_the_place_of_its_kind(void **state)
 {
     struct file *file = *state;
     struct ring_reader *reader = file_open(file);
-    uint64_t word = 0;
+    struct ring_request request = {
+        .id = 9, .step = 40, .argument = 1, .kind = RING_REQUEST_DEPTH
+    };
+    struct ring_request_place place;
+    const off_t at = 320 + 64;
 
-    assert_int_equal(ring_reader_control(reader, 0x1122334455667788), 0);
-    assert_int_equal(pread(file->make.fd, &word, sizeof(word), 320), sizeof(word));
-    assert_int_equal(word, 0x1122334455667788);
+    for (uint64_t seq = 2; seq <= 6; seq += 2) { /* even when it is whole, another one each time */
+        assert_int_equal(ring_reader_request(reader, &request), 0);
+        assert_int_equal(pread(file->make.fd, &place, sizeof(place), at), sizeof(place));
+        assert_int_equal(place.seq, seq);
+    }
+    assert_int_equal(place.id, 9);
+    assert_int_equal(place.step, 40);
+    assert_int_equal(place.argument, 1);
+    assert_int_equal(place.kind, RING_REQUEST_DEPTH);
+    assert_int_equal(place.crc, ring_request_crc(&request));
+    assert_int_equal(pread(file->make.fd, &place, sizeof(place), 320), sizeof(place));
+    assert_int_equal(place.seq, 0); /* that of another kind is as it was */
+    ring_reader_close(reader);
+}
+
+static void after_a_writer_that_died_half_way_a_request_is_whole_again(void **state)
+{
+    struct file *file = *state;
+    struct ring_reader *reader = file_open(file);
+    const struct ring_request request = { .id = 1, .kind = RING_REQUEST_CHECKPOINT };
+    uint64_t seq = 5;
+
+    make_write(file->make.fd, &seq, sizeof(seq), 320);
+    assert_int_equal(ring_reader_request(reader, &request), 0);
+    assert_int_equal(pread(file->make.fd, &seq, sizeof(seq), 320), sizeof(seq));
+    assert_int_equal(seq, 8);
+    ring_reader_close(reader);
+}
+
+static void requests_that_no_rank_could_read_are_refused(void **state)
+{
+    struct file *file = *state;
+    struct ring_reader *reader = file_open(file);
+    struct ring_request request = { .id = 1, .kind = 0 };
+    struct ring_header header;
+    struct ring_answer answer;
+
+    assert_int_equal(ring_reader_request(reader, &request), -EINVAL);
+    request.kind = RING_REQUESTS + 1;
+    assert_int_equal(ring_reader_request(reader, &request), -EINVAL);
+    request = (struct ring_request){ .id = 0, .kind = 1 };
+    assert_int_equal(ring_reader_request(reader, &request), -EINVAL);
+    assert_int_equal(ring_reader_answer(reader, 0, &answer), -EINVAL);
+    assert_int_equal(ring_reader_answer(reader, RING_REQUESTS + 1, &answer), -EINVAL);
+    ring_reader_close(reader);
+
+    make_header(&header, 3, RECORDS);
+    header.version = 1; /* its probe would not look */
+    make_seal(&header);
+    header.answer[0].seq = 2;
+    make_write(file->make.fd, &header, sizeof(header), 0);
+    reader = file_open(file);
+    request.id = 1;
+    assert_int_equal(ring_reader_request(reader, &request), -ENOTSUP);
+    assert_int_equal(ring_reader_answer(reader, 1, &answer), 0);
+    ring_reader_close(reader);
+}
+
+static void an_answer_counts_only_when_it_is_whole(void **state)
+{
+    struct file *file = *state;
+    struct ring_reader *reader = file_open(file);
+    struct ring_answer_place place = { .seq = 3, .id = 9, .step = 41, .answer = 2 };
+    struct ring_answer answer = { 0 };
+
+    assert_int_equal(ring_reader_answer(reader, 1, &answer), 0); /* none yet */
+    make_write(file->make.fd, &place, sizeof(place), 832);
+    assert_int_equal(ring_reader_answer(reader, 1, &answer), 0);
+    place.seq = 4;
+    make_write(file->make.fd, &place, sizeof(place), 832);
+    assert_int_equal(ring_reader_answer(reader, 1, &answer), 1);
+    assert_int_equal(answer.id, 9);
+    assert_int_equal(answer.step, 41);
+    assert_int_equal(answer.answer, 2);
+    assert_int_equal(ring_reader_answer(reader, 2, &answer), 0);
     ring_reader_close(reader);
 }
 
@@ -437,7 +514,10 @@ int main(void)
         FILE_TEST(a_ring_that_is_still_being_made_says_so),
         FILE_TEST(links_pipes_and_directories_are_refused),
         FILE_TEST(another_users_ring_is_read_by_root_only),
-        FILE_TEST(the_control_word_goes_to_its_place),
+        FILE_TEST(a_request_goes_to_the_place_of_its_kind),
+        FILE_TEST(after_a_writer_that_died_half_way_a_request_is_whole_again),
+        FILE_TEST(requests_that_no_rank_could_read_are_refused),
+        FILE_TEST(an_answer_counts_only_when_it_is_whole),
         FILE_TEST(more_lanes_in_use_than_there_are_is_no_harm),
         FILE_TEST(a_layout_that_is_being_written_or_senseless_is_not_told),
         FILE_TEST(a_senseless_communicator_is_not_told),
