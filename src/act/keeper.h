@@ -3,7 +3,7 @@
  * The launcher may be killed at any moment; the keeper then sees the end of their socket and
  * ends the whole tree: ranks, then agents, then the controller.  It does nothing else that
  * could go wrong: it starts what it is asked to start, reports how it ended, and ends levels of
- * the tree (remove_tree.h) on request.
+ * the tree (process_tree.h) on request.
  *
  * When it is the keeper that is killed, its children come to the launcher, which must be a
  * child subreaper too: these functions then go on with a tree of their own.  Nothing can be started

@@ -1,4 +1,4 @@
-/* remove_tree.c - the processes below this one: told apart, reaped, and ended.
+/* process_tree.c - the processes below this one: told apart, reaped, and ended.
  *
  * Why from the top and not everybody at once: a rank that is told to end may want to
  * save its work, and cannot when its data loaders die under it.  So each process is told when it

@@ -1,4 +1,4 @@
-/* remove_tree.h - the processes below this one: told apart, reaped, and ended.
+/* process_tree.h - the processes below this one: told apart, reaped, and ended.
  *
  * The process that uses it must be a child subreaper: then whatever its children leave
  * behind (daemons with a session of their own, double forks) becomes its child, and "no children

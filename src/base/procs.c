@@ -1,7 +1,7 @@
 /* procs.c - who descends from whom, as /proc tells it.
  *
  * The list is not one moment's truth: processes fork and end while we read.  Callers that
- * need to know that nobody is left therefore look twice (remove_tree.c).
+ * need to know that nobody is left therefore look twice (process_tree.c).
  */
 #include "base/procs.h"
 

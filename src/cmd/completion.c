@@ -32,7 +32,7 @@ static const struct opt *opt_next(const struct command *command, const struct op
 #define EACH_OPT(opt, command)                                                                     \
     const struct opt *opt = opt_next(command, NULL);                                               \
     opt;                                                                                           \
-    opt = opt_next(command, opt)
+    opt = opt_next(command, opt) /* NOLINT(bugprone-macro-parentheses): a name */
 
 /* The next command that is shown, after position *at; NULL at the end. */
 static const struct command *command_next(size_t *at)

@@ -1,4 +1,4 @@
-/* ledger_view.c - moves every rank's account on, step by step.
+/* ledger.c - moves every rank's account on, step by step.
  *
  * Within a step: what the replay says the step was longer than with everybody at their
  * peers' typical work is straggler-wait, once for each rank: as excess work on the slow one, as

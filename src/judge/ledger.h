@@ -1,4 +1,4 @@
-/* ledger_view.h - every allocated GPU-second into exactly one bucket.
+/* ledger.h - every allocated GPU-second into exactly one bucket.
  *
  * Each rank has a time up to which it is accounted for; whatever happens next moves that
  * time on, so the sum is always ranks × wall time.

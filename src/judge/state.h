@@ -68,7 +68,7 @@ enum evidence_level {
     EVIDENCE_NONE,
 };
 
-struct ledger_book;  /* ledger_view.h */
+struct ledger_book;  /* ledger.h */
 struct corrupt_book; /* corrupt.h */
 struct regress;      /* regress.h */
 struct hang;         /* hang.h */

@@ -176,6 +176,7 @@ static inline bool comm_usable(struct lockstep_probe *probe, int comm)
     return (unsigned)comm < RING_COMMS && mark_live(probe);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static inline void op_put(struct lockstep_probe *probe, uint64_t what, uint64_t time_ns,
                           uint64_t key, uint64_t bytes, uint64_t peer, uint64_t dtype)
 {
@@ -195,6 +196,7 @@ static inline uint64_t dtype_word(enum lockstep_dtype dtype) /* out of range: no
     return (unsigned)dtype < LOCKSTEP_DTYPE_COUNT ? (uint64_t)dtype : LOCKSTEP_DTYPE_UNKNOWN;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters */
 static inline uint64_t coll_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                                     uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
                                     uint64_t time_ns)
@@ -209,6 +211,7 @@ static inline uint64_t coll_enqueue(struct lockstep_probe *probe, int comm, enum
     return key;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters or more, none of which belong together */
 uint64_t probe_coll_launch_at(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                               uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype,
                               uint64_t time_ns)
@@ -284,6 +287,7 @@ void lockstep_coll_method(struct lockstep_probe *probe, int comm, enum lockstep_
                                    .d = word[2] });
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters or more, none of which belong together */
 static inline uint64_t p2p_enqueue(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                                    uint32_t peer, uint64_t bytes, uint16_t stream,
                                    enum lockstep_dtype dtype, uint64_t time_ns)

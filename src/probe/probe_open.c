@@ -68,6 +68,7 @@ struct lockstep_probe *probe_current(void)
 static void probe_vacate(void *map, size_t bytes)
 {
     if (map) /* where that fails the old ring stays: it costs memory, not more */
+        /* NOLINTNEXTLINE(bugprone-unused-return-value): where that fails the old ring stays */
         mmap(map, bytes, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }

@@ -66,6 +66,7 @@ static bool dw_load(struct dw *dw)
 }
 
 /* Names come from the symbol tables of what is loaded: no search for debug files, least of all by network. */
+/* NOLINTNEXTLINE(readability-function-size): the signature is libdwfl's */
 static int no_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
                         const char *file, const char *link, GElf_Word crc, char **ret)
 {

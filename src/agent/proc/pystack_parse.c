@@ -118,7 +118,7 @@ static int line_310(const unsigned char *table, size_t size, int first, uint64_t
     int line = first, best = first;
 
     for (size_t i = 0; i + 1 < size; i += 2) {
-        int delta = (signed char)table[i + 1];
+        int delta = (int8_t)table[i + 1];
 
         end += table[i];
         if (delta != -128) {
