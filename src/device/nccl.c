@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "core/clean.h"
 #include "device/cuda/symbols.h"
 #include "device/library.h"
 
@@ -24,6 +23,7 @@ static const struct symbol symbols[] = {
     SYMBOL(struct nccl, reduce_scatter, "ncclReduceScatter"),
     SYMBOL(struct nccl, send, "ncclSend"),
     SYMBOL(struct nccl, receive, "ncclRecv"),
+    { NULL, 0, false },
 };
 
 int nccl_open(struct nccl *nccl, const char *library, struct err *err)
@@ -32,8 +32,7 @@ int nccl_open(struct nccl *nccl, const char *library, struct err *err)
     int result = library_open(library ? library : NCCL_LIBRARY, &fresh.library, err);
 
     if (result == 0)
-        result = symbols_fill(&fresh, sizeof(fresh), symbols, COUNT(symbols), library_find,
-                              fresh.library, err);
+        result = symbols_fill(&fresh, symbols, library_find, fresh.library, err);
     if (result < 0) {
         library_close(fresh.library);
         return result;

@@ -128,6 +128,7 @@ static const struct symbol symbols[] = {
     SYMBOL(struct nvml, pcie_width_max, "nvmlDeviceGetMaxPcieLinkWidth"),
     SYMBOL(struct nvml, pcie_replays, "nvmlDeviceGetPcieReplayCounter"),
     SYMBOL(struct nvml, fields, "nvmlDeviceGetFieldValues"),
+    { NULL, 0, false },
 };
 
 static const char *const value_names[NVML_VALUES] = {
@@ -194,8 +195,7 @@ int nvml_open(const char *library, struct nvml **ret, struct err *err)
         return err_nomem(err);
     result = library_open(library ? library : NVML_LIBRARY, &nvml->library, err);
     if (result == 0)
-        result = symbols_fill(nvml, sizeof(*nvml), symbols, COUNT(symbols), library_find,
-                              nvml->library, err);
+        result = symbols_fill(nvml, symbols, library_find, nvml->library, err);
     if (result == 0)
         result = nvml_check(nvml, nvml->init(), "NVML does not start", err);
     if (result < 0) {

@@ -304,6 +304,7 @@ static inline bool p2p_usable(struct lockstep_probe *probe, int comm, enum locks
     return (op == LOCKSTEP_OP_SEND || op == LOCKSTEP_OP_RECV) && comm_usable(probe, comm);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): as probe_coll_launch_at() */
 uint64_t probe_p2p_launch(struct lockstep_probe *probe, int comm, enum lockstep_op op,
                           uint32_t peer, uint64_t bytes, uint16_t stream, enum lockstep_dtype dtype)
 {

@@ -54,7 +54,7 @@ static pid_t ring_leave(const struct place *place, uint32_t rank, const char *at
         setenv("LOCKSTEP_DIR", place->dir, 1);
         setenv("LOCKSTEP_RUN", place->run, 1);
         setenv("LOCKSTEP_RESTART", attempt, 1);
-        _exit(lockstep_probe_open(rank, 4, &probe) < 0);
+        _exit(lockstep_probe_open(rank, 4, &probe, NULL, 0) < 0);
     }
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     return pid;

@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#include "core/clean.h"
-
 /* The versions that CUDA 11, 12 and 13 have; where a name has a suffix, the one without is another, older function. */
 static const struct symbol symbols[] = {
     SYMBOL(struct cuda, init, "cuInit"),
@@ -48,11 +46,12 @@ static const struct symbol symbols[] = {
     SYMBOL(struct cuda, module_unload, "cuModuleUnload"),
     SYMBOL(struct cuda, module_function, "cuModuleGetFunction"),
     SYMBOL(struct cuda, launch, "cuLaunchKernel"),
+    { NULL, 0, false },
 };
 
 int cuda_load(struct cuda *cuda, symbol_find *find, void *arg, struct err *err)
 {
-    return symbols_fill(cuda, sizeof(*cuda), symbols, COUNT(symbols), find, arg, err);
+    return symbols_fill(cuda, symbols, find, arg, err);
 }
 
 static int cuda_errno(int result)

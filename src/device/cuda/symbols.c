@@ -1,30 +1,25 @@
 /* symbols.c - fills a struct of function pointers from a library's names. */
 #include "device/cuda/symbols.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#define SYMBOLS_MAX 64
-
-int symbols_fill(void *into, size_t bytes, const struct symbol *table, size_t count,
-                 symbol_find *find, void *arg, struct err *err)
+int symbols_fill(void *into, const struct symbol *table, symbol_find *find, void *arg,
+                 struct err *err)
 {
-    void *found[SYMBOLS_MAX];
+    void *found;
 
-    assert(count <= SYMBOLS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        found[i] = find(arg, table[i].name);
-        if (!found[i] && !table[i].optional)
+    for (const struct symbol *at = table; at->name; at++) {
+        if (!at->optional && !find(arg, at->name))
             return err_set(
                 err, -ENOSYS,
                 "the library has no function %s; it is too old or not what its name says",
-                table[i].name);
+                at->name);
     }
-    for (size_t i = 0; i < count; i++) {
-        assert(table[i].offset + sizeof(found[i]) <= bytes);
+    for (const struct symbol *at = table; at->name; at++) {
+        found = find(arg, at->name);
         /* A pointer to a function is as wide as one to data wherever dlsym() exists. */
-        memcpy((char *)into + table[i].offset, &found[i], sizeof(found[i]));
+        memcpy((char *)into + at->offset, &found, sizeof(found));
     }
     return 0;
 }

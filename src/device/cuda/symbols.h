@@ -28,8 +28,8 @@ struct symbol {
 
 typedef void *symbol_find(void *arg, const char *name); /* NULL: there is none */
 
-/* 0, or -ENOSYS with the name that is missing; the struct is then unchanged. */
-int symbols_fill(void *into, size_t bytes, const struct symbol *table, size_t count,
-                 symbol_find *find, void *arg, struct err *err);
+/* A table ends with an empty row.  0, or -ENOSYS with the name that is missing; the struct is then unchanged. */
+int symbols_fill(void *into, const struct symbol *table, symbol_find *find, void *arg,
+                 struct err *err);
 
 #endif

@@ -546,6 +546,7 @@ EXPORT int cuModuleGetFunction(void **ret, void *module, const char *name)
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **arguments, void **extra);
+/* NOLINTNEXTLINE(readability-function-size): the signature is the library's */
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                           unsigned block_x, unsigned block_y, unsigned block_z,
                           unsigned shared_bytes, void *stream, void **arguments, void **extra)

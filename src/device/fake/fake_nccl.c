@@ -126,6 +126,7 @@ EXPORT int ncclGroupEnd(void)
 
 EXPORT int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, void *which,
                          void *stream);
+/* NOLINTNEXTLINE(readability-function-size): the signature is the library's */
 EXPORT int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, void *which,
                          void *stream)
 {
@@ -147,6 +148,7 @@ EXPORT int ncclAllGather(const void *from, void *to, size_t count, int type, voi
 
 EXPORT int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op,
                              void *which, void *stream);
+/* NOLINTNEXTLINE(readability-function-size): the signature is the library's */
 EXPORT int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op,
                              void *which, void *stream)
 {

@@ -108,6 +108,7 @@ static void how_a_collective_is_moved_is_told_with_its_bounds(void **state)
     lockstep_probe_close(probe);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): one of each */
 static void every_mark_is_read_back_as_it_was_told(void **state)
 {
     struct lockstep_probe *probe = NULL;
