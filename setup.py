@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The half of the Python package that pyproject.toml cannot say: the library, and the wheel's tag.
 
 liblockstep.so needs libc only, so a C compiler is all it takes, and one wheel serves every Python of

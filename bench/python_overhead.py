@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What watching costs a PyTorch training, told from turns with and without inside the same processes.
 
 usage: bench/python_overhead.py [--json] [--pairs N] [--world N] [--nccl] [--quick]

@@ -3,6 +3,7 @@
 # systemd is process 1 of namespaces of its own (the network, too: only its loopback), with a part of the machine's cgroup2 tree.  That may be the only tree,
 # or beside those of version 1.  Set before: root.  Then: boot_why_not says why it cannot be, or nothing; boot; booted
 # COMMAND...; boot_end.
+# SPDX-License-Identifier: Apache-2.0
 boot_tree=
 boot_group=
 boot_pid=

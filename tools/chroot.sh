@@ -2,6 +2,7 @@
 #
 # Mirror, proxy and credentials are those of this machine's apt, read now and kept nowhere but in the
 # scratch directory.  Needs root and debootstrap.  Set before: suite, keep (yes or no).
+# SPDX-License-Identifier: Apache-2.0
 scratch=$(mktemp -d "${LOCKSTEP_SCRATCH:-${TMPDIR:-/var/tmp}}/lockstep-chroot.XXXXXX")
 root=$scratch/root
 mkdir "$root"

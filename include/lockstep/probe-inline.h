@@ -14,6 +14,8 @@
  *     lockstep_inline_step_begin(probe, step);
  *
  * Works in C and C++ with gcc and clang.  Before glibc 2.34 the program must link with -ldl.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_INLINE_H
 #define LOCKSTEP_PROBE_INLINE_H

@@ -26,6 +26,8 @@
  * sizeof of the struct and sets unused members to 0.
  *
  * probe-inline.h has the same functions for programs that do not link to liblockstep.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_H
 #define LOCKSTEP_PROBE_H

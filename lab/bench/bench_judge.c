@@ -4,6 +4,8 @@
  * tensor reduction holds up compute, gradient buckets overlap it, one reduction over all ranks
  * comes before the optimizer: 200 collectives a step and rank.  Times come from a plain
  * forward pass over groups, with noise, and one rank becomes slow.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/bench/bench_judge.h"
 

@@ -1,6 +1,8 @@
 /* bench_judge.h - one window of a large job through the judges, and the bytes of a large step.
  *
  * Rows of `bench replay` (bench_replay.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_BENCH_JUDGE_H
 #define LOCKSTEP_LAB_BENCH_BENCH_JUDGE_H

@@ -1,4 +1,7 @@
-/* bench_pipeline.c - builds the program stage by stage, in the order a stage works. */
+/* bench_pipeline.c - builds the program stage by stage, in the order a stage works.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/bench_pipeline.h"
 
 #include <errno.h>

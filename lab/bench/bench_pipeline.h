@@ -4,6 +4,8 @@
  * tensor-parallel group moves as one and is one line.  Every transfer between stages is
  * an op on a line of its own; at the end each stage's replicas meet in a reduce-scatter, and
  * the optimizer follows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_BENCH_PIPELINE_H
 #define LOCKSTEP_LAB_BENCH_BENCH_PIPELINE_H

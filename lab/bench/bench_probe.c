@@ -7,6 +7,8 @@
  *
  * A collective of NCCL's is more than a mark: a group, a launch, and each channel's begin and end.  It is told to our
  * plugin and to an empty one in turn.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/bench/bench_probe.h"
 

@@ -1,4 +1,7 @@
-/* bench_probe.h - what a mark costs the training process beyond reading the clock. */
+/* bench_probe.h - what a mark costs the training process beyond reading the clock.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_BENCH_BENCH_PROBE_H
 #define LOCKSTEP_LAB_BENCH_BENCH_PROBE_H
 

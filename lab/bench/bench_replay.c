@@ -7,6 +7,8 @@
  *
  * The ceiling is a plain pass that reads as many durations and writes as many times: a replay
  * cannot do with less.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/bench/bench_replay.h"
 

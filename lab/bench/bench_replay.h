@@ -2,6 +2,8 @@
  *
  * Every measurement is one row of the table in bench_replay.c and adds figures to a report;
  * a figure is a number, or one of several under a name ("step_ms" by number of GPUs).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_BENCH_REPLAY_H
 #define LOCKSTEP_LAB_BENCH_BENCH_REPLAY_H

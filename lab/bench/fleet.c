@@ -1,4 +1,7 @@
-/* fleet.c - steps of a job in which the replicas of a rank meet again and again. */
+/* fleet.c - steps of a job in which the replicas of a rank meet again and again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/fleet.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * Every process that plays some of the agents makes the same job from the same numbers, so nothing
  * needs to be told between them.  Nodes have 8 ranks; each rank's replicas, one a node, meet in `ops`
  * all-reduces a step, so every op crosses nodes, and all ranks in one at its end.  Compute has noise, and one rank may be slow.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_FLEET_H
 #define LOCKSTEP_LAB_BENCH_FLEET_H

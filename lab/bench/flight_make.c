@@ -1,4 +1,7 @@
-/* flight_make.c - writes pickles as PyTorch does: each text once, and a reference to it from then on. */
+/* flight_make.c - writes pickles as PyTorch does: each text once, and a reference to it from then on.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/flight_make.h"
 
 #include <errno.h>

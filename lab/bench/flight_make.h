@@ -1,4 +1,7 @@
-/* flight_make.h - the flight-recorder dumps of a large job that hangs, as its ranks would write them. */
+/* flight_make.h - the flight-recorder dumps of a large job that hangs, as its ranks would write them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_BENCH_FLIGHT_MAKE_H
 #define LOCKSTEP_LAB_BENCH_FLIGHT_MAKE_H
 

@@ -1,4 +1,7 @@
-/* load.c - many connections in one loop; HTTP as far as a load needs it. */
+/* load.c - many connections in one loop; HTTP as far as a load needs it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/load.h"
 
 #include <arpa/inet.h>

@@ -3,6 +3,8 @@
  * Each call is the life of a process of its own.  An agent is one connection that sends its node's
  * steps when they end and beats once a second, and what has gathered meanwhile when an answer was late,
  * as real ones do.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_LOAD_H
 #define LOCKSTEP_LAB_BENCH_LOAD_H

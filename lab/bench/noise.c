@@ -1,4 +1,7 @@
-/* noise.c - records a tape from the steps of a real run and prints it as a table; fits the tails of one, and draws from it. */
+/* noise.c - records a tape from the steps of a real run and prints it as a table; fits the tails of one, and draws from it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/noise.h"
 
 #include <errno.h>

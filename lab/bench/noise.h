@@ -5,6 +5,8 @@
  * on a host or in time stays together.  Beyond what the tape has seen the tails go on: values above a
  * high quantile are drawn from a Pareto distribution fitted to them (Hill's estimate).  Bursts of a
  * whole host and long pauses of a rank, which heal, come on top.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_NOISE_H
 #define LOCKSTEP_LAB_BENCH_NOISE_H

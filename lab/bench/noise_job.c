@@ -1,4 +1,7 @@
-/* noise_job.c - makes the steps of such a job, and counts what is said about them. */
+/* noise_job.c - makes the steps of such a job, and counts what is said about them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/bench/noise_job.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * Tensor groups of 8 are hosts; replicas of a tensor index reduce gradients across all hosts; one
  * reduction over all ranks comes before the optimizer.  What the judges say while nothing is wrong is a
  * false alarm; then faults are made in the same noise, and must be found.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_BENCH_NOISE_JOB_H
 #define LOCKSTEP_LAB_BENCH_NOISE_JOB_H

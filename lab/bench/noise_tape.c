@@ -3,6 +3,8 @@
  * Recorded 2026-11-15 on an idle virtual machine with 2 cores, Debian 12: lockstep demo --fault none --ranks 8
  * --steps 200 --step-ms 100 --host-work-ms 1.25 --checkpoint-every 0.  Eight hosts that share two
  * cores, and timers of a virtual machine: noisier than a training node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/bench/noise.h"
 

@@ -2,6 +2,8 @@
  *
  * The controller is a process of its own with its logs on a real disk; agents and readers are played by
  * other processes (lab/bench/load.h) that share nothing with it but sockets.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

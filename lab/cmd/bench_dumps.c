@@ -1,4 +1,7 @@
-/* bench_dumps.c - how fast the dumps of a large job are read and judged, on one core. */
+/* bench_dumps.c - how fast the dumps of a large job are read and judged, on one core.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stddef.h>

@@ -3,6 +3,8 @@
  * The file is made through the very functions that a controller uses.  Tiles are then read at random levels and
  * places, once with the file in the page cache and once without, and beside them the same bytes at
  * the same places by plain reads: nothing can be faster than that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

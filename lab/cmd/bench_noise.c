@@ -1,4 +1,7 @@
-/* bench_noise.c - how often the judges cry wolf in a large job on noisy hosts. */
+/* bench_noise.c - how often the judges cry wolf in a large job on noisy hosts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <math.h>

@@ -1,4 +1,7 @@
-/* bench_probe.c - prints what a mark costs the training process. */
+/* bench_probe.c - prints what a mark costs the training process.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

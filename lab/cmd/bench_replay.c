@@ -1,4 +1,7 @@
-/* bench_replay.c - prints how fast steps are replayed and judged. */
+/* bench_replay.c - prints how fast steps are replayed and judged.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

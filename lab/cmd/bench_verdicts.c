@@ -1,4 +1,7 @@
-/* bench_verdicts.c - how often, how exactly and how soon faults are named; and false alarms. */
+/* bench_verdicts.c - how often, how exactly and how soon faults are named; and false alarms.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,7 @@
-/* demo.c - a training job that really trains, faults that are really made, verdicts as they come. */
+/* demo.c - a training job that really trains, faults that are really made, verdicts as they come.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* demo_run.c - starts `lockstep run` with the demo trainer and stands beside it. */
+/* demo_run.c - starts `lockstep run` with the demo trainer and stands beside it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/cmd/demo_run.h"
 
 #include <errno.h>

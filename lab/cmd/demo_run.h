@@ -1,4 +1,7 @@
-/* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them. */
+/* demo_run.h - a demo from the outside: a real run, faults made in it, and what was said of them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_CMD_DEMO_RUN_H
 #define LOCKSTEP_LAB_CMD_DEMO_RUN_H
 

@@ -1,4 +1,7 @@
-/* demo_torch.c - finds a Python with torch, and the demo's script. */
+/* demo_torch.c - finds a Python with torch, and the demo's script.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/cmd/demo_torch.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* demo_torch.h - the demo's training in Python: which Python, which script, which faults. */
+/* demo_torch.h - the demo's training in Python: which Python, which script, which faults.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_CMD_DEMO_TORCH_H
 #define LOCKSTEP_LAB_CMD_DEMO_TORCH_H
 

@@ -2,6 +2,8 @@
  *
  * Sites run lockstep as root; what makes faults, networks, file systems and load is not in it.
  * 'lockstep demo' starts 'lockstep-lab demo', found beside it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/cmd/lab.h"
 

@@ -1,4 +1,7 @@
-/* lab.h - the commands of lockstep-lab: their code.  Names and options are in cmd/lab, which lockstep has, too. */
+/* lab.h - the commands of lockstep-lab: their code.  Names and options are in cmd/lab, which lockstep has, too.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_CMD_LAB_H
 #define LOCKSTEP_LAB_CMD_LAB_H
 

@@ -1,4 +1,7 @@
-/* trainer.c - `lockstep trainer`: one rank of the demo's training job. */
+/* trainer.c - `lockstep trainer`: one rank of the demo's training job.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

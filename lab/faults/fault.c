@@ -1,4 +1,7 @@
-/* fault.c - the table of faults, and the reader of their text. */
+/* fault.c - the table of faults, and the reader of their text.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/fault.h"
 
 #include <errno.h>

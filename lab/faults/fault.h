@@ -5,6 +5,8 @@
  *
  * Some faults the trainer itself makes, told by a plan file that nobody else reads (plan.h);
  * the others are made from outside, on its processes (inject.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_FAULTS_FAULT_H
 #define LOCKSTEP_LAB_FAULTS_FAULT_H

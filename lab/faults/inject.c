@@ -1,4 +1,7 @@
-/* inject.c - when and on whom the injector acts. */
+/* inject.c - when and on whom the injector acts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/inject.h"
 
 #include <dirent.h>

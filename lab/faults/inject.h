@@ -9,6 +9,8 @@
  *
  * How scarce the CPU must be for a step to take `factor` times as long is worked out from what
  * the host threads used in the steps before.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_FAULTS_INJECT_H
 #define LOCKSTEP_LAB_FAULTS_INJECT_H

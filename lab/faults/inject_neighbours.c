@@ -3,6 +3,8 @@
  * Each neighbour weighs as much as a host thread.  A host that wakes up waits for about one
  * slice of each, so their number is the strength of the fault.  One of them may be busy for a part
  * of the time only, for faults that are slighter than a whole one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <sched.h>

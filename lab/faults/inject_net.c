@@ -2,6 +2,8 @@
  *
  * How slow is reckoned from what the node's ranks sent and received in a step before, so that a step takes as
  * long as was asked for whatever the layout is.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

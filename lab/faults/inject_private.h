@@ -1,4 +1,7 @@
-/* inject_private.h - what the injector's files share: the threads it acts on, and its ways to act. */
+/* inject_private.h - what the injector's files share: the threads it acts on, and its ways to act.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_FAULTS_INJECT_PRIVATE_H
 #define LOCKSTEP_LAB_FAULTS_INJECT_PRIVATE_H
 

@@ -3,6 +3,8 @@
  * Version 1: a directory below our own in the cpu hierarchy, threads in `tasks`.
  * Version 2: a threaded directory below our own, threads in `cgroup.threads`; the kernel
  * permits it only where our own group has no domain controllers switched on for its children.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

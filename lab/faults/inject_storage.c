@@ -1,4 +1,7 @@
-/* inject_storage.c - a file system that becomes slow for the job, or stops answering one rank. */
+/* inject_storage.c - a file system that becomes slow for the job, or stops answering one rank.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,4 +1,7 @@
-/* net.c - namespaces, links and what is done to them. */
+/* net.c - namespaces, links and what is done to them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/net.h"
 
 #include <errno.h>

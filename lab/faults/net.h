@@ -5,6 +5,8 @@
  * somebody is in them or has them open, so nothing is left however the demo ends.
  *
  * Made with `ip` and `tc` (iproute2).  Needs root.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_FAULTS_NET_H
 #define LOCKSTEP_LAB_FAULTS_NET_H

@@ -1,4 +1,7 @@
-/* oom.c - a memory group with a small limit, and a process that does not fit. */
+/* oom.c - a memory group with a small limit, and a process that does not fit.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/oom.h"
 
 #include <dirent.h>

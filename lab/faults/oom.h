@@ -1,4 +1,7 @@
-/* oom.h - a process that runs into the memory limit of a control group of its own. */
+/* oom.h - a process that runs into the memory limit of a control group of its own.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_FAULTS_OOM_H
 #define LOCKSTEP_LAB_FAULTS_OOM_H
 

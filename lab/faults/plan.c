@@ -1,4 +1,7 @@
-/* plan.c - the plan file and the truth files. */
+/* plan.c - the plan file and the truth files.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/plan.h"
 
 #include <errno.h>

@@ -9,6 +9,8 @@
  *
  * Each rank writes what it did to truth.rank-R.attempt-A, one line of fixed length a fault,
  * brought up to date every step so that it stands also after SIGKILL.  Only the scorer reads it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_FAULTS_PLAN_H
 #define LOCKSTEP_LAB_FAULTS_PLAN_H

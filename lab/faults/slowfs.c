@@ -1,4 +1,7 @@
-/* slowfs.c - mounting it, and which requests wait how long. */
+/* slowfs.c - mounting it, and which requests wait how long.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/slowfs.h"
 
 #include <errno.h>

@@ -6,6 +6,8 @@
  *
  * Mounted in a mount namespace that the caller has for itself, so that nothing is left behind however the
  * caller ends.  Needs the right to mount, and /dev/fuse.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_FAULTS_SLOWFS_H
 #define LOCKSTEP_LAB_FAULTS_SLOWFS_H

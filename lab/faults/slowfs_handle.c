@@ -1,4 +1,7 @@
-/* slowfs_handle.c - what is open on the slow file system, by the numbers that the kernel knows. */
+/* slowfs_handle.c - what is open on the slow file system, by the numbers that the kernel knows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

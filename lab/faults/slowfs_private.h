@@ -1,4 +1,7 @@
-/* slowfs_private.h - what the files of the slow file system share: the server's state and its answers. */
+/* slowfs_private.h - what the files of the slow file system share: the server's state and its answers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_FAULTS_SLOWFS_PRIVATE_H
 #define LOCKSTEP_LAB_FAULTS_SLOWFS_PRIVATE_H
 

@@ -1,4 +1,7 @@
-/* slowfs_serve.c - the requests of the kernel, carried out on a directory. */
+/* slowfs_serve.c - the requests of the kernel, carried out on a directory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/faults/slowfs_private.h"
 
 #include <dirent.h>

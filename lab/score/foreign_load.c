@@ -2,6 +2,8 @@
  *
  * With a process's own time goes that of its children that it has waited for: so nothing is lost or counted twice when
  * one ends, and those count that begin and end between two looks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/score/foreign_load.h"
 

@@ -2,6 +2,8 @@
  *
  * Others are processes that do not descend from this one, and a hypervisor that runs other machines.  Kernel threads
  * are left out: they work for us as for anybody.  What is taken is told for each second, in cores.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_FOREIGN_LOAD_H
 #define LOCKSTEP_LAB_SCORE_FOREIGN_LOAD_H

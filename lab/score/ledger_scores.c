@@ -8,6 +8,8 @@
  * Two healthy runs with the same seed do not take equally long: a machine has moods.  So the slightest faults have two
  * twins, whose mean is compared; and what two twins differ by, at most, is how finely runs can be
  * compared on this machine.  An error below that may be the machine's as well as the ledger's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lab/score/ledger_scores.h"
 

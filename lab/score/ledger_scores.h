@@ -1,4 +1,7 @@
-/* ledger_scores.h - how many of the seconds that faults cost are in the bucket where they belong. */
+/* ledger_scores.h - how many of the seconds that faults cost are in the bucket where they belong.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_SCORE_LEDGER_SCORES_H
 #define LOCKSTEP_LAB_SCORE_LEDGER_SCORES_H
 

@@ -1,4 +1,7 @@
-/* score.c - the table of right answers, the cases, and how an answer is compared. */
+/* score.c - the table of right answers, the cases, and how an answer is compared.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * A case is one `lockstep demo` in processes of its own.  What should be said about a fault
  * stands in one table here, which no judge can see; what was really injected is told by the
  * trainers themselves.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_H
 #define LOCKSTEP_LAB_SCORE_SCORE_H

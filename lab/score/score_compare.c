@@ -3,6 +3,8 @@
  * A case has one fault or two, each with its own right answer.  A verdict of the right kind that names one of the
  * right ranks belongs to such a fault; ranks that it names besides are wrong unless another fault of that kind hurt
  * them.  Every other verdict is wrong as a whole.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

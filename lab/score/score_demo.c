@@ -1,4 +1,7 @@
-/* score_demo.c - one demo in a process of its own, and what its JSON says was done. */
+/* score_demo.c - one demo in a process of its own, and what its JSON says was done.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

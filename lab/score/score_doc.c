@@ -1,4 +1,7 @@
-/* score_doc.c - the page: what was measured, every miss with what was said instead, every skip with its reason. */
+/* score_doc.c - the page: what was measured, every miss with what was said instead, every skip with its reason.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_doc.h"
 
 #include <errno.h>

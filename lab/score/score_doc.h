@@ -1,4 +1,7 @@
-/* score_doc.h - a score as a page that people read: docs/VERDICTS.md. */
+/* score_doc.h - a score as a page that people read: docs/VERDICTS.md.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_DOC_H
 #define LOCKSTEP_LAB_SCORE_SCORE_DOC_H
 

@@ -3,6 +3,8 @@
  * The lines are as kernels write them, with the rank's process and the time of its fault, in the forms in which dmesg
  * and journalctl print them.  Around them is what must not be taken for a cause: the same lines of hours before, of
  * another process, of another host, of another kind, and what every log is full of.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,7 @@
-/* score_plan.c - the families one after the other, each with as many cases as it has places to be. */
+/* score_plan.c - the families one after the other, each with as many cases as it has places to be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_plan.h"
 
 #include <stdio.h>

@@ -2,6 +2,8 @@
  *
  * A full score has every fault of every family on the first, middle and last rank of 4, 8 and 16 ranks, in layouts that
  * the seed chooses; each family keeps its cases when others grow.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_PLAN_H
 #define LOCKSTEP_LAB_SCORE_SCORE_PLAN_H

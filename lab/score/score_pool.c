@@ -1,4 +1,7 @@
-/* score_pool.c - a process for each case that runs; what it found comes back through a pipe. */
+/* score_pool.c - a process for each case that runs; what it found comes back through a pipe.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_pool.h"
 
 #include <errno.h>

@@ -5,6 +5,8 @@
  *
  * A machine that others use is itself a fault, and judges say so.  So a case during which they took too much may be run
  * again, whatever was said about it: that is not looked at.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_POOL_H
 #define LOCKSTEP_LAB_SCORE_SCORE_POOL_H

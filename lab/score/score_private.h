@@ -1,4 +1,7 @@
-/* score_private.h - the run behind a case: started, waited for, and its truth read. */
+/* score_private.h - the run behind a case: started, waited for, and its truth read.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
 #define LOCKSTEP_LAB_SCORE_SCORE_PRIVATE_H
 

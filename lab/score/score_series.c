@@ -2,6 +2,8 @@
  *
  * Each family goes through its faults in turn; nine rounds are the first, middle and last rank of 4, 8 and 16, in
  * layouts that are drawn.  A family with more than a table and a case has a file of its own (score_kernel.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* score_stats.c - exact bounds by halving an interval: a few microseconds, no tables. */
+/* score_stats.c - exact bounds by halving an interval: a few microseconds, no tables.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_stats.h"
 
 #include <math.h>

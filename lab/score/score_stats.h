@@ -2,6 +2,8 @@
  *
  * Bounds are exact and one-sided (Clopper–Pearson for shares, Garwood for rates): with 95 % confidence
  * the truth is not beyond them, however few the trials and also when all of them went well.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_STATS_H
 #define LOCKSTEP_LAB_SCORE_SCORE_STATS_H

@@ -1,4 +1,7 @@
-/* score_store.c - a result as a line of JSON and back, by one table of its fields. */
+/* score_store.c - a result as a line of JSON and back, by one table of its fields.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_store.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * DIR/results.jsonl has a line per case that was run: the build of this program, the command of the case, the result.
  * A line of another build, or of a case that is not drawn any more, is not used.  Below DIR/runs are the runs whose
  * answer was not right.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_STORE_H
 #define LOCKSTEP_LAB_SCORE_SCORE_STORE_H

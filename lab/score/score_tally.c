@@ -1,4 +1,7 @@
-/* score_tally.c - one case at a time into the counts, and shares out of them. */
+/* score_tally.c - one case at a time into the counts, and shares out of them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/score/score_tally.h"
 
 #include <string.h>

@@ -3,6 +3,8 @@
  * Precision and recall are over ranks.  Their lower bounds are over cases, since the ranks of one case are no
  * independent trials: a case in which one rank is named wrongly, or missing, is wholly bad there.  So the bound
  * holds for the mean over cases too.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_SCORE_SCORE_TALLY_H
 #define LOCKSTEP_LAB_SCORE_SCORE_TALLY_H

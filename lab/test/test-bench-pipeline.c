@@ -1,4 +1,7 @@
-/* test-bench-pipeline.c - the program that is measured is the schedule it claims to be. */
+/* test-bench-pipeline.c - the program that is measured is the schedule it claims to be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-device.c - streams run in order, wait for what they depend on, and keep the device's time. */
+/* test-device.c - streams run in order, wait for what they depend on, and keep the device's time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

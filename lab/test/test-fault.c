@@ -1,4 +1,7 @@
-/* test-fault.c - faults are read as people write them, and refused with the reason. */
+/* test-fault.c - faults are read as people write them, and refused with the reason.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

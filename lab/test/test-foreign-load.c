@@ -1,4 +1,7 @@
-/* test-foreign-load.c - who is whose, and what they took. */
+/* test-foreign-load.c - who is whose, and what they took.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-group.c - the all-reduce against a plain sum, over socket pairs. */
+/* test-group.c - the all-reduce against a plain sum, over socket pairs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-inject.c - faults from outside come at their step, hit their node only, and are taken back. */
+/* test-inject.c - faults from outside come at their step, hit their node only, and are taken back.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-noise.c - recorded noise keeps what it was recorded with, and a job in it is judged as it should be. */
+/* test-noise.c - recorded noise keeps what it was recorded with, and a job in it is judged as it should be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test-score.c - how answers are compared, counted and kept. */
+/* test-score.c - how answers are compared, counted and kept.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-shard.c - a checkpoint's shard is whole, or it is refused with the reason. */
+/* test-shard.c - a checkpoint's shard is whole, or it is refused with the reason.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-slowfs.c - our own file system is one: what is written comes back, and it is late when told to be. */
+/* test-slowfs.c - our own file system is one: what is written comes back, and it is late when told to be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

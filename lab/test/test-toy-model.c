@@ -1,4 +1,7 @@
-/* test-toy-model.c - the gradients are those of the loss, however the network is cut. */
+/* test-toy-model.c - the gradients are those of the loss, however the network is cut.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* device.c - one thread per stream, in order, with the device's own time. */
+/* device.c - one thread per stream, in order, with the device's own time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/device.h"
 
 #include <errno.h>

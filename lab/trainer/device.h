@@ -10,6 +10,8 @@
  *
  * Work is launched by one host thread, step by step: device_sync() waits for all of it, and
  * then its memory may be used again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_DEVICE_H
 #define LOCKSTEP_LAB_TRAINER_DEVICE_H

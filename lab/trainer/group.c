@@ -1,4 +1,7 @@
-/* group.c - all-reduce by recursive doubling. */
+/* group.c - all-reduce by recursive doubling.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/group.h"
 
 #include <errno.h>

@@ -8,6 +8,8 @@
  * before and gets the result after.
  *
  * Each message carries the latest time at which any member it speaks for came in.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_GROUP_H
 #define LOCKSTEP_LAB_TRAINER_GROUP_H

@@ -1,4 +1,7 @@
-/* rendezvous.c - rendezvous at rank 0, then a connection per pair and channel. */
+/* rendezvous.c - rendezvous at rank 0, then a connection per pair and channel.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/rendezvous.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * Rank 0 listens at MASTER_ADDR:MASTER_PORT; every other rank comes there, says who it is
  * and where it listens, and gets the list of all.  After that any two ranks connect by a
  * channel number that both know.  Whoever comes with another job's number is turned away.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_RENDEZVOUS_H
 #define LOCKSTEP_LAB_TRAINER_RENDEZVOUS_H

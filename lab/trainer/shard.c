@@ -1,4 +1,7 @@
-/* shard.c - writing, reading and sweeping one rank's checkpoint files. */
+/* shard.c - writing, reading and sweeping one rank's checkpoint files.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/shard.h"
 
 #include <dirent.h>

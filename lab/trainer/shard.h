@@ -7,6 +7,8 @@
  * Layout, little-endian: magic u64, version u32, bytes of the rest of the head u32, step u64,
  * seed u64, rank, world, tp, pp, dp, values u32 each, crc32c u32 of the head so far; then the
  * values as floats, then crc32c u32 of those.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_SHARD_H
 #define LOCKSTEP_LAB_TRAINER_SHARD_H

@@ -1,4 +1,7 @@
-/* socket.c - non-blocking sends and receives with a bounded wait. */
+/* socket.c - non-blocking sends and receives with a bounded wait.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/socket.h"
 
 #include <errno.h>

@@ -4,6 +4,8 @@
  * peer is gone (-ECONNRESET, also for an orderly end of stream: a rank that leaves in the
  * middle of a job is lost either way), when the time is up (-ETIMEDOUT) or when somebody
  * makes `cancel_fd` readable (-ECANCELED).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_SOCKET_H
 #define LOCKSTEP_LAB_TRAINER_SOCKET_H

@@ -1,4 +1,7 @@
-/* toy_model.c - forward, backward and update of the small network. */
+/* toy_model.c - forward, backward and update of the small network.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/toy_model.h"
 
 #include <errno.h>

@@ -6,6 +6,8 @@
  * hold consecutive blocks; data-parallel replicas see different samples.  All numbers follow
  * from seed and step alone, so a run that went on from a checkpoint equals one that was never
  * interrupted, bit by bit.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_TOY_MODEL_H
 #define LOCKSTEP_LAB_TRAINER_TOY_MODEL_H

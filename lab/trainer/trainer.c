@@ -1,4 +1,7 @@
-/* trainer.c - from the first connection to the last step. */
+/* trainer.c - from the first connection to the last step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "lab/trainer/trainer.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * It trains a small network for real (toy_model.h) over real sockets (group.h) while the time of
  * its device is modelled (device.h).  A launcher tells it its place by RANK, WORLD_SIZE and so
  * on, as torchrun does.  About itself it speaks only through include/lockstep/probe.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_LAB_TRAINER_TRAINER_H
 #define LOCKSTEP_LAB_TRAINER_TRAINER_H

@@ -2,6 +2,8 @@
  *
  * With a data directory each rank has a file of batches there, written by itself before the first step, and
  * reads one in each step, as a loader without workers does: whatever its storage takes, the step takes too.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

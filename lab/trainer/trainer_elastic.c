@@ -4,6 +4,8 @@
  * tells it to end.  Workers agree on a step, save, and leave with TO_BE_CONTINUED; after a while the agents of those who
  * stay start new ones, which meet again, with another world size, and go on from the checkpoint.  The launcher sees none of it:
  * its processes live on.  Agents learn from a file that rank 0's writes how a generation ended.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <limits.h>

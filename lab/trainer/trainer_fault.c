@@ -1,6 +1,8 @@
 /* trainer_fault.c - what the plan asks of this rank, and how much it really was.
  *
  * Nothing here is told to the probe: whoever watches has to find out.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <math.h>

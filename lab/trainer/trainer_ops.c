@@ -3,6 +3,8 @@
  * Times are the device's (device.h).  A reduction ends a modelled transfer after its last
  * member came in, which each message tells; when the sockets took longer than that, it ends
  * when they were done.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* trainer_private.h - what the trainer's own files share. */
+/* trainer_private.h - what the trainer's own files share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_LAB_TRAINER_TRAINER_PRIVATE_H
 #define LOCKSTEP_LAB_TRAINER_TRAINER_PRIVATE_H
 

@@ -3,6 +3,8 @@
  * Each rank writes its shard by itself.  At the start all agree on the newest step of which
  * every rank has a sound shard: each offers its newest, the least of them is the new bound,
  * until all offer the same.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,8 @@
  *
  * Ranks are placed with the tensor index fastest, then data, then pipeline, as large trainers
  * do: rank = (pp * DP + dp) * TP + tp.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  * backward of the micro-batches in the order of a 1F1B pipeline, gradient buckets as soon as
  * the backward of their blocks is launched, the optimizer), prepares the next batch while the
  * device works, and then waits for it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,8 @@
  *
  * As in trainer_fault.c nothing of this is told to the probe, but for what a program in that state would
  * have told: the phase it is in, and the collective it thinks it is in.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <poll.h>

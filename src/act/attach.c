@@ -1,4 +1,7 @@
-/* attach.c - where our sitecustomize and our library are: beside this program, as built or as installed. */
+/* attach.c - where our sitecustomize and our library are: beside this program, as built or as installed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/attach.h"
 
 #include <errno.h>

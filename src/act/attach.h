@@ -3,6 +3,8 @@
  * Python imports a module `sitecustomize` at its start.  Ours lies in a directory of its own beside
  * the Python package; ranks get it first on PYTHONPATH.  NCCL loads the profiler plugin that
  * NCCL_PROFILER_PLUGIN names: liblockstep.so is one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_ATTACH_H
 #define LOCKSTEP_ACT_ATTACH_H

@@ -1,4 +1,7 @@
-/* daemons.c - agents and controller: started beside the ranks, and again when they die. */
+/* daemons.c - agents and controller: started beside the ranks, and again when they die.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/daemons.h"
 
 #include <ctype.h>

@@ -2,6 +2,8 @@
  *
  * No rank depends on them, so their deaths cost nothing but facts; we never give up on them, only
  * wait longer each time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_DAEMONS_H
 #define LOCKSTEP_ACT_DAEMONS_H

@@ -1,4 +1,7 @@
-/* keeper.c - the launcher's end of the keeper. */
+/* keeper.c - the launcher's end of the keeper.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/keeper.h"
 
 #include <errno.h>

@@ -8,6 +8,8 @@
  * When it is the keeper that is killed, its children come to the launcher, which must be a
  * child subreaper too: these functions then go on with a tree of their own.  Nothing can be started
  * any more, but every exit is still reported and every level can still be ended.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_KEEPER_H
 #define LOCKSTEP_ACT_KEEPER_H

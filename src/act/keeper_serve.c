@@ -3,6 +3,8 @@
  * It has a session of its own, so that ^C reaches only the launcher, and its signals stay blocked:
  * only SIGKILL takes it away before its time.  Then the ranks get SIGKILL as their parent's death
  * signal, and agents and controller SIGTERM.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* keeper_wire.h - what launcher and keeper say to each other: both are the same program. */
+/* keeper_wire.h - what launcher and keeper say to each other: both are the same program.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_KEEPER_WIRE_H
 #define LOCKSTEP_ACT_KEEPER_WIRE_H
 

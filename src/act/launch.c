@@ -3,6 +3,8 @@
  * launch_run() is the story: take the place, start the keeper, attempt until it is well or hopeless, let
  * agents and controller finish.  Whatever is waited for, it is waited for in launch_turn(), which serves all that
  * can happen in the meantime.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "act/launch_private.h"
 

@@ -2,6 +2,8 @@
  *
  * The calling process becomes the launcher: it must have one thread.  Its stdout and stderr carry
  * what the ranks print, and its own words.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_LAUNCH_H
 #define LOCKSTEP_ACT_LAUNCH_H

@@ -3,6 +3,8 @@
  * The first rank that ends and not well is the culprit; the others are told to end, and what they then
  * say or how they end is an echo.  One that dumps its core, or any on a busy machine, may end after those who
  * noticed it: where the controller's verdict names another one, the run exits as that did.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,7 @@
-/* launch_private.h - what the files of the launcher share. */
+/* launch_private.h - what the files of the launcher share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_LAUNCH_PRIVATE_H
 #define LOCKSTEP_ACT_LAUNCH_PRIVATE_H
 

@@ -1,4 +1,7 @@
-/* launch_show.c - what a launch would start, and where. */
+/* launch_show.c - what a launch would start, and where.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/launch.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* launch_verdicts.c - what the launcher prints about the job: each verdict when it is reached, and one line at the end. */
+/* launch_verdicts.c - what the launcher prints about the job: each verdict when it is reached, and one line at the end.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdlib.h>
 #include <string.h>
 

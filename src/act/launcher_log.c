@@ -1,4 +1,7 @@
-/* launcher_log.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf. */
+/* launcher_log.c - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/launcher_log.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* launcher_log.h - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf. */
+/* launcher_log.h - the launcher's facts: attempts and exits, as frames in spool/launcher.lsf.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_LAUNCHER_LOG_H
 #define LOCKSTEP_ACT_LAUNCHER_LOG_H
 

@@ -2,6 +2,8 @@
  *
  * Bytes go to the file as they come, whole lines or not: of a rank that hangs or is killed the last
  * words matter most.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "act/output.h"
 

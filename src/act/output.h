@@ -5,6 +5,8 @@
  *
  * Nothing here ever makes a rank wait for a person's terminal or for a pipe that nobody reads
  * (sink.h); the files have everything.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_OUTPUT_H
 #define LOCKSTEP_ACT_OUTPUT_H

@@ -4,6 +4,8 @@
  * save its work, and cannot when its data loaders die under it.  So each process is told when it
  * has no living parent but us.  A shell that defers its trap until its command ends would never pass
  * the word on; hence everybody is told after half the grace.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "act/process_tree.h"
 

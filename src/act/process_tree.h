@@ -3,6 +3,8 @@
  * The process that uses it must be a child subreaper: then whatever its children leave
  * behind (daemons with a session of their own, double forks) becomes its child, and "no children
  * and no descendants" means that really nothing is left.  One tree per process.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_PROCESS_TREE_H
 #define LOCKSTEP_ACT_PROCESS_TREE_H

@@ -1,4 +1,7 @@
-/* rank_environment.c - what a rank is told about where it is. */
+/* rank_environment.c - what a rank is told about where it is.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/rank_environment.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,7 @@
-/* rank_environment.h - what a rank is told about where it is.  Pure, but for layout_port(). */
+/* rank_environment.h - what a rank is told about where it is.  Pure, but for layout_port().
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_RANK_ENVIRONMENT_H
 #define LOCKSTEP_ACT_RANK_ENVIRONMENT_H
 

@@ -1,4 +1,7 @@
-/* rings.c - the directory in which ranks make their rings. */
+/* rings.c - the directory in which ranks make their rings.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/rings.h"
 
 #include <dirent.h>

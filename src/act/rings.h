@@ -1,4 +1,7 @@
-/* rings.h - the directory in which ranks make their rings. */
+/* rings.h - the directory in which ranks make their rings.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_RINGS_H
 #define LOCKSTEP_ACT_RINGS_H
 

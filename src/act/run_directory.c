@@ -1,4 +1,7 @@
-/* run_directory.c - where a run lives: its directory, its lock, its rings. */
+/* run_directory.c - where a run lives: its directory, its lock, its rings.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/run_directory.h"
 
 #include <ctype.h>

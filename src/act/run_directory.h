@@ -1,4 +1,7 @@
-/* run_directory.h - where a run lives: its directory, its lock, its rings. */
+/* run_directory.h - where a run lives: its directory, its lock, its rings.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_ACT_RUN_DIRECTORY_H
 #define LOCKSTEP_ACT_RUN_DIRECTORY_H
 

@@ -4,6 +4,8 @@
  * pipeline; so we open a pipe or a terminal anew through /proc and set it there only.  A socket
  * cannot be opened anew but knows MSG_DONTWAIT; a plain file never waits.  When a pipe may not be opened
  * anew (it belongs to another user), writes of a page after poll() do not wait either.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "act/sink.h"
 

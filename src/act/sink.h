@@ -5,6 +5,8 @@
  *
  * Of a line that was begun it is known whose it is: the same writer goes on with it, and for another one it is
  * broken off, so that no two ever share a line.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_SINK_H
 #define LOCKSTEP_ACT_SINK_H

@@ -1,4 +1,7 @@
-/* verdict_follow.c - follows the controller's log: verdicts to print, to restart for, or that name whom a run ends for. */
+/* verdict_follow.c - follows the controller's log: verdicts to print, to restart for, or that name whom a run ends for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "act/verdict_follow.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * The launcher reads the log as anybody does; nothing is asked of the controller, and nothing happens
  * without it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_ACT_VERDICT_FOLLOW_H
 #define LOCKSTEP_ACT_VERDICT_FOLLOW_H

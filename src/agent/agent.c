@@ -1,6 +1,8 @@
 /* agent.c - one process per node and run, without threads: each tick reads every ring and every process.
  *
  * Stores to a mapping raise no event, so rings are polled; 50 ms is well below a step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "agent/agent.h"
 

@@ -1,4 +1,7 @@
-/* agent.h - the agent: rings and /proc in, frames out. */
+/* agent.h - the agent: rings and /proc in, frames out.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_AGENT_H
 #define LOCKSTEP_AGENT_AGENT_H
 

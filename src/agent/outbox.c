@@ -1,4 +1,7 @@
-/* outbox.c - writes facts as frames to the spool. */
+/* outbox.c - writes facts as frames to the spool.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/outbox.h"
 
 #include <stdio.h>

@@ -3,6 +3,8 @@
  * If a frame cannot be written (disk full), the put returns -errno without effect, and the caller repeats it.  The
  * begin and the end of such a failure are logged, at most once a minute.  The simulated clock skew of the node is
  * added here and nowhere else.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_OUTBOX_H
 #define LOCKSTEP_AGENT_OUTBOX_H

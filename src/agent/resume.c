@@ -1,4 +1,7 @@
-/* resume.c - reads the agent's own spool. */
+/* resume.c - reads the agent's own spool.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/resume.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * Read once at the start.  Rings are then read again from their oldest record, and only missing facts are written:
  * each step is in the spool exactly once, however often the agent was killed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RESUME_H
 #define LOCKSTEP_AGENT_RESUME_H

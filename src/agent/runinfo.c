@@ -1,4 +1,7 @@
-/* runinfo.c - the parts of run.json that an agent needs. */
+/* runinfo.c - the parts of run.json that an agent needs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/runinfo.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* runinfo.h - the parts of run.json that an agent needs: the ring directory, and the ranks of this node. */
+/* runinfo.h - the parts of run.json that an agent needs: the ring directory, and the ranks of this node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_RUNINFO_H
 #define LOCKSTEP_AGENT_RUNINFO_H
 

@@ -4,6 +4,8 @@
  * blocked itself, in a group H whose other members have not arrived.  This explains why a is late for G, unless b is
  * in H as well: then b was blocked in the same way and reached G nevertheless, so a stopped by itself.  This
  * distinguishes two culprits in one group from a culprit and its victim.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "autopsy/postmortem.h"
 

@@ -7,6 +7,8 @@
  * waiting does not explain that.  A rank that waits in one group because another rank is stuck in another is a
  * victim and never named.  A rank without a dump, or with an empty or damaged one, is a candidate only if others are
  * observed to wait for it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_H
 #define LOCKSTEP_AUTOPSY_POSTMORTEM_H

@@ -5,6 +5,8 @@
  * the n-th communicator of a rank is compared with the n-th of other ranks and of its previous attempt.  Fewer
  * channels mean that a link or an adapter was not found.  Ranks with a different number of communicators are not
  * compared.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

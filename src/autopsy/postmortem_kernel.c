@@ -5,6 +5,8 @@
  * killed.  A line that names a process joins only verdicts about the rank of that process.  The earliest sufficient
  * cause wins; later ones are follow-on errors.  A line alone is no verdict while the job trains well, unless it
  * names one of its processes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,8 @@
  *
  * The trace is replayed (whatif.h); a rank is named if the step with only this rank as traced is much longer than
  * the ideal step.  If the replay does not reproduce the traced steps, no rank is named.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,8 @@
  * Every rank of a job that dies logs an error, and most of these errors are about another rank.  So errors about
  * peers only show that their rank was alive and waiting; the culprit is the rank without an error, or with an error
  * of another kind.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

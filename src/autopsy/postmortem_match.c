@@ -2,6 +2,8 @@
  *
  * Type, element type and size are compared if they must agree; values that may differ between members (all-to-all,
  * gather, scatter) are not.  Only incomplete ops count, because no rank gets past such an op.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -6,6 +6,8 @@
  * then hosts wait neither for these ops nor for the length of their queue.  Programs are compared by the purpose of
  * groups and by the number of the op in its group: tensor- and data-parallel neighbours do the same, each in its own
  * group.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* postmortem_private.h - dumps arranged as groups with one seat per member; shared by the files of postmortem. */
+/* postmortem_private.h - dumps arranged as groups with one seat per member; shared by the files of postmortem.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
 #define LOCKSTEP_AUTOPSY_POSTMORTEM_PRIVATE_H
 

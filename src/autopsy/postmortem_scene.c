@@ -5,6 +5,8 @@
  * "scheduled" ops (then the newest op of a rank is its current op), and those with only incomplete ops (then a group
  * without an op means that the rank is in none).  Point-to-point ops have separate numbers on each rank; they are
  * matched by pair.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

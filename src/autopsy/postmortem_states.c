@@ -3,6 +3,8 @@
  * Some recorders store it for each op.  If all ops are "scheduled", it follows from what the ranks entered: a
  * collective that a member has not entered is incomplete, and so may be any op that follows such an op on the device
  * of a member.  All others are complete: a rank without any incomplete op stopped by itself.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* postmortem_tell.c - writes the findings from dumps. */
+/* postmortem_tell.c - writes the findings from dumps.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* address.c - strict parsing of HOST:PORT. */
+/* address.c - strict parsing of HOST:PORT.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/address.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,8 @@
 /* address.h - strict parsing of network addresses.
  *
  * A port is one to five digits from 0 to 65535 and nothing else: getaddrinfo() accepts 99999 and listens on 34463.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_ADDRESS_H
 #define LOCKSTEP_BASE_ADDRESS_H

@@ -1,4 +1,7 @@
-/* client.c - curl's multi interface in our loop: curl names sockets and timeouts, the loop waits for them. */
+/* client.c - curl's multi interface in our loop: curl names sockets and timeouts, the loop waits for them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/client.h"
 
 #include <curl/curl.h>

@@ -3,6 +3,8 @@
  * A call never blocks.  The token is read from memory and sent as a bearer token; it is never logged.  A certificate
  * is trusted if the system trusts it, or if its key is the configured pin; TLS is 1.2 or newer.  Plain HTTP is for
  * loopback only, because anyone on the network path could read the token.  Redirects are not followed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_CLIENT_H
 #define LOCKSTEP_BASE_CLIENT_H

@@ -3,6 +3,8 @@
  * Three depths and no recursion: the document, the sections, their keys; a list of plain values may
  * stand where a value may.  What YAML can do beyond that (anchors, tags, several documents) is
  * refused by name: nobody needs it here, and each would be one more way to mean something else.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/conf.h"
 

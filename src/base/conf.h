@@ -8,6 +8,8 @@
  * What the sections and keys are is the option tables' business (opt.h); here is only the form.  Read by
  * libyaml's events: libcyaml, which sits on it, tells places only inside sentences of its own log, and wants a
  * schema of its own beside the option table.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_CONF_H
 #define LOCKSTEP_BASE_CONF_H

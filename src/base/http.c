@@ -3,8 +3,10 @@
  * A handler that does not respond at once leaves its connection suspended; the response resumes it.  Every byte
  * renews libmicrohttpd's own timeout, so a peer that sends or reads byte by byte could stay for days.  So we record
  * since when each connection owes us something (headers, body, reading the response) and close those that take too
- * long.  If connections run short, those without a request are closed sooner; an accepted request may complete. 
+ * long.  If connections run short, those without a request are closed sooner; an accepted request may complete.
  * Only a peer with a valid token may then be idle for longer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/http.h"
 

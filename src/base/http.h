@@ -7,6 +7,8 @@
  *     {
  *         http_answer(exchange, 200, "text/plain", &body);   // now, or keep it and answer later
  *     }
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_HTTP_H
 #define LOCKSTEP_BASE_HTTP_H

@@ -1,4 +1,7 @@
-/* layout.c - which rank is on which node. */
+/* layout.c - which rank is on which node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/layout.h"
 
 #include <stdio.h>

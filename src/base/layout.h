@@ -1,4 +1,7 @@
-/* layout.h - which rank is on which node.  Pure. */
+/* layout.h - which rank is on which node.  Pure.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_BASE_LAYOUT_H
 #define LOCKSTEP_BASE_LAYOUT_H
 

@@ -1,4 +1,7 @@
-/* log.c - one line, one write(2), so that lines of several processes do not mix. */
+/* log.c - one line, one write(2), so that lines of several processes do not mix.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/log.h"
 
 #include <errno.h>

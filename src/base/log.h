@@ -1,6 +1,8 @@
 /* log.h - the conversation, on stderr.  Only the main rooms (agent, control, act, cmd, lab/cmd) and program.c log.
  *
  * Each call writes one line that begins with the command: "lockstep run: rank 3 exited with 1".
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_LOG_H
 #define LOCKSTEP_BASE_LOG_H

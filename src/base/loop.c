@@ -2,6 +2,8 @@
  *
  * A file's slot has a serial number that travels with its events: after a slot was dropped, or
  * taken by another file with the same descriptor, what was fetched for the former is not served.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/loop.h"
 

@@ -8,6 +8,8 @@
  *
  * Callbacks may add, change and remove anything, themselves included.  A removed callback is never called, even if its
  * event has already been fetched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_LOOP_H
 #define LOCKSTEP_BASE_LOOP_H

@@ -1,4 +1,7 @@
-/* notify.c - datagrams to the service manager. */
+/* notify.c - datagrams to the service manager.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/notify.h"
 
 #include <errno.h>

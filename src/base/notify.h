@@ -2,6 +2,8 @@
  *
  * The protocol of sd_notify(3): datagrams to the socket in $NOTIFY_SOCKET.  Without that variable every call does
  * nothing.  Never blocks and never fails: a missing service manager must not stop the program.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_NOTIFY_H
 #define LOCKSTEP_BASE_NOTIFY_H

@@ -2,6 +2,8 @@
  *
  * Files are read first, the environment over them and the command line over that, so that the last
  * word is the flag's.  Values are checked here, once: a command never sees half a number.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/opt.h"
 

@@ -4,6 +4,8 @@
  * A command's settings are one struct with its defaults filled in; a row says where in
  * it a value goes.  Order of strength: flag, environment, file, default.  In a settings file
  * (conf.h) the section is the command's name and the key is the option's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_OPT_H
 #define LOCKSTEP_BASE_OPT_H

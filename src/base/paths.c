@@ -1,4 +1,7 @@
-/* paths.c - the state directory and the runs in it. */
+/* paths.c - the state directory and the runs in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/paths.h"
 
 #include <ctype.h>

@@ -5,6 +5,8 @@
  * where a site's controller keeps it.  Runs have a folder of their own because users choose their
  * names: beside them, a run called "tokens" would be the controller's own folder.
  * ARCHITECTURE.md lists what else the state directory holds.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_PATHS_H
 #define LOCKSTEP_BASE_PATHS_H

@@ -2,6 +2,8 @@
  *
  * The list is not one moment's truth: processes fork and end while we read.  Callers that
  * need to know that nobody is left therefore look twice (process_tree.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/procs.h"
 

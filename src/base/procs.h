@@ -1,4 +1,7 @@
-/* procs.h - who descends from whom, as /proc tells it. */
+/* procs.h - who descends from whom, as /proc tells it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_BASE_PROCS_H
 #define LOCKSTEP_BASE_PROCS_H
 

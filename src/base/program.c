@@ -1,4 +1,7 @@
-/* program.c - finds the command that was asked for, and runs it. */
+/* program.c - finds the command that was asked for, and runs it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/program.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * A command's name is one word or two ("bench probe"); the first word alone lists what there is
  * under it.  stdout is the answer, stderr the conversation.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_PROGRAM_H
 #define LOCKSTEP_BASE_PROGRAM_H

@@ -1,4 +1,7 @@
-/* rate.c - leaky buckets in a table of fixed size. */
+/* rate.c - leaky buckets in a table of fixed size.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/rate.h"
 
 #include <string.h>

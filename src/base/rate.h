@@ -2,6 +2,8 @@
  *
  * Buckets are found by hash: two names with the same bucket share its rate.  In return a flood of names cannot fill
  * the table.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_RATE_H
 #define LOCKSTEP_BASE_RATE_H

@@ -1,4 +1,7 @@
-/* remove_tree.c - rm -r on descriptors, without recursion. */
+/* remove_tree.c - rm -r on descriptors, without recursion.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/remove_tree.h"
 
 #include <dirent.h>

@@ -2,6 +2,8 @@
  *
  * Each step is one name below an open directory: a link is removed and never followed, also when somebody exchanges
  * it for a directory meanwhile, and a mount point stays.  What cannot be removed stays.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_REMOVE_TREE_H
 #define LOCKSTEP_BASE_REMOVE_TREE_H

@@ -2,6 +2,8 @@
  *
  * The lock is one of the open file description (F_OFD_SETLK): the keeper inherits it, so it is free
  * only when launcher and keeper are both gone; and it can be looked at without being taken.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/runfile.h"
 

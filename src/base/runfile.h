@@ -1,6 +1,8 @@
 /* runfile.h - run.json: what a run is, for those who want to find it, and the lock beside it.
  *
  * Nobody else reads or writes that file: launchers, agents and commands all come here.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_RUNFILE_H
 #define LOCKSTEP_BASE_RUNFILE_H

@@ -1,4 +1,7 @@
-/* sibling.c - finds the other programs of this package. */
+/* sibling.c - finds the other programs of this package.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/sibling.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * The directory is that of /proc/self/exe, so it is the same in a build directory and once installed, however
  * the program was called.  $PATH is never searched: another user's directory may be in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_SIBLING_H
 #define LOCKSTEP_BASE_SIBLING_H

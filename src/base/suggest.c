@@ -1,4 +1,7 @@
-/* suggest.c - edit distance with three rows, and the limit beyond which a guess is noise. */
+/* suggest.c - edit distance with three rows, and the limit beyond which a guess is noise.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/suggest.h"
 
 #include <stdint.h>

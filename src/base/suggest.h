@@ -1,4 +1,7 @@
-/* suggest.h - "did you mean": the name nearest to what somebody typed. */
+/* suggest.h - "did you mean": the name nearest to what somebody typed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_BASE_SUGGEST_H
 #define LOCKSTEP_BASE_SUGGEST_H
 

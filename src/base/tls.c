@@ -1,4 +1,7 @@
-/* tls.c - key and certificate with OpenSSL; the server itself uses TLS through libmicrohttpd. */
+/* tls.c - key and certificate with OpenSSL; the server itself uses TLS through libmicrohttpd.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/tls.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,7 @@
-/* tls.h - the server's key and certificate: the site's own, or created on first use. */
+/* tls.h - the server's key and certificate: the site's own, or created on first use.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_BASE_TLS_H
 #define LOCKSTEP_BASE_TLS_H
 

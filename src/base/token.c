@@ -1,4 +1,7 @@
-/* token.c - creates, stores and compares tokens. */
+/* token.c - creates, stores and compares tokens.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/token.h"
 
 #include <errno.h>

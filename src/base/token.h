@@ -2,6 +2,8 @@
  *
  * A token is "lst_" and 64 hex digits: 256 bits from the kernel.  Its file has mode 0600 and one line, and belongs
  * to the reading user or to root; any other file is refused with a message.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_BASE_TOKEN_H
 #define LOCKSTEP_BASE_TOKEN_H

@@ -1,4 +1,7 @@
-/* agent.c - `lockstep agent`: watches the ranks of one node. */
+/* agent.c - `lockstep agent`: watches the ranks of one node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

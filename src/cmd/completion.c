@@ -2,6 +2,8 @@
  *
  * Everything comes from the tables of the commands, so a new option is completed the day it is
  * written.  "table" prints those tables as tab-separated lines; the check of the manual reads it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stddef.h>

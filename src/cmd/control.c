@@ -1,4 +1,7 @@
-/* control.c - `lockstep control`: the controller of one run, or of a site. */
+/* control.c - `lockstep control`: the controller of one run, or of a site.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* diff.c - two runs of what should be the same: the system became slower, or it is another program. */
+/* diff.c - two runs of what should be the same: the system became slower, or it is another program.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stddef.h>

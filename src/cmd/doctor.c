@@ -2,6 +2,8 @@
  *
  * Nothing stays behind: the directories of a run are made for a moment, as 'lockstep run' makes them, and removed.  No
  * program is started, no training code is loaded.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "cmd/doctor.h"
 

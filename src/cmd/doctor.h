@@ -1,4 +1,7 @@
-/* doctor.h - one row per thing that lockstep wants to see; doctor_checks.c is the list. */
+/* doctor.h - one row per thing that lockstep wants to see; doctor_checks.c is the list.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CMD_DOCTOR_H
 #define LOCKSTEP_CMD_DOCTOR_H
 

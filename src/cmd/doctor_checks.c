@@ -1,4 +1,7 @@
-/* doctor_checks.c - the list of what lockstep wants to see, and how each is looked for. */
+/* doctor_checks.c - the list of what lockstep wants to see, and how each is looked for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* doctor_gpu.c - asks NVML in a child, which is killed after three seconds: a failing GPU can block a call for ever. */
+/* doctor_gpu.c - asks NVML in a child, which is killed after three seconds: a failing GPU can block a call for ever.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/doctor_gpu.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* doctor_gpu.h - the GPUs of this node as NVML shows them, asked by a child that can be killed. */
+/* doctor_gpu.h - the GPUs of this node as NVML shows them, asked by a child that can be killed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CMD_DOCTOR_GPU_H
 #define LOCKSTEP_CMD_DOCTOR_GPU_H
 

@@ -1,4 +1,7 @@
-/* doctor_trial.c - a run's directory and rings, made by the launcher's code and removed again. */
+/* doctor_trial.c - a run's directory and rings, made by the launcher's code and removed again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/doctor_trial.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * Permissions alone do not say it: file systems refuse what their mode allows, and the launcher goes to another directory
  * where the usual one fails.  So the launcher's own code takes a run's directory and rings, and both are removed again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CMD_DOCTOR_TRIAL_H
 #define LOCKSTEP_CMD_DOCTOR_TRIAL_H

@@ -1,4 +1,7 @@
-/* lockstep.c - the table of subcommands.  Those without a function are in lockstep-lab, which is started for them. */
+/* lockstep.c - the table of subcommands.  Those without a function are in lockstep-lab, which is started for them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/lockstep.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* lockstep.h - every subcommand of the program.  Each is one file of this room and one line in
  * the list of lockstep.c.  Those of lockstep-lab are in cmd/lab, without code.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CMD_LOCKSTEP_H
 #define LOCKSTEP_CMD_LOCKSTEP_H

@@ -2,6 +2,8 @@
  *
  * Not for people: it expects the descriptors that agent/node/child.h lists.  It begins as root, limits itself, becomes
  * the user, and only then reads anything that the user wrote.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

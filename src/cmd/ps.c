@@ -1,4 +1,7 @@
-/* ps.c - lockstep ps: the runs of the state directory, newest first. */
+/* ps.c - lockstep ps: the runs of the state directory, newest first.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* run.c - lockstep run: launch a training and watch it. */
+/* run.c - lockstep run: launch a training and watch it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* send.c - `lockstep send`: brings a run's facts to the site's controller. */
+/* send.c - `lockstep send`: brings a run's facts to the site's controller.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,8 @@
  *
  * A command reads its own section (opt.h).  A misspelt word in another one would only be found by the
  * daemon that reads it, hours later and on another machine; so whoever starts first says so.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "cmd/settings.h"
 

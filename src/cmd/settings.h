@@ -1,4 +1,7 @@
-/* settings.h - every section of the settings files against the tables of all commands. */
+/* settings.h - every section of the settings files against the tables of all commands.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CMD_SETTINGS_H
 #define LOCKSTEP_CMD_SETTINGS_H
 

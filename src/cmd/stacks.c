@@ -2,6 +2,8 @@
  *
  * The agent's own code looks (agent/proc/stack.h): one child for each rank, which ends after three seconds whatever it
  * meets.  So neither an agent nor a controller has to live, and a stuck file system or a stopped rank holds up nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <json-c/json.h>

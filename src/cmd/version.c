@@ -1,4 +1,7 @@
-/* version.c - which lockstep this is, and which formats it speaks. */
+/* version.c - which lockstep this is, and which formats it speaks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

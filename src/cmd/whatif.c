@@ -1,4 +1,7 @@
-/* whatif.c - what stragglers cost a job, from a trace of its ops. */
+/* whatif.c - what stragglers cost a job, from a trace of its ops.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>

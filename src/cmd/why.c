@@ -1,4 +1,7 @@
-/* why.c - what is wrong with a run, live or dead, and how we know. */
+/* why.c - what is wrong with a run, live or dead, and how we know.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* why_artifacts.c - reads what a dead job left, has it judged, and tells it. */
+/* why_artifacts.c - reads what a dead job left, has it judged, and tells it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/why_artifacts.h"
 
 #include <dirent.h>

@@ -1,4 +1,7 @@
-/* why_artifacts.h - `lockstep why` of a directory that is not a run of ours, or that holds more than that. */
+/* why_artifacts.h - `lockstep why` of a directory that is not a run of ours, or that holds more than that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CMD_WHY_ARTIFACTS_H
 #define LOCKSTEP_CMD_WHY_ARTIFACTS_H
 

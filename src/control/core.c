@@ -1,4 +1,7 @@
-/* core.c - collects a step until all ranks have sent theirs, then calls the judges. */
+/* core.c - collects a step until all ranks have sent theirs, then calls the judges.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/core.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * The live server, a log replay (`why --replay`) and tests feed it in the same way.  It reads no clock, file or
  * socket; the same frames and ticks in the same order give the same output bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_CORE_H
 #define LOCKSTEP_CONTROL_CORE_H

@@ -1,8 +1,10 @@
 /* server.c - the controller's loop.
  *
- * A round reads the spools up to a limit, logs each frame and passes it to the core (runlog.h), then does one tick. 
+ * A round reads the spools up to a limit, logs each frame and passes it to the core (runlog.h), then does one tick.
  * A burst of facts is many rounds without sleep, so verdicts do not wait for its end.  If the log cannot be written
  * (disk full), facts stay in the spools and the round is repeated.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "control/server.h"
 

@@ -2,6 +2,8 @@
  *
  * One process, one thread.  It may be killed at any time and started again: no fact in the log is lost or duplicated
  * (log_replay.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_SERVER_H
 #define LOCKSTEP_CONTROL_SERVER_H

@@ -1,4 +1,7 @@
-/* step_wait.c - steps of single ranks, kept until the step is complete. */
+/* step_wait.c - steps of single ranks, kept until the step is complete.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/step_wait.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* step_wait.h - an incomplete step: the ranks that have sent theirs, and one bit for each missing rank. */
+/* step_wait.h - an incomplete step: the ranks that have sent theirs, and one bit for each missing rank.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_STEP_WAIT_H
 #define LOCKSTEP_CONTROL_STEP_WAIT_H
 

@@ -1,4 +1,7 @@
-/* buf.c - little-endian puts and gets. */
+/* buf.c - little-endian puts and gets.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/buf.h"
 
 #include <stdlib.h>

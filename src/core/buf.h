@@ -4,6 +4,8 @@
  * puts, so one check at the end is enough (buf_failed).
  * Reading: a cut never reads past its end; a get beyond it returns 0 and marks the
  * cut bad, so one check at the end is enough (cut.bad).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_BUF_H
 #define LOCKSTEP_CORE_BUF_H

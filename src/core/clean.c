@@ -1,4 +1,7 @@
-/* clean.c - grows arrays. */
+/* clean.c - grows arrays.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/clean.h"
 
 #include <string.h>

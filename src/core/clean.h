@@ -2,6 +2,8 @@
  *
  * CLEAN(fn) calls fn(&variable) when the variable leaves its scope; TAKE passes the value on, so that nothing is
  * left to clean up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_CLEAN_H
 #define LOCKSTEP_CORE_CLEAN_H

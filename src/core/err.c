@@ -1,4 +1,7 @@
-/* err.c - writes and extends the message of an error. */
+/* err.c - writes and extends the message of an error.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/err.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
 /* err.h - errors: a number for the program, a sentence for the user.
  *
- * Functions return 0 (or a count) or -errno.  If more is known, a struct err is the last argument and may be NULL. 
+ * Functions return 0 (or a count) or -errno.  If more is known, a struct err is the last argument and may be NULL.
  * The first function that knows the cause writes it with err_set(); its callers add context with err_wrap().
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_ERR_H
 #define LOCKSTEP_CORE_ERR_H

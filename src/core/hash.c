@@ -1,4 +1,7 @@
-/* hash.c - CRC-32C by the processor or by table, and a small mixing hash read as little-endian words. */
+/* hash.c - CRC-32C by the processor or by table, and a small mixing hash read as little-endian words.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/hash.h"
 
 #include <stdatomic.h>

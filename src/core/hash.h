@@ -1,4 +1,7 @@
-/* hash.h - content ids and checksums.  Values are wire format: they never change. */
+/* hash.h - content ids and checksums.  Values are wire format: they never change.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CORE_HASH_H
 #define LOCKSTEP_CORE_HASH_H
 

@@ -2,6 +2,8 @@
  *
  * The place of a key depends on the address of the map's memory, which is not known outside: keys cannot be chosen
  * so that they all collide.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/map.h"
 

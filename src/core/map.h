@@ -1,6 +1,8 @@
 /* map.h - 64-bit key to 64-bit value, open addressing, grows by doubling.
  *
  * Value and key may be anything.  Memory is the map's own; map_fini() frees it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_MAP_H
 #define LOCKSTEP_CORE_MAP_H

@@ -1,4 +1,7 @@
-/* rand.h - repeatable random numbers from a seed, for the lab and for tests. */
+/* rand.h - repeatable random numbers from a seed, for the lab and for tests.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CORE_RAND_H
 #define LOCKSTEP_CORE_RAND_H
 

@@ -1,4 +1,7 @@
-/* sketch.c - buckets by leading bits. */
+/* sketch.c - buckets by leading bits.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/sketch.h"
 
 #include <stddef.h>

@@ -3,6 +3,8 @@
  * Each power of two is cut into 64 equal buckets, so a quantile is off by at most 1/128 of
  * itself (0.8 %); values below 128 are kept exactly.  No libm: a bucket's number is read from
  * the value's own bits.  Two sketches add up to the sketch of both.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_SKETCH_H
 #define LOCKSTEP_CORE_SKETCH_H

@@ -1,4 +1,7 @@
-/* text.c - removes unsafe characters from UTF-8 text. */
+/* text.c - removes unsafe characters from UTF-8 text.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/text.h"
 
 #include <stdint.h>

@@ -2,6 +2,8 @@
  *
  * Programs, peers and files choose texts that we print: names of nodes and files, output of ranks.  A terminal would
  * execute escape sequences in them, and a reader would see another order (U+202E) or nothing at all (U+200B).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_TEXT_H
 #define LOCKSTEP_CORE_TEXT_H

@@ -1,4 +1,7 @@
-/* time.c - times in the notation of users. */
+/* time.c - times in the notation of users.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/time.h"
 
 #include <stdio.h>

@@ -2,6 +2,8 @@
  *
  * Judges get `now` as an argument; only the rooms that run (probe, agent, control's server, act, lab, cmd) read the
  * clock, and only through this header.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_TIME_H
 #define LOCKSTEP_CORE_TIME_H

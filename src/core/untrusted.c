@@ -1,4 +1,7 @@
-/* untrusted.c - opens files of other users safely. */
+/* untrusted.c - opens files of other users safely.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/untrusted.h"
 
 #include <errno.h>

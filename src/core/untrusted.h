@@ -3,6 +3,8 @@
  * Never blocks on a FIFO, never acquires a terminal, and follows no link in the last component.  The result is a
  * regular file (or a directory) of the expected owner, checked on the descriptor.  Below a directory descriptor a
  * mount point is refused as well: a file system of the user could block every call on it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CORE_UNTRUSTED_H
 #define LOCKSTEP_CORE_UNTRUSTED_H

@@ -1,4 +1,7 @@
-/* words.c - the words of a command line in one fixed buffer. */
+/* words.c - the words of a command line in one fixed buffer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/words.h"
 
 #include <stdarg.h>

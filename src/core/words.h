@@ -1,4 +1,7 @@
-/* words.h - a command line as an array of words. */
+/* words.h - a command line as an array of words.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CORE_WORDS_H
 #define LOCKSTEP_CORE_WORDS_H
 

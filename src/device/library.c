@@ -1,4 +1,7 @@
-/* library.c - opens a vendor's library at run time. */
+/* library.c - opens a vendor's library at run time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/library.h"
 
 #include <dlfcn.h>

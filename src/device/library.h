@@ -1,4 +1,7 @@
-/* library.h - opens a vendor's library at run time; a machine without it is the usual case, not an error of ours. */
+/* library.h - opens a vendor's library at run time; a machine without it is the usual case, not an error of ours.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_DEVICE_LIBRARY_H
 #define LOCKSTEP_DEVICE_LIBRARY_H
 

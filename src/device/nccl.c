@@ -1,4 +1,7 @@
-/* nccl.c - the names of NCCL's functions. */
+/* nccl.c - the names of NCCL's functions.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/nccl.h"
 
 #include <errno.h>

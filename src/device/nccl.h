@@ -2,6 +2,8 @@
  *
  * Opened at run time like the others.  A training process brings its own NCCL (torch's wheels do): checks open the
  * system's, or the one that they are given by path.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_DEVICE_NCCL_H
 #define LOCKSTEP_DEVICE_NCCL_H

@@ -1,4 +1,7 @@
-/* nvml.c - reads GPUs through NVML, value by value. */
+/* nvml.c - reads GPUs through NVML, value by value.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/nvml.h"
 
 #include <errno.h>

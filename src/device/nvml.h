@@ -2,6 +2,8 @@
  *
  * A value that a GPU or driver does not report is absent from a sample, never zero.  A call may block for seconds or for
  * ever when a GPU is failing: whoever watches a node calls from a process that it can kill.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_DEVICE_NVML_H
 #define LOCKSTEP_DEVICE_NVML_H

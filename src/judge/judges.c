@@ -1,4 +1,7 @@
-/* judges.c - the list of judges, in the order in which they look. */
+/* judges.c - the list of judges, in the order in which they look.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/state.h"
 
 extern const struct judge judge_corrupt, judge_cpu, judge_imbalance, judge_regress, judge_stall,

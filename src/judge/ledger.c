@@ -9,6 +9,8 @@
  *
  * Where cpus are scarce all ranks of a node are slow at random places, and no peer says what a
  * step should have been.  The steps before do: ledger_scarce.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/ledger.h"
 

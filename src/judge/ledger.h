@@ -2,6 +2,8 @@
  *
  * Each rank has a time up to which it is accounted for; whatever happens next moves that
  * time on, so the sum is always ranks × wall time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_LEDGER_H
 #define LOCKSTEP_JUDGE_LEDGER_H

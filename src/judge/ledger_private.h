@@ -1,4 +1,7 @@
-/* ledger_private.h - what the files of the ledger share: the account of each step. */
+/* ledger_private.h - what the files of the ledger share: the account of each step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_LEDGER_PRIVATE_H
 #define LOCKSTEP_JUDGE_LEDGER_PRIVATE_H
 

@@ -4,6 +4,8 @@
  * are starved their median is no measure.  The steps before are, as they are for the verdict: such a
  * step does what a typical one does, and all that it took longer was spent waiting for the node, and
  * so is straggler-wait.  The verdict comes after a few steps; they are booked anew, too.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 

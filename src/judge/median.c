@@ -1,4 +1,7 @@
-/* median.c - insertion sort for few, quickselect for many. */
+/* median.c - insertion sort for few, quickselect for many.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/median.h"
 
 #define FEW 24

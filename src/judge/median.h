@@ -1,4 +1,7 @@
-/* median.h - order statistics of small arrays, in place. */
+/* median.h - order statistics of small arrays, in place.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_MEDIAN_H
 #define LOCKSTEP_JUDGE_MEDIAN_H
 

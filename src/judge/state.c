@@ -1,4 +1,7 @@
-/* state.c - one whole step after the other through split, history, replay and the judges. */
+/* state.c - one whole step after the other through split, history, replay and the judges.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/state.h"
 
 #include <errno.h>

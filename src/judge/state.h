@@ -3,6 +3,8 @@
  * Facts come in as they are (steps, exits, beats, attempts); each whole step is split,
  * compared, replayed and laid before every judge in judges.c.  What they find goes
  * into the verdict table, where one fault is one verdict over its life.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STATE_H
 #define LOCKSTEP_JUDGE_STATE_H

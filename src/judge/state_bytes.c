@@ -2,6 +2,8 @@
  *
  * A sum over their arrays, without the allocator's own part and what one step needs only while it is judged.  A
  * controller of many runs compares it with what each may have; test-core.c compares it with what malloc() gave.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/ledger.h"
 #include "judge/replay/program_private.h"

@@ -1,4 +1,7 @@
-/* thresholds.c - the table: what each number means, and why it is what it is. */
+/* thresholds.c - the table: what each number means, and why it is what it is.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/thresholds.h"
 
 #include <errno.h>

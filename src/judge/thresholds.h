@@ -2,6 +2,8 @@
  *
  * A judge state has its own copy, set to the defaults; a FRAME_SETTING in the log changes one of them, so that
  * a replay judges every step by what held when it was first judged.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_THRESHOLDS_H
 #define LOCKSTEP_JUDGE_THRESHOLDS_H

@@ -13,6 +13,8 @@
  *
  * For the package `lockstep` alone, so no promise to anybody.  use(), watch() and work() are called by one thread at a time (with
  * the interpreter's lock), all else by any.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_GLOO_H
 #define LOCKSTEP_PROBE_GLOO_H

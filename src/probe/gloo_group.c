@@ -2,6 +2,8 @@
  *
  * All memory is here and none is ever given back: a thread may be in any of it.  Tables of ours are copied with more
  * words than torch's have: what lies behind those is read and never used.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdatomic.h>

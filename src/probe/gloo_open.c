@@ -1,4 +1,7 @@
-/* gloo_open.c - a table by the work's address; a place is taken by compare-and-swap and given back the same way. */
+/* gloo_open.c - a table by the work's address; a place is taken by compare-and-swap and given back the same way.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/gloo_open.h"
 
 #include <stdatomic.h>

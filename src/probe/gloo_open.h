@@ -2,6 +2,8 @@
  *
  * Any thread adds; the thread that did the work says that it is over, which is two stores and no mark: gloo has two
  * threads a group, and they need no lanes.  Who has time puts the ends into the ring.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_GLOO_OPEN_H
 #define LOCKSTEP_PROBE_GLOO_OPEN_H

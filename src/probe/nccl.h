@@ -3,6 +3,8 @@
  * NCCL's host side tells what it launches; later a thread of NCCL's tells, channel by channel, when the device began
  * and ended it.  Stops may be missing, come twice or out of order, and NCCL may hand us an event of a communicator that
  * is gone.  So a handle is no pointer but a number that is looked up: what is not there any more is let go.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_NCCL_H
 #define LOCKSTEP_PROBE_NCCL_H

@@ -6,6 +6,8 @@
  *
  * Layouts are NCCL's and not ours to change.  The members of the unions that we never look at are left out: they are
  * only ever handed to us by pointer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_NCCL_ABI_H
 #define LOCKSTEP_PROBE_NCCL_ABI_H

@@ -1,4 +1,7 @@
-/* nccl_comm.c - communicators, their places in the ring, and handles. */
+/* nccl_comm.c - communicators, their places in the ring, and handles.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

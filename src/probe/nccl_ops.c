@@ -1,4 +1,7 @@
-/* nccl_ops.c - launches, and what the device tells of them. */
+/* nccl_ops.c - launches, and what the device tells of them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <string.h>
 
 #include "core/clean.h"

@@ -1,6 +1,8 @@
 /* nccl_plugin.c - the tables that NCCL looks for, and its events in our words.
  *
  * Whatever is handed to us, success is returned: an error of a profiler is no reason to end a training.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdatomic.h>
 #include <stdbool.h>

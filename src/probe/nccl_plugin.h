@@ -2,6 +2,8 @@
  *
  * One library and not two: the ring is one for all that writes to it in a process, and a second copy of the probe would
  * open a second one.  libnccl-profiler-lockstep.so is another name of the same file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_NCCL_PLUGIN_H
 #define LOCKSTEP_PROBE_NCCL_PLUGIN_H

@@ -2,6 +2,8 @@
  *
  * One thread at a time launches in a communicator, another tells of its kernels.  The words that both touch are atomic,
  * and an op's number is the first of it to be erased and the last to be written: who finds it finds the rest.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_NCCL_PRIVATE_H
 #define LOCKSTEP_PROBE_NCCL_PRIVATE_H

@@ -1,4 +1,7 @@
-/* private_table.c - the functions that the Python package finds by address. */
+/* private_table.c - the functions that the Python package finds by address.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/private_table.h"
 
 #include <stddef.h>

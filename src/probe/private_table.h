@@ -3,6 +3,8 @@
  * They are no part of the public interface and change without notice.  So they have no exported
  * names; the package gets their addresses from one function and refuses a library whose table has
  * another version.  bindings/python/lockstep/_abi.py mirrors the struct.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_PRIVATE_TABLE_H
 #define LOCKSTEP_PROBE_PRIVATE_TABLE_H

@@ -4,6 +4,8 @@
  * filled with zeros (MADV_WIPEONFORK).  So one comparison on the hot path, this thread's
  * epoch against the probe's, tells that the ring is open, is ours and that we have a lane:
  * in a child, after close and in a new thread they differ.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_PROBE_H
 #define LOCKSTEP_PROBE_PROBE_H

@@ -2,6 +2,8 @@
  *
  * Blocks are allocated now (posix_fallocate): a full tmpfs must say so here, not with SIGBUS
  * in the middle of training.  A file that could not be finished is removed again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <ctype.h>
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * No malloc, lock, system call (vDSO clock excepted) or failure.  `lockstep bench probe`
  * says what a mark costs beyond its clock read.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <signal.h>

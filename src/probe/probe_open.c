@@ -7,6 +7,8 @@
  * After close the mapping stays, so that a thread that is just writing a mark writes to memory
  * nobody reads, not to a hole.  The next open puts empty pages in its place, for good: nobody can say
  * how long that thread was held up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,8 @@
 /* probe_python.c - phases, steps and metrics marked by builtins of Python's, and what _gloo.py needs of them.
  *
  * No exception of ours ever leaves, and what a callable raises passes through untouched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -3,6 +3,8 @@
  * A rank looks at requests between steps, so reading one is one load where nothing has changed.
  * The agent writes with pwrite(), which promises no atomicity to a mapping: the sequence number
  * tells that a request is being written, the checksum that it was read half written.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* probe_table.c - what is told once: communicators and the parallel layout. */
+/* probe_table.c - what is told once: communicators and the parallel layout.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>

@@ -6,6 +6,8 @@
  * For the package `lockstep` alone (bindings/python/lockstep/_fast.py mirrors the struct), so no promise to anybody.
  * The library is not linked against Python: the few functions it needs, all of its stable ABI since 3.9, come as
  * pointers.  Everything here is called with the interpreter's lock held.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_PROBE_PYTHON_H
 #define LOCKSTEP_PROBE_PYTHON_H

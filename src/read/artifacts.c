@@ -1,4 +1,7 @@
-/* artifacts.c - walks a directory and gives each file to the reader that recognizes its content. */
+/* artifacts.c - walks a directory and gives each file to the reader that recognizes its content.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/artifacts.h"
 
 #include <ctype.h>

@@ -3,6 +3,8 @@
  * The type of a file is decided by its content, not its name.  The name only gives the rank: the number at its end
  * ("_dump_3", "nccl_trace_rank_3.json"), or at the end of its directory ("attempt_0/3/stderr.log").  Damaged and
  * unknown files are listed with a reason.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_ARTIFACTS_H
 #define LOCKSTEP_READ_ARTIFACTS_H

@@ -1,4 +1,7 @@
-/* budget.c - counts allocated bytes. */
+/* budget.c - counts allocated bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/budget.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * A gzip file of a megabyte can unpack to a gigabyte, and each of its bytes may become a value of 24 bytes.  So
  * every allocation whose size a file decides counts toward one budget: unpacked text, values, tables.  Readers
  * return -ENOMEM when it is used up; `refused` distinguishes this from a machine without memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_BUDGET_H
 #define LOCKSTEP_READ_BUDGET_H

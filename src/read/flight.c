@@ -2,6 +2,8 @@
  *
  * Groups are the same when name and members are: a name alone may be used twice by ranks that do not
  * know of each other.  Ops are the same when type, sizes and element types are; each is kept once.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/flight.h"
 

@@ -4,6 +4,8 @@
  * number: {last_enqueued_collective, last_started_collective, last_completed_collective}}, entries [{pg_id,
  * process_group [name, desc], collective_seq_id, p2p_seq_id, is_p2p, profiling_name, input_sizes, ...}]}.  Older
  * dumps lack some parts; missing parts are unknown, not errors.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_FLIGHT_H
 #define LOCKSTEP_READ_FLIGHT_H

@@ -1,4 +1,7 @@
-/* jsontext.c - JSON without recursion: open containers are on an explicit stack, at most 256 deep. */
+/* jsontext.c - JSON without recursion: open containers are on an explicit stack, at most 256 deep.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/jsontext.h"
 
 #include <ctype.h>

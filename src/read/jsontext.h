@@ -2,6 +2,8 @@
  *
  * Profilers write hundreds of megabytes of it; json-c needs some hundred bytes for each value, this 24.
  * Not strict where Python is not: NaN and Infinity are numbers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_JSONTEXT_H
 #define LOCKSTEP_READ_JSONTEXT_H

@@ -1,4 +1,7 @@
-/* kernellogs.c - searches a directory for text files and keeps the kernel messages in them. */
+/* kernellogs.c - searches a directory for text files and keeps the kernel messages in them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/kernellogs.h"
 
 #include <errno.h>

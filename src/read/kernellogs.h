@@ -1,6 +1,8 @@
 /* kernellogs.h - kernel logs in the directory of a run, with the time of each line.
  *
  * Any text file may contain one: only lines in the form of a kernel message and with a time count.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_KERNELLOGS_H
 #define LOCKSTEP_READ_KERNELLOGS_H

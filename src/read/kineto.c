@@ -1,4 +1,7 @@
-/* kineto.c - events of Chrome's trace format into compute and communication of a rank. */
+/* kineto.c - events of Chrome's trace format into compute and communication of a rank.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/kineto.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * In a trace with device kernels these are used, with NCCL's collectives; otherwise the host's ops, with the
  * collectives of gloo or NCCL on the host.  Steps are the profiler's marks; a trace without marks is one step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_KINETO_H
 #define LOCKSTEP_READ_KINETO_H

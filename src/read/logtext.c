@@ -2,6 +2,8 @@
  *
  * Each phrase is searched in the whole text: that is ten times as fast as going line by line, and logs may be
  * large.  Of each kind of line the first and last ones of a file are kept; those between are alike.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/logtext.h"
 

@@ -2,6 +2,8 @@
  *
  * One reader for all, because a rank's log may contain lines of NCCL and of its launcher.  Known lines are a table
  * of phrases (logtext_job.c, logtext_kernel.c); Python tracebacks are parsed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_LOGTEXT_H
 #define LOCKSTEP_READ_LOGTEXT_H

@@ -1,4 +1,7 @@
-/* logtext_job.c - lines of launchers and communication libraries, and the meaning of exception texts. */
+/* logtext_job.c - lines of launchers and communication libraries, and the meaning of exception texts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * Prefixes differ (seconds in brackets, dmesg -T, syslog, raw /dev/kmsg), so phrases are searched anywhere in the
  * line; the host name is the word before "kernel:" in syslog format.  The table of Xids has our own reading of their
  * meaning for a job: Xids that only follow others, or that a job may cause itself, do not make a node faulty.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* logtext_private.h - shared by the files of the log reader. */
+/* logtext_private.h - shared by the files of the log reader.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_READ_LOGTEXT_PRIVATE_H
 #define LOCKSTEP_READ_LOGTEXT_PRIVATE_H
 

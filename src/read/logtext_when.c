@@ -3,6 +3,8 @@
  * The format depends on the tool: seconds since boot in brackets (dmesg), a date in brackets (dmesg -T), a date
  * without a year (syslog, journalctl), an ISO date (journalctl, dmesg), microseconds since boot after a level and a
  * number (/dev/kmsg).  Dates without a zone are local times of this machine.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <ctype.h>
 #include <stdlib.h>

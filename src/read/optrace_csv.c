@@ -1,6 +1,8 @@
 /* optrace_csv.c - strict: a value that does not match its column is an error with its line.
  *
  * An incomplete trace gives wrong numbers that look right, so no line is skipped.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/optrace_csv.h"
 

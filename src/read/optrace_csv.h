@@ -3,6 +3,8 @@
  * The first line names the columns, in any order: dp_rank, stage, rank, step, optype, start_ts and duration
  * (seconds), seq_id, mc, gmc.  Other columns are passed over; mc and gmc may be missing or
  * empty.  Values are not quoted.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_OPTRACE_CSV_H
 #define LOCKSTEP_READ_OPTRACE_CSV_H

@@ -2,6 +2,8 @@
  *
  * One table row per opcode that we know; everything else is refused with its offset.  There is no
  * recursion: the machine's stack, its marks and its memo are arrays, each bounded by the input's size.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/pickle.h"
 

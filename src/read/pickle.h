@@ -2,6 +2,8 @@
  *
  * Classes and functions are refused by name, except those that only create plain data: OrderedDict, sets and bytes
  * of protocol 2, the typed lists of torch.jit.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_PICKLE_H
 #define LOCKSTEP_READ_PICKLE_H

@@ -2,6 +2,8 @@
  *
  * FIFOs, devices and sockets are refused before they are opened for reading: the directory of a dead job may contain
  * anything, and no file may block the reader.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "read/read_file.h"
 

@@ -1,4 +1,7 @@
-/* read_file.h - a whole file of another program, plain or gzip. */
+/* read_file.h - a whole file of another program, plain or gzip.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_READ_READ_FILE_H
 #define LOCKSTEP_READ_READ_FILE_H
 

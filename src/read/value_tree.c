@@ -1,4 +1,7 @@
-/* value_tree.c - the tree that pickles and JSON are parsed into. */
+/* value_tree.c - the tree that pickles and JSON are parsed into.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/value_tree.h"
 
 #include <errno.h>

@@ -4,6 +4,8 @@
  * dictionary's cells are key, value, key, value.  Strings point into the input, which must live as long.  Memory is
  * bounded by the input (at most 32 bytes for each of its bytes) and by the budget.  A pickle may contain a list that
  * contains itself, so walk a tree only to a known depth.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_READ_VALUE_TREE_H
 #define LOCKSTEP_READ_VALUE_TREE_H

@@ -1,4 +1,7 @@
-/* walk.c - fts(3) as the readers use it. */
+/* walk.c - fts(3) as the readers use it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/walk.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* walk.h - the files below a directory, sorted by name; links are not followed. */
+/* walk.h - the files below a directory, sorted by name; links are not followed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_READ_WALK_H
 #define LOCKSTEP_READ_WALK_H
 

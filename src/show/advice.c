@@ -2,6 +2,8 @@
  *
  * One table for people (`lockstep run`, `lockstep why`) and programs (field "advice").  A layer without a text of its
  * own gets the text of LAYER_UNKNOWN of its kind.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "show/advice.h"
 

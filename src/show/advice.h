@@ -1,4 +1,7 @@
-/* advice.h - what to do about a verdict, by its kind and layer. */
+/* advice.h - what to do about a verdict, by its kind and layer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_SHOW_ADVICE_H
 #define LOCKSTEP_SHOW_ADVICE_H
 

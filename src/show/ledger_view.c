@@ -1,4 +1,7 @@
-/* ledger_view.c - the ledger as a table and as JSON. */
+/* ledger_view.c - the ledger as a table and as JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "show/ledger_view.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* ledger_view.h - where the GPU-seconds went, for people and for programs. */
+/* ledger_view.h - where the GPU-seconds went, for people and for programs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_SHOW_LEDGER_VIEW_H
 #define LOCKSTEP_SHOW_LEDGER_VIEW_H
 

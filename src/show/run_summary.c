@@ -1,4 +1,7 @@
-/* run_summary.c - one run as text and as JSON. */
+/* run_summary.c - one run as text and as JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "show/run_summary.h"
 
 #include <inttypes.h>

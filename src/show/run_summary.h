@@ -1,4 +1,7 @@
-/* run_summary.h - all that is known of one run, as `lockstep why` tells it. */
+/* run_summary.h - all that is known of one run, as `lockstep why` tells it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_SHOW_RUN_SUMMARY_H
 #define LOCKSTEP_SHOW_RUN_SUMMARY_H
 

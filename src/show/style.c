@@ -1,4 +1,7 @@
-/* style.c - colours when they help, and text that cannot hurt. */
+/* style.c - colours when they help, and text that cannot hurt.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "show/style.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* style.h - how words go to a terminal, a file or JSON. */
+/* style.h - how words go to a terminal, a file or JSON.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_SHOW_STYLE_H
 #define LOCKSTEP_SHOW_STYLE_H
 

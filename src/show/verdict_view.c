@@ -1,4 +1,7 @@
-/* verdict_view.c - a verdict as a person would tell it to a colleague, and as one JSON object. */
+/* verdict_view.c - a verdict as a person would tell it to a colleague, and as one JSON object.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "show/verdict_view.h"
 
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* verdict_view.h - a verdict for people and for programs. */
+/* verdict_view.h - a verdict for people and for programs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_SHOW_VERDICT_VIEW_H
 #define LOCKSTEP_SHOW_VERDICT_VIEW_H
 

@@ -1,4 +1,7 @@
-/* compaction_mark.c - the marks in a log that was compacted while its run was active. */
+/* compaction_mark.c - the marks in a log that was compacted while its run was active.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 

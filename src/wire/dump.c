@@ -1,4 +1,7 @@
-/* dump.c - frees the tables. */
+/* dump.c - frees the tables.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/dump.h"
 
 #include <stdlib.h>

@@ -2,6 +2,8 @@
  *
  * Readers fill it from flight-recorder dumps (read/flight.h); autopsy/postmortem.h finds the culprit.  A rank
  * records an op when its host enqueues it; only some recorders know whether the device has started or finished it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_DUMP_H
 #define LOCKSTEP_WIRE_DUMP_H

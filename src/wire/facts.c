@@ -1,4 +1,7 @@
-/* facts.c - encodes and decodes the small facts; steps and shapes are in steps.c. */
+/* facts.c - encodes and decodes the small facts; steps and shapes are in steps.c.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/facts.h"
 
 #include <errno.h>

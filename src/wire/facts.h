@@ -2,6 +2,8 @@
  *
  * A get trusts no input: it returns -EPROTO if the payload is too short or holds a number out of its range.  Newer
  * writers may append fields; a get ignores them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_FACTS_H
 #define LOCKSTEP_WIRE_FACTS_H

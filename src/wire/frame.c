@@ -1,4 +1,7 @@
-/* frame.c - encodes and decodes the envelope; facts.c has the payload. */
+/* frame.c - encodes and decodes the envelope; facts.c has the payload.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/frame.h"
 
 #include <assert.h>

@@ -3,6 +3,8 @@
  * The agent's spool, the controller's log and the body of a POST are sequences of frames; docs/frame-format.md
  * describes them byte by byte.  A frame is identified by (sender, boot, number); a receiver drops frames that it
  * already has.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_FRAME_H
 #define LOCKSTEP_WIRE_FRAME_H

@@ -1,4 +1,7 @@
-/* lanes.c - the table of what ranks computed and communicated. */
+/* lanes.c - the table of what ranks computed and communicated.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/lanes.h"
 
 #include <errno.h>

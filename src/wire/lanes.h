@@ -1,6 +1,8 @@
 /* lanes.h - what ranks computed and when they communicated, from profiler traces.
  *
  * Each rank has its own clock; the judge aligns them by the ends of collectives.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_LANES_H
 #define LOCKSTEP_WIRE_LANES_H

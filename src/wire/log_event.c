@@ -1,4 +1,7 @@
-/* log_event.c - frees the table. */
+/* log_event.c - frees the table.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/log_event.h"
 
 #include <stdlib.h>

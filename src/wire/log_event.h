@@ -1,4 +1,7 @@
-/* log_event.h - lines of logs that show how a dead job ended. */
+/* log_event.h - lines of logs that show how a dead job ended.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_WIRE_LOG_EVENT_H
 #define LOCKSTEP_WIRE_LOG_EVENT_H
 

@@ -1,4 +1,7 @@
-/* names.c - names of phases, operations and element types. */
+/* names.c - names of phases, operations and element types.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/names.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* names.h - names of phases, operations and element types in messages. */
+/* names.h - names of phases, operations and element types in messages.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_WIRE_NAMES_H
 #define LOCKSTEP_WIRE_NAMES_H
 

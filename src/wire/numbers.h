@@ -2,6 +2,8 @@
  *
  * A public enum has no last member: a program compiled against an older header must not depend
  * on how many there were.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_NUMBERS_H
 #define LOCKSTEP_WIRE_NUMBERS_H

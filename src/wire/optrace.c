@@ -1,4 +1,7 @@
-/* optrace.c - the table itself, and the names of its kinds. */
+/* optrace.c - the table itself, and the names of its kinds.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/optrace.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * One row is one op of one worker (a data-parallel index and a pipeline stage) in one step: a micro-batch's forward,
  * one send, one collective.  Readers fill the table (read/), the judge replays it (judge/compare/whatif.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_OPTRACE_H
 #define LOCKSTEP_WIRE_OPTRACE_H

@@ -4,6 +4,8 @@
  * records; one writing thread per lane.  Everything is little-endian and fixed width.
  * The reader trusts nothing in it: sizes are checked against the file, each record
  * against its sequence number.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_RING_H
 #define LOCKSTEP_WIRE_RING_H

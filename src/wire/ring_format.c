@@ -1,4 +1,7 @@
-/* ring_format.c - checks every field of a ring before it is used. */
+/* ring_format.c - checks every field of a ring before it is used.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/ring_format.h"
 
 #include <errno.h>

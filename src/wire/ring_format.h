@@ -1,6 +1,8 @@
 /* ring_format.h - the rules for the bytes of a ring, shared by its writer and its reader.
  *
  * Pure: reads no file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_RING_FORMAT_H
 #define LOCKSTEP_WIRE_RING_FORMAT_H

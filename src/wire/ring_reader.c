@@ -7,6 +7,8 @@
  *
  * A record is used only if the head, read again after the copy, shows that the writer cannot
  * have begun to overwrite it.  That leaves the oldest record of a full lane unread.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

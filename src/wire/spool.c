@@ -1,4 +1,7 @@
-/* spool.c - append-only files of frames: a frame is written completely or not at all; readers follow the file. */
+/* spool.c - append-only files of frames: a frame is written completely or not at all; readers follow the file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/spool.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * One writer, any number of readers while it grows.  A writer that is killed leaves an incomplete last frame: the
  * next open truncates it and continues to count after the last complete frame, so (sender, number) never repeats.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_SPOOL_H
 #define LOCKSTEP_WIRE_SPOOL_H

@@ -1,4 +1,7 @@
-/* steps.c - encodes and decodes shapes, and steps as differences along their shape. */
+/* steps.c - encodes and decodes shapes, and steps as differences along their shape.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

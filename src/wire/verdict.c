@@ -1,4 +1,7 @@
-/* verdict.c - names, ids, and the encoding of verdicts. */
+/* verdict.c - names, ids, and the encoding of verdicts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/verdict.h"
 
 #include <assert.h>

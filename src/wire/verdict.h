@@ -3,6 +3,8 @@
  * A verdict without evidence is a bug: verdict_put() asserts that `because` is not empty.  Ids derive from content
  * (run, kind, ranks or group), so a fault that returns, even after a restart, has the same id.  The layer is not
  * part of it, because later steps may show another layer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_VERDICT_H
 #define LOCKSTEP_WIRE_VERDICT_H

@@ -1,4 +1,7 @@
-/* when.c - the time of a fact, without decoding the rest. */
+/* when.c - the time of a fact, without decoding the rest.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "wire/facts.h"
 #include "wire/frame.h"
 

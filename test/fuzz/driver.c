@@ -3,6 +3,8 @@
  * gcc has no libFuzzer; so that the seeds are tests in every build, each is given whole, cut at
  * every length (or at 4096 lengths of a long one) and with single bits turned.  An input that once
  * broke a target is kept as a seed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* flight-feed.h - plain data that somebody wrote, taken for the dumps of a job and judged. */
+/* flight-feed.h - plain data that somebody wrote, taken for the dumps of a job and judged.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_TEST_FUZZ_FLIGHT_FEED_H
 #define LOCKSTEP_TEST_FUZZ_FLIGHT_FEED_H
 

@@ -1,4 +1,7 @@
-/* fuzz-address.c - a Host header, a URL, an address to listen on: refused, or read back as it was. */
+/* fuzz-address.c - a Host header, a URL, an address to listen on: refused, or read back as it was.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
  *
  * Whatever a ring says: nothing crashes, nothing grows without bound, steps come out in the order they
  * began, and every fact that comes out can be read back by its receiver, split or not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* fuzz-conf.c - settings files as anyone might write them, read by a table. */
+/* fuzz-conf.c - settings files as anyone might write them, read by a table.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
  * The input is one fact after the other: type (u8; the high bit asks for a tick first), length
  * (u16), payload.  Frames and their checksums have a target of their own; here everything behind
  * them is reached at once.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * The first byte chooses the kind; the rest is its payload (a step's is preceded by its shape's).
  * What can be read must also be writable, and reading that again must change nothing more: a
  * controller logs what it received, and a log that is read twice must say the same twice.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* fuzz-fault.c - faults and plans as anyone might write them. */
+/* fuzz-fault.c - faults and plans as anyone might write them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

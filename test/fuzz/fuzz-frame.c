@@ -2,6 +2,8 @@
  *
  * Reading must always come forward and never past the end, and what it calls a frame must be one
  * that we would write ourselves, byte for byte.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdint.h>

@@ -3,6 +3,8 @@
  * Any bytes may come with a good token.  Either the body is refused with a status and a sentence, or every
  * byte of it is in a frame, each is new once, none speaks in the controller's name, and the same
  * body again brings nothing new.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* fuzz-jsontext.c - a JSON text that anybody may have written, as data and as a flight-recorder dump. */
+/* fuzz-jsontext.c - a JSON text that anybody may have written, as data and as a flight-recorder dump.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* fuzz-kineto.c - a profiler's trace that anybody may have written, of two ranks, replayed and judged. */
+/* fuzz-kineto.c - a profiler's trace that anybody may have written, of two ranks, replayed and judged.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
  * The input is a list of frames without envelopes: type, sender, length (u16), payload; so that no
  * checksum stands in the way.  Twice the same input must give twice the same words: that is what
  * a replay rests on.  Whatever it is, the account of it must be printable.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdio.h>

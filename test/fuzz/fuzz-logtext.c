@@ -1,5 +1,7 @@
 /* fuzz-logtext.c - a log that anybody may have written, of three ranks and of a node, read and judged; and once more as
  * the log of a kernel beside a run that was watched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

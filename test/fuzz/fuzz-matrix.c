@@ -3,6 +3,8 @@
  * The first byte says how many ranks (up to 19), the second how many columns a good file has; what follows bends
  * it, three bytes a time: where (16 bits, in 64ths of a tile), and what is put there.  With zero ranks
  * the rest is the file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -3,6 +3,8 @@
  *
  * Then the ring is read back: every record is one that a reader takes; a launch starts and ends at most once, in that
  * order, by the clock, too; and nothing is told of what was launched before its communicator was opened.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdio.h>

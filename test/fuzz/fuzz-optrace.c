@@ -1,4 +1,7 @@
-/* fuzz-optrace.c - an op-level trace that anybody may have written, read and replayed. */
+/* fuzz-optrace.c - an op-level trace that anybody may have written, read and replayed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

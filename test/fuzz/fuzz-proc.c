@@ -1,4 +1,7 @@
-/* fuzz-proc.c - the texts of /proc and of control groups through their parsers. */
+/* fuzz-proc.c - the texts of /proc and of control groups through their parsers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  * how large, and its bytes.  Names are those that decide something: of dumps, of two jobs, of logs, of traces, packed
  * ones, below a directory of a rank.  Whatever lies there, every file must be told once, as what it was taken for; one
  * that was skipped, with a reason; and a verdict says why.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <fcntl.h>
 #include <ftw.h>

@@ -3,6 +3,8 @@
  * The first 16 bytes steer: whether the header's checked fields are made to fit (else the
  * checksum would stop nearly every input), what is changed between two calls, where the
  * file is cut.  The rest is the file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

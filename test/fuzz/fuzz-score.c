@@ -1,4 +1,7 @@
-/* fuzz-score.c - a line of an earlier score's results: read whole or not at all, and written back the same. */
+/* fuzz-score.c - a line of an earlier score's results: read whole or not at all, and written back the same.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* fuzz-shard.c - a checkpoint's shard from a disk that lies. */
+/* fuzz-shard.c - a checkpoint's shard from a disk that lies.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,8 @@
  *
  * They are carried out on a directory of our own, and must neither leave it nor touch a descriptor that they did not
  * open.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <fcntl.h>
 #include <ftw.h>

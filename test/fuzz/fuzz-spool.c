@@ -5,6 +5,8 @@
  * every input), one with a bit turned, or a part of one.  Whatever the file is, every byte must be
  * in a frame, skipped as damaged, or left as a torn tail; and a writer must keep every whole frame
  * and go on after the last.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* fuzz-stack.c - what stacks are read from: ELF files, Python's tables of lines, the kernel's text.
  *
  * The first byte chooses; the rest is the file, the table or the text.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* fuzz-token.c - the header of a request as a token: refused, or read back as it was. */
+/* fuzz-token.c - the header of a request as a token: refused, or read back as it was.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

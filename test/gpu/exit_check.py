@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs on NCCL that end while an operation is open, without lockstep and attached: do they end alike?
 
 The cases of test/python/exits.py, two ranks on one GPU, several cases at a time: status, output and core dumps of an

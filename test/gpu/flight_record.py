@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records real flight-recorder dumps and NCCL logs: two ranks on one GPU, one case a folder.
 
 usage: flight_record.py OUT            all cases, each in processes of its own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `lockstep run` says of jobs on NCCL, with several ranks on one GPU.
 
 Runs a DistributedDataParallel training on NCCL under `lockstep run`, which reads its loss in every step: healthy, with a

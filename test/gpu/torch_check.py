@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What newer PyTorch features do under lockstep's hooks, on a machine with a GPU.
 
 Runs each program below twice in processes of its own, without and with lockstep attached, and compares

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The callbacks inside the real packages: Lightning and Hugging Face's Trainer.
 
 Each program below runs twice in a process of its own, without and with lockstep attached; losses must be the

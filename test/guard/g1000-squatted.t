@@ -1,6 +1,7 @@
 #!/bin/sh
 # Another user takes the names that a run would use, or the run may not do much: the job is started nevertheless, and
 # watched where that is possible.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/guard.sh"
 
 shm=/dev/shm/lockstep-$ada

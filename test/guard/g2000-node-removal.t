@@ -1,5 +1,6 @@
 #!/bin/sh
 # A user who exchanges a directory for a link while the daemon of the node clears up has nothing of root's removed.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 RUNS=12

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A user cannot take over the agents that run with his rights, at any moment of their lives; and when he kills them
 # again and again, they are started ever later.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

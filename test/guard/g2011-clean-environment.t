@@ -1,5 +1,6 @@
 #!/bin/sh
 # A daemon that was started from root's shell serves users: its environment is not theirs.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 mkdir -p -m 700 "$TAP/home" "$TAP/home/.config/lockstep"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Neither what a user puts in the place of files nor what he does to his agents holds up the daemon.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

@@ -1,5 +1,6 @@
 #!/bin/sh
 # With a controller that does not answer the daemon ends at once, and what it did not send is sent by the next one.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

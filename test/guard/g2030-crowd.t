@@ -1,5 +1,6 @@
 #!/bin/sh
 # One user with a thousand directories and hundreds of rings does not keep another's run from being watched.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

@@ -1,5 +1,6 @@
 #!/bin/sh
 # A ring that names another user's process brings nothing of it, and does not stop it, also where root reads the ring.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 mkdir -m 700 "$TAP/run"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The rights that the service gives to the daemon are enough for all it does, and are exactly these.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$SOURCE/dist/lockstep-agent.service.in" | tr 'A-Z' 'a-z' | sed 's/cap_/+/g; s/ /,/g')

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Rings that nobody removed after their job cost no process, and their run goes on when another process comes.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

@@ -1,5 +1,6 @@
 #!/bin/sh
 # An agent locks the directory that it reads; a lock of another user does not pass for one.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 command -v flock >/dev/null || skip_all "no flock here"

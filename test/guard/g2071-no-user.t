@@ -1,5 +1,6 @@
 #!/bin/sh
 # -1 is no user's id: to the kernel it means "leave it as it is", which for root's daemon would be root.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/node.sh"
 
 control_start

@@ -6,6 +6,7 @@
 # ada and bob are user ids that nobody has; nothing of theirs outlives the test.  Needs root: what is tested
 # is what users can do to root and to each other.
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 # Users of each test's own, so that tests can run side by side: what a user owns is found by its id.

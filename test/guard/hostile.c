@@ -6,6 +6,8 @@
  *   hostile seen PID                a line when somebody traces or stops the process
  *
  * The last three go on until they are killed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>
 #include <errno.h>

@@ -7,6 +7,7 @@
 #
 # Rings are in $root, the daemon's state in $state, the controller's in $site.
 # shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/guard/guard.sh"
 
 site=$TAP/site root=$TAP/shm state=$TAP/agents

@@ -1,4 +1,7 @@
-/* stacks.c - the stacks in a spool, a line each: "rank 1: wait channel, kernel, Python, native". */
+/* stacks.c - the stacks in a spool, a line each: "rank 1: wait channel, kernel, Python, native".
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that end while an operation of torch.distributed is open: kinds of operations, and ways to end.
 
 A case is one of each.  The same script runs without lockstep and attached.  Without lockstep some of these

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program says by hand is in its ring, and where nobody listens nothing happens."""
 import ast
 import glob

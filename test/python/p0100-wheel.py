@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`pip install .` from the tree, and a wheel that any Python of this architecture can use."""
 import glob
 import importlib.util

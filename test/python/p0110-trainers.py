@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The callbacks for trainers, called in the order in which Lightning and Hugging Face's Trainer do.
 
 Neither is a Debian package; where one is installed its own base class is used, here a plain one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replicas that differ have other digests, in the part that differs, and nothing else changes."""
 from ring import rings
 from tap import equal, main, need_torch, python, test

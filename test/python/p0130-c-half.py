@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C half of the hooks without torch: the records it leaves, references, exceptions, and what there is without it.
 
 What it sees of gloo is in src/probe/test/test-gloo.c, where torch is played, and in p2100-torch-ddp.py, where it is not.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A module of the program that is called lockstep is the program's; where there is none, `import lockstep` is ours."""
 import os
 import shutil

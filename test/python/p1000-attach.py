@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attaching changes nothing that a program sees, and whatever goes wrong in it is not its problem.
 
 Without torch: a module of that name, made here, stands for it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`lockstep demo --torch`: a real training, faults made in it, the right words about them."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ranks that another launcher started: nobody tells how they ended, and it is told who failed all the same.
 
 Without torch: a parent in Python is the launcher, and its children say their steps by hand.

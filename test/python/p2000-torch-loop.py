@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training loops in one process, as people write them: steps and phases in the ring are what the
 script did, and all that a user sees is the same with and without lockstep.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training on several ranks over gloo: losses are bit-equal with and without lockstep, and the ring
 has the groups, the collectives, the messages and the layout that the script used.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch 1.13 does not have: device meshes and distributed checkpoints."""
 import sys
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that ends while an operation is open ends as it would without lockstep: status, output, core dumps.
 
 By default a part of the cases, in which each operation and each way to end occurs; LOCKSTEP_EXIT_CASES=all runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch throws in a function that we stand in front of (_gloo.py) reaches the program as it would without us.
 
 And with which versions of torch we stand there at all.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program lets go of is freed as it would be without lockstep: tensors, works, frames, handlers."""
 import os
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a ring as docs/ring-format.md says, and nothing else: a second opinion on the format.
 
 For rings whose writer has ended or rests: a record being written is an error here.

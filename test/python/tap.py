@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few words for tests in Python: functions decorated with @test run in order and print TAP."""
 import functools
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a user's script twice, without lockstep and attached, and compares all that a user can see:
 what it printed, how it ended, the files it left.  The rings of the attached one are given back.
 """

@@ -2,6 +2,8 @@
  *
  * Between any two readings of the clock the program may lose the CPU for milliseconds.  Here that happens often:
  * each reading is preceded by a sleep of up to $CLOCK_STALL_US microseconds, one time in four.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <stdlib.h>

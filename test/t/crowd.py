@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """crowd.py - connections that want nothing, or want it very slowly.
 
   crowd.py idle|drip PORT COUNT [FROM-ADDRESS]

@@ -1,4 +1,5 @@
 # demo.sh - a demo and what its verdicts say; after tap.sh and load.sh, called by `timed` (load.sh).
+# SPDX-License-Identifier: Apache-2.0
 
 demo() # NAME OPTION...: with 4 ranks; $TAP/answer is its JSON, and its log says the same again
 {

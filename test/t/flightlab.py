@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """flightlab.py - jobs that hang, and the flight-recorder dumps that their ranks leave.
 
 A job is a program of collectives per rank over tensor-, data- and pipeline-parallel groups.  It is run

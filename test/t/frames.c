@@ -7,6 +7,8 @@
  *   frames unknown FIRST COUNT BYTES  frames of a type that nobody knows, of so many bytes each
  *   frames numbers LOG        the numbers that are in a log, in its order; "damaged N" at the end
  *   frames cut DIR            the file system loses power: nothing that is not on its disk gets there
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

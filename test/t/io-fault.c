@@ -6,6 +6,8 @@
  *
  * What a failed sync leaves is as on a real disk: it can still be read, later syncs say yes to it, and in the end
  * (after the next good one) it is gone, unless it was written again or cut off.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <dlfcn.h>
 #include <errno.h>

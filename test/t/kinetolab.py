@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kinetolab.py DIR SLOW [gz] - profiler traces of four ranks; rank SLOW (-1: none) computes twice as long.
 
 Each rank has a clock of its own.  A step is three times five kernels and an all-reduce, as a job on GPUs leaves them.

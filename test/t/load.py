@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """load.py - how much of this machine's processors other programs take while a test runs.
 
 Others are the processes that do not belong to the test, and a hypervisor that runs other machines.  A process belongs

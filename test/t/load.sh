@@ -13,6 +13,7 @@
 # processors in some second meanwhile.  Then the function is run again, LOAD_TRIALS times at most; after that each
 # such result is a SKIP with that reason.  All other results of the function fail as ever, and nothing is repeated then.
 # Each trial has a LOCKSTEP_STATE of its own, so runs may have the same names again.
+# SPDX-License-Identifier: Apache-2.0
 LOAD_LIMIT=${LOAD_LIMIT:-25} # as in load.py
 LOAD_TRIALS=${LOAD_TRIALS:-3}
 load_failed=0 load_trial=0 load_repeats=0 load_inside=no

@@ -6,6 +6,8 @@
  * killed meanwhile: a frame that is not in the log, or twice, or out of order; a step told twice; a
  * step of the training that is neither told nor counted in a gap.  Prints a line for each, and one of
  * numbers at the end.  Exits 0 when all is well, 1 when not, 2 when it cannot read.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <dirent.h>
 #include <errno.h>

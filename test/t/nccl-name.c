@@ -1,4 +1,7 @@
-/* nccl-name.c - loads the profiler plugin 'lockstep' as NCCL does, in a program that has liblockstep.so already. */
+/* nccl-name.c - loads the profiler plugin 'lockstep' as NCCL does, in a program that has liblockstep.so already.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

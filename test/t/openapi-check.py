@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """openapi-check - do the controller's real answers look as docs/openapi.json says?
 
    openapi-check SPEC SOURCE-OF-ROUTES URL RUN [NAME=VALUE...]

@@ -1,5 +1,7 @@
 /* probe-loop.c - every call of the probe again and again, and those of NCCL to its plugin, between two marks that strace
  * shows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """score-dumps.py LOCKSTEP SCRATCH [SEED [CASES [CLASS...]]] - how well culprits of dead jobs are found.
 
 Jobs with several culprits, made from a seed: each class of them is scored by rank.  A rank counts as a culprit

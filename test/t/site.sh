@@ -3,6 +3,7 @@
 #   site_start                      # controller of $site at a free port of loopback; sets $url, $api, $control
 #   is "a page" "$(status -K "$(reader)" "$api/runs")" 200     # the body is in $TAP/out
 #   site_stop                       # its log is $TAP/control.err
+# SPDX-License-Identifier: Apache-2.0
 site=$TAP/site control=''
 trap '[ -z "$control" ] || kill -9 $control 2>/dev/null; rm -rf "$TAP"' EXIT
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The rooms keep to their table, and tools/layers would notice if one did not.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 ok "the tree keeps to the table" "$SOURCE/tools/layers" "$SOURCE"

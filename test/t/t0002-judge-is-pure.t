@@ -2,6 +2,7 @@
 # The judge reads no clock, file, socket or environment: controller, simulator and a recorded run
 # go through the very same code.  What its library may want from outside is a list of names;
 # anything else, however harmless it looks, is a decision to be made here.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 # memory, strings, sorting, numbers as text into memory, mathematics, assert

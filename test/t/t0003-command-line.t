@@ -1,5 +1,6 @@
 #!/bin/sh
 # The program as people first meet it.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 exits 2 "without a command it says how" "$LOCKSTEP"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The shells complete what the option tables have.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 for shell in bash zsh fish; do

@@ -2,6 +2,7 @@
 # Every command has a page, every option of its table is on the page, and the page names no
 # option that the table does not have.  A group ("bench probe", "bench replay") may share one page.
 # --config, which every command has, is on lockstep(1) and lockstep.yaml(5).
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 "$LOCKSTEP" completion table >"$TAP/whole-table"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The doctor says what is there, what is not, and what to do; only what is needed decides.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 root=$TAP/root

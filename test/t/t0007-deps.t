@@ -1,5 +1,6 @@
 #!/bin/sh
 # tools/deps installs what is missing, and only that; tried with a dpkg and an apt of our own.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 bin=$TAP/bin

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Settings files: every key of every table is one, the strength of files, environment and flags, and what is
 # said about a file that is wrong.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 unset LOCKSTEP_CONFIG
 XDG_CONFIG_HOME=$TAP/home

@@ -1,6 +1,8 @@
 /* t0010-inline.c - a program that includes probe-inline.h and links to nothing; C and C++.
  *
  * Calls every function once, so that a name that the library does not have shows.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "lockstep/probe-inline.h"
 

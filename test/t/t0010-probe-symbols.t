@@ -1,6 +1,7 @@
 #!/bin/sh
 # What enters the training process: libc only, nothing newer than GLIBC_2.17 (CentOS 7), the public
 # names and no others, and nothing that runs by itself.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 limit=2.17

@@ -1,5 +1,6 @@
 #!/bin/sh
 # After open the probe makes no system call; another thread asks for its id once.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 loop=$BUILD/test/probe-loop

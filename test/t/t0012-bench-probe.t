@@ -1,6 +1,7 @@
 #!/bin/sh
 # The benchmark of the probe runs, names its numbers as scripts expect, and leaves nothing behind.
 # How fast it is, is not asked here: a busy machine would answer.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 rings() { ls -d /dev/shm/lockstep-bench-* /tmp/lockstep-bench-* 2>/dev/null; }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The matrix bench in small: it measures what it says, and leaves nothing behind.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 mkdir "$TAP/place"

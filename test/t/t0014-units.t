@@ -1,5 +1,6 @@
 #!/bin/sh
 # The units: what systemd thinks of them, and what it hears from the controller.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 for unit in lockstep-control.service lockstep-agent.service lockstep-agent@.service lockstep-tidy.service; do

@@ -1,5 +1,6 @@
 #!/bin/sh
 # liblockstep.so is NCCL's profiler plugin 'lockstep', too: one library under two names, as built and as installed.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 program=$BUILD/test/nccl-name

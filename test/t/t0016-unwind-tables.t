@@ -1,6 +1,7 @@
 #!/bin/sh
 # What torch throws passes through functions of ours (src/probe/gloo_group.c): the library must have the tables by which
 # C++ unwinds them, as it is built, whatever flags it is built with.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 functions='group_allreduce group_delete work_delete'

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sites run lockstep as root: nothing that trains, makes faults, scores or loads is in it.  That is lockstep-lab, which
 # lockstep starts from its own directory and nowhere else.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 # Names that the laboratory gives to others; those of the same files in lockstep-lab prove that the list is not empty.

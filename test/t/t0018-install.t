@@ -1,5 +1,6 @@
 #!/bin/sh
 # An installation has what its manual pages and its help name.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 command -v meson >/dev/null || skip_all "no meson here"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # tools/quiet, by which 'make demo' shows a line for packages and one for the build, and tools/test, which ends with
 # what was skipped and why.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 quiet() { "$SOURCE/tools/quiet" "$TAP/logs/it.log" build "$@"; }

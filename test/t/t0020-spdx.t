@@ -1,5 +1,6 @@
 #!/bin/sh
 # Each source file names its licence in its opening comment, and tools/spdx would notice if one did not.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 ok "every source file names its licence" "$SOURCE/tools/spdx" --check "$SOURCE"

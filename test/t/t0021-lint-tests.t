@@ -1,5 +1,6 @@
 #!/bin/sh
 # No test sleeps where it could wait for a condition, no two tests have one number, and tools/lint-tests would notice.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 ok "the tests keep to it" "$SOURCE/tools/lint-tests" "$SOURCE"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The benchmark of the controller runs, names its numbers as scripts expect, and leaves nothing behind.
 # How fast it is, is not asked here: a busy machine would answer.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 "$LOCKSTEP" bench control --json --ranks 32 --seconds 3 --readers 3 --ops 20 --dir "$TAP" >"$TAP/out" 2>"$TAP/err"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A test that judges real time fails at once on an idle machine; on one that others keep busy it is repeated, and then
 # skipped with the reason.  What the test itself does, and its daemons, is not counted as others'.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The folder for GPU machines starts where nothing but libc is installed, finds its own parts, and is small.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 command -v patchelf >/dev/null || skip_all "no patchelf here"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The demo trainer: four ranks in every layout learn, learn the same again, go on after a stop as
 # if nothing had happened, and say who is missing when one dies.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 LOCKSTEP_DIR=$TAP/rings

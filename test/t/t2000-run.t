@@ -1,5 +1,6 @@
 #!/bin/sh
 # lockstep run: what ranks are told, what is shown of them, how they end, and that nobody stays.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 # What sleeps in this test sleeps this long: a name by which to find it.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # lockstep run under fire: launcher, keeper or a rank is killed at random moments, from the very start on.
 # Whoever it is, nobody stays and the next start goes on.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 MARK=8$$3

@@ -1,5 +1,6 @@
 #!/bin/sh
 # lockstep run: what is shown of lines that have not ended: progress bars and prompts.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 launch() # NAME ARGUMENT...: in the background; its pid is $launcher, its ranks wait for files in $TAP

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A program can lose the CPU between any two readings of the clock.  Agent, controller, sender and node daemon work
 # on a machine where that happens all the time, and end when they get SIGTERM.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 site=$TAP/site user=$TAP/user STEPS=60

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What watches may fail, what is watched may not: whatever is wrong around a run, its command is started, its output and
 # exit status pass, and one line says what failed.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 export TMPDIR="$TAP"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # No room: the state directory or /dev/shm is full when a run begins, or its directory goes away while it runs.  The job
 # is started, goes on, and ends as it ends.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "small disks need root"

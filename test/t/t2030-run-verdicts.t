@@ -1,5 +1,6 @@
 #!/bin/sh
 # lockstep run prints each verdict when it is reached, with what to do, and says what it could not observe.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 ours() # the lines of lockstep itself, without the prefix

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A real run whose controller is killed again and again: each frame is in the log once, the verdicts
 # come out again byte for byte, and why explains it, also without its log.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=50 RANKS=3

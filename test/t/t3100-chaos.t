@@ -4,6 +4,7 @@
 # doubled but what was counted, and the training learns what it would have learnt in peace.
 #
 # LOCKSTEP_CHAOS: how many kills (12).  SEED: which ones.  LOCKSTEP_KEEP: where to leave a copy of the run.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 KILLS=${LOCKSTEP_CHAOS:-12}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The disk of the run's directory is full for a while: the training does not notice, and what could not be
 # told meanwhile is told afterwards, or counted.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "a small disk of its own needs root"

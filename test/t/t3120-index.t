@@ -1,5 +1,6 @@
 #!/bin/sh
 # Index and matrices are made from the logs, again and again, whatever became of them.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 ok "a run" "$LOCKSTEP" run -n 4 --nodes 2 --name one -- "$LOCKSTEP" trainer --steps 30 --step-ms 5 --host-work-ms 0

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A disk of its own, as small as it is mortal: power cut during ingest, full, read-only.  What was
 # acknowledged is there afterwards, and the controller says what is wrong and goes on when it can.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "a disk of its own needs root"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The clock of the day jumps by hours, forwards and back, while a job runs: nobody is blamed for it,
 # nothing is lost, and the ledger counts the seconds that really passed.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 library=

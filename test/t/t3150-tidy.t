@@ -1,5 +1,6 @@
 #!/bin/sh
 # Logs of runs that are over become short; what was said about them stays.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 dir=$LOCKSTEP_STATE/runs/old

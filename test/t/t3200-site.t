@@ -1,6 +1,7 @@
 #!/bin/sh
 # The controller of a site: a real run sends its facts over HTTP, and `why` tells them from the
 # controller's log as if it had been there; restarts, strangers and nonsense cost nothing.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=20 RANKS=3

@@ -2,6 +2,7 @@
 # Agents, sender and the site's controller are killed at random moments while a job runs: each step of
 # each rank is in the controller's log once, and the log gives the same verdicts again byte for byte.
 # LOCKSTEP_TEST_KILLS says how many kills (12), LOCKSTEP_TEST_SEED which (1).
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 KILLS=${LOCKSTEP_TEST_KILLS:-12} SEED=${LOCKSTEP_TEST_SEED:-1}

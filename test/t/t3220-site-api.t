@@ -1,6 +1,7 @@
 #!/bin/sh
 # What a site's controller tells: pages of the index as docs/openapi.json describes them, the event
 # stream, thresholds; and what it bears: slow, silent, many and greedy clients.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=25 RANKS=4

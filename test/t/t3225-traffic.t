@@ -1,6 +1,7 @@
 #!/bin/sh
 # What agents send is measured where it is sent, and told where people look: rows of nodes, /metrics, the agent's own
 # last word; beside it when each was heard, and how well its clock is known.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 RANKS=4

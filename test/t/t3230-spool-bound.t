@@ -1,6 +1,7 @@
 #!/bin/sh
 # A run whose controller cannot be reached: the agent's spool stays bounded, the oldest steps are merged and
 # nothing is missing, also when the controller goes and comes back; with one that can be reached nothing is merged.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=60 RANKS=2 MAX=12000

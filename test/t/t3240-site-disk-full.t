@@ -1,6 +1,7 @@
 #!/bin/sh
 # The disk of a site's controller is full for a while: it says so, is not ready, and takes everything when it
 # can again; the job does not notice.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "a small disk of its own needs root"

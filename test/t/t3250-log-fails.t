@@ -1,6 +1,7 @@
 #!/bin/sh
 # The disk under a controller's log fails: a sync, a write, and the cutting off of what a failed write left.
 # What was not acknowledged is sent again and is in the log once; what was acknowledged is there.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=900 RANKS=2

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The log of a run that goes on stays short: old steps are merged while it is written, whoever is killed then.
 # Nothing that was said changes, every step is counted once, the same verdicts come out of it again, and readers go on.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 RANKS=2 MAX=120000 SPOOLED=${LOCKSTEP_SPOOLED:-500000}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The log of a run without a site stays short as well, also when its controller is killed meanwhile: whoever follows it
 # hears everything once, every step is counted once, and the same verdicts come out of it again.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=900 RANKS=2 MAX=60000

@@ -1,6 +1,7 @@
 #!/bin/sh
 # An agent or sender of another version than the controller: both say so, in one line, and what to do; nothing
 # is taken, nothing is lost, and what they can say again is taken when versions agree.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 site=$TAP/site user=$TAP/user

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Very many connections that want nothing, or send their request a byte at a time: the controller says so, and
 # agents and readers are served meanwhile.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 STEPS=20 RANKS=2

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs of several users at once, on one controller: each is told of its own steps only, nobody takes another's name,
 # and a node of one that comes late, goes for a while and comes back disturbs neither it nor the others.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 RANKS=2 STEPS=60

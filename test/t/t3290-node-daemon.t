@@ -1,6 +1,7 @@
 #!/bin/sh
 # One daemon on a node serves every user's runs that come and go, each by an agent with that user's rights; runs of
 # `lockstep run` keep their own agents.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "runs of several users need root"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The daemon of a node for one's own runs: no rights are needed, and none are given up.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 site=$TAP/site root=$TAP/shm state=$TAP/agents me=$(id -u)

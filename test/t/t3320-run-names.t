@@ -1,6 +1,7 @@
 #!/bin/sh
 # A run may have the name of any file of the state directory: runs have a folder of their own, at a site as on a
 # user's machine, and the controller works on as before and after a restart.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 site=$TAP/site

@@ -1,6 +1,7 @@
 #!/bin/sh
 # One run's token cannot take the site's memory: what frames claim costs nothing, what they bring has a bound, and beyond
 # it that run alone is refused, at the next start, too.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # A long log of one run is read a little at a time: meanwhile the controller answers, and other runs go on.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # One run's token cannot fill the disk: frames that nobody knows go at the first compaction, a log has a bound, and beyond
 # it that run alone is refused.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs that were registered and never reported anything are removed after a while, those that did are not.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

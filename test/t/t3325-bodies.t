@@ -1,5 +1,6 @@
 #!/bin/sh
 # What senders of one run have under way, and how many they are, is bounded; other runs go on beside it.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

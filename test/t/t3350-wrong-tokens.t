@@ -1,5 +1,6 @@
 #!/bin/sh
 # Wrong tokens are slowed down; a good token of the same address passes at once, however many wrong ones come beside it.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A web page of somebody else reads nothing: its name in Host or Origin is refused, for every method, also where
 # DNS says that the name is this machine.  Reading needs a token, on loopback as well.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

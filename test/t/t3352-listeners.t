@@ -1,5 +1,6 @@
 #!/bin/sh
 # One client does not take every place of the event stream: not from one address, not with one token.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

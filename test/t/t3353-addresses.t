@@ -1,5 +1,6 @@
 #!/bin/sh
 # Ports and URLs are read strictly, and a token goes out encrypted or not at all.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # TLS 1.2 or newer on both sides, and a certificate that names the addresses of the controller.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v openssl >/dev/null || skip_all "no openssl here"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Numbers and times of a query are what they say, or refused; none of them overflows.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # A damaged index or matrix is rebuilt from the logs by itself, while the controller goes on taking facts.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

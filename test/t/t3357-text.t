@@ -1,6 +1,7 @@
 #!/bin/sh
 # Text from outside does not command the terminal, and shows what it is: no escape sequences, no change of direction, no
 # invisible characters, no bytes that are not UTF-8; in text, JSON, logs and metrics.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/site.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"

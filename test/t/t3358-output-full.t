@@ -1,5 +1,6 @@
 #!/bin/sh
 # A full disk takes what ranks print no more: what was not written is counted to the byte and to the line, and the run ends.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 [ "$(id -u)" = 0 ] || skip_all "a small disk of its own needs root"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The demonstration: faults are named, a killed rank is started again, and what programs read of
 # it has the names that they expect.  How soon something is said is for `lockstep bench verdicts`.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

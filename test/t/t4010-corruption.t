@@ -1,5 +1,6 @@
 #!/bin/sh
 # Real memory goes wrong in a real run: who, since when, and the same words again from the log.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

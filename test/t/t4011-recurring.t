@@ -1,5 +1,6 @@
 #!/bin/sh
 # A rank that is slow in every fourth step of a real run, and a job that nothing is wrong with.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Jobs that become slower with nobody to blame, at once and bit by bit; a slowness that goes from rank to rank,
 # and one that grows on a rank.  Real runs, each judged again.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # What the job itself waits for: batches, a checkpoint, the network; and pauses that are no fault.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A link that is really slow: ranks in two network namespaces, and after a while a rate limit on the pair of
 # devices between them.  Needs root and a kernel that may do that.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -2,6 +2,7 @@
 # Workers that end and begin again on purpose, within the processes that were launched, with fewer ranks and then with all
 # of them, as torchrun does when members come and go: nothing is said of it, its time is restart and spare, and what goes
 # wrong afterwards is found.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

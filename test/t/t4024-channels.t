@@ -1,5 +1,6 @@
 #!/bin/sh
 # Communicators that go on with fewer channels: it is said of a slow one, from a step on and since a restart.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # A file system of our own under the job's files: slow for checkpoints, slow for batches, silent to one rank.
 # Needs root and /dev/fuse.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 . "$SOURCE/test/t/demo.sh"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Nodes with networks of their own, and a link that becomes slow or is cut.  Needs root and iproute2.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 . "$SOURCE/test/t/demo.sh"

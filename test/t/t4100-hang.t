@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks that do not move, from the fault to the restart: one that hangs is named with what it is doing, the others
 # never; a dead one with its last words.  Which faults are told apart is for `lockstep bench verdicts --only hang`.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 . "$SOURCE/test/t/load.sh"
 

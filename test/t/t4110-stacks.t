@@ -1,5 +1,6 @@
 #!/bin/sh
 # lockstep stacks: every rank's stack now, equal ones together, and why one cannot be read.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 trap 'kill $jobs 2>/dev/null; rm -rf "$TAP"' EXIT
 jobs=

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The benchmark of the verdicts, on a small part of it: cases that do not mind a busy machine.  A crash, a desync, a hang
 # and corruption are found, the page is written, and a score that was interrupted goes on.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 exits 2 "refuses a family that it does not know" "$LOCKSTEP" bench verdicts --only crash,nosuch

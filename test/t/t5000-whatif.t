@@ -1,5 +1,6 @@
 #!/bin/sh
 # What-if analysis: a real published trace gives the published numbers, and bad traces one line.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 seeds=$SOURCE/test/fuzz/seeds/optrace

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Two real runs: the same program on a slower device, and another program.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 demo() # NAME OPTION...: a few steps under that name

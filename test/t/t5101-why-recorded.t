@@ -1,5 +1,6 @@
 #!/bin/sh
 # Flight-recorder dumps that PyTorch and NCCL really wrote, on a GPU: test/recorded/README.md says how.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 dumps=$SOURCE/test/recorded/nccl-2.28
 

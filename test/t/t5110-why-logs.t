@@ -1,5 +1,6 @@
 #!/bin/sh
 # Logs of dead jobs: who went first, of what; everyone else's error is an echo.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 lost='Traceback (most recent call last):

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Kernel logs beside a run of our own: what they say about its processes and its node joins the verdicts, and nothing else
 # does; the log judged again still says what was said.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 field() # NAME: of the first verdict in $TAP/out

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Files that unpack to far more than they are: `why` takes a bounded amount of memory, names the file and the limit, and
 # reads the others.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 command -v python3 >/dev/null || skip_all "no python3 here"
 

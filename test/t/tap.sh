@@ -9,6 +9,7 @@
 # From meson: LOCKSTEP is the program, SOURCE the source tree, BUILD the build directory.  TAP is a
 # folder of the test's own, removed at the end; $TAP/out and $TAP/err are what the last command
 # printed.
+# SPDX-License-Identifier: Apache-2.0
 set -u
 TAP=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-t.XXXXXX")
 tap_count=0 tap_failed=0

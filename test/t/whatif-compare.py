@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """whatif-compare.py OUT DIR - holds `lockstep whatif --json --steps` against published results.
 
 DIR has result-ST.json, ms-ST.json and mw-ST.json.  Every number in them is compared, to 1e-4; exit 1

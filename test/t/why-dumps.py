@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """why-dumps.py LOCKSTEP SCRATCH - hung jobs of many shapes; who held them must be found.  Prints TAP."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """lockstep from Python: what a rank is doing, for the agent on its node.
 
 Under `lockstep run` a training is watched with no line changed.  What cannot be seen from outside can

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The probe's C ABI (include/lockstep/probe.h) over ctypes.
 
 Two handles on one library.  Marks go through PyDLL, which keeps the interpreter lock: a mark takes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attaches to a program that knows nothing of us; called by site/sitecustomize.py.
 
 Nothing is opened here, and nothing but the standard library is imported: most Python processes under

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buckets of DistributedDataParallel where C does not see them (_gloo.py): the reducer is given a process group that
 passes everything on to the real one, and marks them.  And when ends are looked for, whoever marked the launch.
 

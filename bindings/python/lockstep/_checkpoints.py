@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks on saving: torch.save and torch.distributed.checkpoint as phase checkpoint."""
 import sys
 

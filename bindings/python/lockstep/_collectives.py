@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks on torch.distributed: start-up of groups, and what is sent through them.
 
 All of torch's Python functions (all_reduce, isend, all_gather_object …) come through the methods of

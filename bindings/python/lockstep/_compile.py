@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.compile at work, as phase compile: from the start of a frame's compilation to its end."""
 from ._loop import COMPILE
 from ._probe import probe

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks on the DataLoader: asking its iterator for a batch is waiting for input.
 
 With workers and prefetch the wait is what is left of loading; without workers it is loading itself.

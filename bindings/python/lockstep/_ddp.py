@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks on parallel models: DistributedDataParallel, FSDP.
 
 DDP's reducer is C++ and calls its process group from there.  That group is watched from inside (_gloo.py), or, where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When operations end that run beside the program: looked for by threads of Python, never reported by others.
 
 A future could report an end, but in the thread that did the work.  That is no thread of Python's: it would ask for the

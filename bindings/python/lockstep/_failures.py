@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exceptions that nobody catches, as notes: the last words of a rank.
 
 An audit hook hears of them before sys.excepthook runs.  So sys.excepthook stays what the program makes

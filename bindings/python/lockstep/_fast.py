@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C half of the hooks (src/probe/python.h): marks that need no line of Python and do not pass ctypes.
 
 Where the interpreter is not one that the C half knows (not CPython, one without its lock, a library without it), use()

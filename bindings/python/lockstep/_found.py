@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parallel layout where it can be found: torch's DeviceMesh, Megatron's parallel state, the
 environment.  `LOCKSTEP_LAYOUT` is as lockstep.layout() takes it: tp=2,pp=4.
 """

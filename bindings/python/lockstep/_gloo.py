@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buckets of DistributedDataParallel on gloo, seen by C where torch's reducer hands them over (src/probe/gloo.h).
 
 What C needs to know of torch is found out here, once, in this very process: tables of virtual functions by torch's

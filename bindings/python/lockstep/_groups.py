@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Process groups as communicators: the same id on all members, another one for each group.
 
 torch counts groups alike on all ranks, and its name for one is that count (or a hash of the members),

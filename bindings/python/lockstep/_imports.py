@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls us back when a module has been imported by the program.
 
 We import nothing that the program does not.  A finder before all others lets them find the module

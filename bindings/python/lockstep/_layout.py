@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where this rank is in the parallel layout, and what its groups are for.
 
 Sizes and indices go by the names tp, pp, dp, cp, ep.  What is said by hand holds, then what the

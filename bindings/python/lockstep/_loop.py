@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop, from what its parts do: fetch, forward, backward, optimizer.
 
 A step ends at the last optimizer call before the next forward.  Which call was the last is known only

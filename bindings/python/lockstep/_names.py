@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`import lockstep` in a program that we are attached to.
 
 The package is attached under a name of its own (site/sitecustomize.py), so a module or package of the program that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pauses of the garbage collector as phase gc: full collections only.
 
 The young generations are collected many times a step in microseconds; a full collection of a training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This process's ring, or nothing.
 
 One object, `probe`, for everything in the package.  Each of its methods may be called at any time,

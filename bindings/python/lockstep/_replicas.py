@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Digests of the parameters, a part every step: replicas that differ are found within a round.
 
 The digest is a sum over the elements of their bits, each times an odd number of its own, modulo 2^64:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals that come during a backward in which a method of ours is called are handled after it.
 
 That is our group's (_buckets.py), for buckets that C does not see.  Python would handle a signal that came meanwhile

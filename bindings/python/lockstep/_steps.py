@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps: who says where one ends, and its number.
 
 Said by hand (`with lockstep.step():`, a trainer's callback) it holds: what the hooks think is then

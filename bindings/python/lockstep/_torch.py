@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The few things of torch that the hooks ask for, known once torch has been imported."""
 
 from . import _abi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the callbacks for trainers share: a trainer knows its steps, so it says them.
 
 Where lockstep is attached, its hooks see the rest (data, forward, backward, optimizer, checkpoints,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks on backward, optimizers, GradScaler, eval and train, and gradient clipping.
 
 All of them are on classes and modules of torch, none on the program's objects: pickling, copying

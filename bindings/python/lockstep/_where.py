@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who this process is among the ranks, as its launcher told it in the environment."""
 import os
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of ours that stand between the program and torch do not show in its warnings.
 
 torch warns with a stacklevel, so that the line of the program is named that called it.  A frame of ours in

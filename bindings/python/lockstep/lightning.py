@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A callback for Lightning: `Trainer(callbacks=[lockstep.lightning.Callback()])`.
 
 Where the package is installed by pip, Lightning finds it by itself under `lockstep run` (entry points

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A callback for Hugging Face's Trainer: `trainer.add_callback(lockstep.transformers.Callback)`.
 
 A step is one of the trainer's global steps: with gradient_accumulation_steps=4 it has four batches.

@@ -1,4 +1,7 @@
-/* test-layout.c - which rank is where, and what it is told. */
+/* test-layout.c - which rank is where, and what it is told.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

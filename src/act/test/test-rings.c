@@ -1,4 +1,7 @@
-/* test-rings.c - where the rings of a run may be. */
+/* test-rings.c - where the rings of a run may be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test-sink.c - our own stdout must never make us wait. */
+/* test-sink.c - our own stdout must never make us wait.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,7 @@
-/* test-tell.c - the launcher's facts can be read back. */
+/* test-tell.c - the launcher's facts can be read back.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

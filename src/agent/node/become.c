@@ -1,4 +1,7 @@
-/* become.c - the order matters: at each step the kernel refuses the user's debugger for at least one reason. */
+/* become.c - the order matters: at each step the kernel refuses the user's debugger for at least one reason.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/node/become.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * It keeps its open descriptors and continues without an exec, so it is never dumpable: its user cannot trace it, or
  * open its memory, files or working directory through /proc.  The user can stop and kill it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_BECOME_H
 #define LOCKSTEP_AGENT_NODE_BECOME_H

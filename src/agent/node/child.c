@@ -1,4 +1,7 @@
-/* child.c - fork, place descriptors, clean environment, exec. */
+/* child.c - fork, place descriptors, clean environment, exec.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/node/child.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * Both are `lockstep node-agent`: executed as root with a clean environment and only these descriptors, then changed
  * to the run's user (become.h).  The working directory becomes the spool of the run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_CHILD_H
 #define LOCKSTEP_AGENT_NODE_CHILD_H

@@ -1,4 +1,7 @@
-/* node.c - the life of each run: found, served, idle, sent, removed. */
+/* node.c - the life of each run: found, served, idle, sent, removed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/node/node.h"
 
 #include <errno.h>

@@ -8,6 +8,8 @@
  *
  * Users are not trusted.  The daemon opens only directories and the first bytes of rings; each user has a share of
  * the runs and of the work of a turn; no process of a user can delay the end of the daemon by more than two seconds.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_NODE_H
 #define LOCKSTEP_AGENT_NODE_NODE_H

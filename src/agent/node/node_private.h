@@ -1,4 +1,7 @@
-/* node_private.h - the runs that the daemon knows, and their users. */
+/* node_private.h - the runs that the daemon knows, and their users.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_NODE_NODE_PRIVATE_H
 #define LOCKSTEP_AGENT_NODE_NODE_PRIVATE_H
 

@@ -2,6 +2,8 @@
  *
  * One client for all, with few calls at a time.  Users take turns, so a user with many runs delays another user's
  * run only by the calls in progress.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

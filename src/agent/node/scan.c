@@ -1,4 +1,7 @@
-/* scan.c - a cursor over ROOT, and one over the directory of each user. */
+/* scan.c - a cursor over ROOT, and one over the directory of each user.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/node/scan.h"
 
 #include <dirent.h>

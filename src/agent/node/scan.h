@@ -3,6 +3,8 @@
  * Users write there, so no path is resolved: each name is opened below an open directory, without links and mounts,
  * and must belong to its user alone.  A turn does a limited amount of work, shared between users: a directory with
  * 100,000 names delays only the runs of its owner.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_SCAN_H
 #define LOCKSTEP_AGENT_NODE_SCAN_H

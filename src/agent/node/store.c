@@ -1,4 +1,7 @@
-/* store.c - directories below one descriptor. */
+/* store.c - directories below one descriptor.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/node/store.h"
 
 #include <dirent.h>

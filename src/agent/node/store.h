@@ -3,6 +3,8 @@
  * All of it belongs to the daemon with mode 0700, except the last directory, which belongs to the user: the user's
  * agent has it as its working directory, and no other process can reach it by a path.  The daemon creates and
  * removes empty directories here and never reads a spool.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_NODE_STORE_H
 #define LOCKSTEP_AGENT_NODE_STORE_H

@@ -1,4 +1,7 @@
-/* table.c - runs and users, and whether a user may have another run. */
+/* table.c - runs and users, and whether a user may have another run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* cgroup.h - how long the kernel held a control group back for its CPU limit. */
+/* cgroup.h - how long the kernel held a control group back for its CPU limit.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_PROC_CGROUP_H
 #define LOCKSTEP_AGENT_PROC_CGROUP_H
 

@@ -1,4 +1,7 @@
-/* nativestack.c - libdw's unwinder on a thread that we hold for a moment. */
+/* nativestack.c - libdw's unwinder on a thread that we hold for a moment.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/proc/nativestack.h"
 
 #include <dlfcn.h>

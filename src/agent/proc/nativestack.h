@@ -3,6 +3,8 @@
  * Stops that thread for a moment (PTRACE_SEIZE and PTRACE_INTERRUPT: no signal reaches it), reads, and lets it go.
  * To be called in a process of its own with a time limit: when the caller dies, the kernel lets the thread go.
  * elfutils' libdw is loaded when it is there.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_PROC_NATIVESTACK_H
 #define LOCKSTEP_AGENT_PROC_NATIVESTACK_H

@@ -3,6 +3,8 @@
  * The kernel counts the victim in its own group, wherever the limit is that was hit; in v2, where a group need not
  * have the memory controller, in the nearest group above that has.  The file stays open: who is killed leaves no
  * /proc entry from which its group could be read.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "agent/proc/oomkills.h"
 

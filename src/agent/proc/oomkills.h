@@ -1,4 +1,7 @@
-/* oomkills.h - how often the kernel ended somebody in a process's memory group. */
+/* oomkills.h - how often the kernel ended somebody in a process's memory group.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_PROC_OOMKILLS_H
 #define LOCKSTEP_AGENT_PROC_OOMKILLS_H
 

@@ -1,4 +1,7 @@
-/* proc.c - a process bound by its open directory in /proc, and the sums over its threads. */
+/* proc.c - a process bound by its open directory in /proc, and the sums over its threads.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/proc/proc.h"
 
 #include <dirent.h>

@@ -6,6 +6,8 @@
  * A sample is cheap: the files of known threads stay open and are read again; the list of threads is
  * read anew when their number changes, and once a second.  CPU time and run delay of threads that have ended
  * stay in the sums.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_PROC_PROC_H
 #define LOCKSTEP_AGENT_PROC_PROC_H

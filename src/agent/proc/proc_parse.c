@@ -1,4 +1,7 @@
-/* proc_parse.c - /proc and control-group texts into numbers; nothing in them is trusted. */
+/* proc_parse.c - /proc and control-group texts into numbers; nothing in them is trusted.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -2,6 +2,8 @@
  *
  * The first thread is the one that trains.  Where another one holds the GIL and does not let go, that is why the
  * first does not go on: then its frames come first.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "agent/proc/pystack.h"
 

@@ -4,6 +4,8 @@
  * the GIL is held, the process is stopped, or a thread never comes back from C.  CPython 3.9 to 3.12 by the layout
  * of each version, later ones by the table of offsets that they carry.  What is read may change meanwhile, and is
  * not trusted: every loop is bounded, every text checked.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_PROC_PYSTACK_H
 #define LOCKSTEP_AGENT_PROC_PYSTACK_H

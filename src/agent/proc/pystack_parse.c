@@ -1,4 +1,7 @@
-/* pystack_parse.c - symbols of ELF files and Python's tables of lines: bytes that nobody vouches for. */
+/* pystack_parse.c - symbols of ELF files and Python's tables of lines: bytes that nobody vouches for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <elf.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* rank_procs.c - rings first: what a process says in its environment is inherited by all of its children. */
+/* rank_procs.c - rings first: what a process says in its environment is inherited by all of its children.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/proc/rank_procs.h"
 
 #include <dirent.h>

@@ -2,6 +2,8 @@
  *
  * A rank that trains has a ring, and the ring names its process.  One that has none yet, or never makes one, is found by
  * its environment: launchers set LOCKSTEP_RUN and RANK.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_PROC_RANK_PROCS_H
 #define LOCKSTEP_AGENT_PROC_RANK_PROCS_H

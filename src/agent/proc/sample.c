@@ -1,4 +1,7 @@
-/* sample.c - totals at a step's borders from samples that were taken at other times. */
+/* sample.c - totals at a step's borders from samples that were taken at other times.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/proc/sample.h"
 
 #include <errno.h>

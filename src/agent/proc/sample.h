@@ -1,4 +1,7 @@
-/* sample.h - the scheduler's view of a process at one moment, and between two. */
+/* sample.h - the scheduler's view of a process at one moment, and between two.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_PROC_SAMPLE_H
 #define LOCKSTEP_AGENT_PROC_SAMPLE_H
 

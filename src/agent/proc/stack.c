@@ -1,4 +1,7 @@
-/* stack.c - the child that looks, and the pipe it answers through. */
+/* stack.c - the child that looks, and the pipe it answers through.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/proc/stack.h"
 
 #include <errno.h>

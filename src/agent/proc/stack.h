@@ -3,6 +3,8 @@
  * Files of a stuck filesystem, a debugger's lock or a hostile memory image must not hold up the agent: so a child
  * reads everything, within seconds or not at all.  Only looking (kernel's wait channel and stack, Python) is done on
  * any stuck rank; holding a thread for its native stack only where asked for.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_PROC_STACK_H
 #define LOCKSTEP_AGENT_PROC_STACK_H

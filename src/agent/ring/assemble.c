@@ -1,4 +1,7 @@
-/* assemble.c - events into incomplete steps; assemble_ops.c has their operations, assemble_out.c emits them. */
+/* assemble.c - events into incomplete steps; assemble_ops.c has their operations, assemble_out.c emits them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/assemble.h"
 
 #include <errno.h>

@@ -11,6 +11,8 @@
  * begin and end survived goes out with STEP_TORN and without items: its duration, metrics and
  * scheduler times are true, but an op list with holes would be a shape that no peer has.  A step
  * whose begin is lost goes into the gap.  A gap goes out just before the step after it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RING_ASSEMBLE_H
 #define LOCKSTEP_AGENT_RING_ASSEMBLE_H

@@ -1,4 +1,7 @@
-/* assemble_ops.c - the operations of an incomplete step: launch, start and end, read in any order. */
+/* assemble_ops.c - the operations of an incomplete step: launch, start and end, read in any order.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/assemble_private.h"
 
 #include <string.h>

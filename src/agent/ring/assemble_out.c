@@ -1,4 +1,7 @@
-/* assemble_out.c - decides which step is complete, encodes it, and reports the gap before it. */
+/* assemble_out.c - decides which step is complete, encodes it, and reports the gap before it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

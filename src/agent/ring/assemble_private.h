@@ -1,4 +1,7 @@
-/* assemble_private.h - structures of the assembler, for its files only. */
+/* assemble_private.h - structures of the assembler, for its files only.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
 #define LOCKSTEP_AGENT_RING_ASSEMBLE_PRIVATE_H
 

@@ -1,4 +1,7 @@
-/* hold.c - facts of one ring that are held until the node's split is known. */
+/* hold.c - facts of one ring that are held until the node's split is known.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/hold.h"
 
 #include <string.h>

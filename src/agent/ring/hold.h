@@ -2,6 +2,8 @@
  *
  * Order is kept: a resumed agent assumes that everything up to the last step in its spool was written.  Facts here
  * are not in the spool yet, so an agent that is killed finds them in the ring again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RING_HOLD_H
 #define LOCKSTEP_AGENT_RING_HOLD_H

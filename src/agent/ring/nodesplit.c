@@ -1,4 +1,7 @@
-/* nodesplit.c - joins the ops of communicators inside the node and computes their waiting times. */
+/* nodesplit.c - joins the ops of communicators inside the node and computes their waiting times.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/nodesplit.h"
 
 #include <stdlib.h>

@@ -4,6 +4,8 @@
  * clock: for communicators whose members are all on this node it knows the waiting time of each op, and a merged
  * item carries the sum.  Steps join as they are read, in any order; joined steps are kept for at least
  * NODESPLIT_KEEP_NS.  Pure: time is passed in.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RING_NODESPLIT_H
 #define LOCKSTEP_AGENT_RING_NODESPLIT_H

@@ -1,4 +1,7 @@
-/* optable.c - linear probing; removal shifts back, so there are no tombstones to collect. */
+/* optable.c - linear probing; removal shifts back, so there are no tombstones to collect.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/optable.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* optable.h - operations that have not ended: (communicator, kind, key) to times.
  *
  * Open addressing with removal.  Bounded: a full table refuses an entry, and the caller counts it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RING_OPTABLE_H
 #define LOCKSTEP_AGENT_RING_OPTABLE_H

@@ -1,4 +1,7 @@
-/* watch.c - one ring and its process. */
+/* watch.c - one ring and its process.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/ring/watch.h"
 
 #include <errno.h>

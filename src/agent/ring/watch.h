@@ -2,6 +2,8 @@
  *
  * Records become steps, gaps and notes; data of /proc becomes beats.  If the spool cannot be written, a watch keeps
  * the current fact and stops reading: the ring is the buffer, and records that it overwrites are counted as a gap.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_RING_WATCH_H
 #define LOCKSTEP_AGENT_RING_WATCH_H

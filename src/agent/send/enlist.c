@@ -1,4 +1,7 @@
-/* enlist.c - POST /api/v1/runs, and the token in the response. */
+/* enlist.c - POST /api/v1/runs, and the token in the response.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/send/enlist.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* enlist.h - registers a run with the site's controller and gets a token for its facts. */
+/* enlist.h - registers a run with the site's controller and gets a token for its facts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_SEND_ENLIST_H
 #define LOCKSTEP_AGENT_SEND_ENLIST_H
 

@@ -1,4 +1,7 @@
-/* send.c - registers a run with the site's controller and sends its spools. */
+/* send.c - registers a run with the site's controller and sends its spools.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/send/send.h"
 
 #include <dirent.h>

@@ -3,6 +3,8 @@
  * `lockstep run` starts it instead of its own controller: it registers the run, sends the launcher's facts while the
  * agents send theirs, and at the end the facts that an agent could not send.  Started by hand, it sends the spools
  * of an ended run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_SEND_SEND_H
 #define LOCKSTEP_AGENT_SEND_SEND_H

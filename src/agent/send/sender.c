@@ -3,6 +3,8 @@
  * Two states: asking (an empty body; the response lists what the controller has) and sending.  Every failure leads
  * back to asking, because another controller, or the same one with fewer frames, may respond next.  A body that was
  * not acknowledged is sent again unchanged: the controller drops duplicates.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "agent/send/sender.h"
 

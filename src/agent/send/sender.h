@@ -4,6 +4,8 @@
  * controller has acknowledged that the previous one is on disk.  The only other state is the position up to which
  * the spool was sent: after a kill of either side the controller is asked for the last number it has, and sending
  * resumes there.  If the controller does not respond, the sender retries with growing, randomized pauses.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_SEND_SENDER_H
 #define LOCKSTEP_AGENT_SEND_SENDER_H

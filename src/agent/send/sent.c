@@ -1,4 +1,7 @@
-/* sent.c - the file beside a spool with the last sent number. */
+/* sent.c - the file beside a spool with the last sent number.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/send/sent.h"
 
 #include <fcntl.h>

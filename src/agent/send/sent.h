@@ -5,6 +5,8 @@
  * sent.  It is then in the page cache, which survives every kill.  It is not synced to disk, because that would cost
  * a sync for each body on a disk that the job needs: after a crash of the machine, or if the file is missing or
  * incomplete, the whole spool counts as sent.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_SEND_SENT_H
 #define LOCKSTEP_AGENT_SEND_SENT_H

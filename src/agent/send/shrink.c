@@ -1,4 +1,7 @@
-/* shrink.c - two passes over a spool: list its frames, then write those that stay. */
+/* shrink.c - two passes over a spool: list its frames, then write those that stay.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/send/shrink.h"
 
 #include <errno.h>

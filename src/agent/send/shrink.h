@@ -12,6 +12,8 @@
  * A merged frame has the number of its last frame and counts the others, so lost frames can still be found by
  * number.  Frames that may have reached the controller without acknowledgement are not merged, because they would
  * count twice.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_AGENT_SEND_SHRINK_H
 #define LOCKSTEP_AGENT_SEND_SHRINK_H

@@ -1,4 +1,7 @@
-/* shrink_plan.c - selects the frames of a spool to drop, and how they are merged. */
+/* shrink_plan.c - selects the frames of a spool to drop, and how they are merged.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 

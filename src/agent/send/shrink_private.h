@@ -1,4 +1,7 @@
-/* shrink_private.h - shared by the two files of shrinking: the frames of the spool, and what happens to each. */
+/* shrink_private.h - shared by the two files of shrinking: the frames of the spool, and what happens to each.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
 #define LOCKSTEP_AGENT_SEND_SHRINK_PRIVATE_H
 

@@ -1,4 +1,7 @@
-/* assemble_feed.c - one event a call, at milliseconds of our choosing. */
+/* assemble_feed.c - one event a call, at milliseconds of our choosing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/test/assemble_feed.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* assemble_feed.h - made-up events for the tests of the assembler, and what it makes of them. */
+/* assemble_feed.h - made-up events for the tests of the assembler, and what it makes of them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_TEST_ASSEMBLE_FEED_H
 #define LOCKSTEP_AGENT_TEST_ASSEMBLE_FEED_H
 

@@ -1,4 +1,7 @@
-/* stage.h - a run directory of its own for a test; ranks and agents as real processes in it. */
+/* stage.h - a run directory of its own for a test; ranks and agents as real processes in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_AGENT_TEST_STAGE_H
 #define LOCKSTEP_AGENT_TEST_STAGE_H
 

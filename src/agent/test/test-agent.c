@@ -1,4 +1,7 @@
-/* test-agent.c - agents and ranks as processes: what is in the spool afterwards? */
+/* test-agent.c - agents and ranks as processes: what is in the spool afterwards?
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "agent/test/stage.h"
 
 #include <sched.h>

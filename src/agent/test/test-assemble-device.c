@@ -1,4 +1,7 @@
-/* test-assemble-device.c - a device that tells its ops alone, and a host that may be ahead of it. */
+/* test-assemble-device.c - a device that tells its ops alone, and a host that may be ahead of it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

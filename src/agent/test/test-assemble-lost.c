@@ -1,4 +1,7 @@
-/* test-assemble-lost.c - what was lost, and what an earlier life has told. */
+/* test-assemble-lost.c - what was lost, and what an earlier life has told.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-assemble-memory.c - the assembler's memory does not grow with the steps of a rank; shapes are told in each attempt. */
+/* test-assemble-memory.c - the assembler's memory does not grow with the steps of a rank; shapes are told in each attempt.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test-assemble.c - made-up events in, steps out. */
+/* test-assemble.c - made-up events in, steps out.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

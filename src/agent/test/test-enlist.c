@@ -1,4 +1,7 @@
-/* test-enlist.c - what a controller may answer to the registration of a run. */
+/* test-enlist.c - what a controller may answer to the registration of a run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

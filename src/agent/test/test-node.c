@@ -1,4 +1,7 @@
-/* test-node.c - what the daemon of a node finds, keeps, and allows each user. */
+/* test-node.c - what the daemon of a node finds, keeps, and allows each user.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

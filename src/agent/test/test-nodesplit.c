@@ -1,4 +1,7 @@
-/* test-nodesplit.c - ops of ranks on one node: who waited, and how long a step is held for that. */
+/* test-nodesplit.c - ops of ranks on one node: who waited, and how long a step is held for that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-oomkills.c - control groups as they are found on machines: v1, v2, both, and none. */
+/* test-oomkills.c - control groups as they are found on machines: v1, v2, both, and none.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

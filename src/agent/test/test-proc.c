@@ -1,4 +1,7 @@
-/* test-proc.c - texts of /proc and control groups, and a process that is really there. */
+/* test-proc.c - texts of /proc and control groups, and a process that is really there.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

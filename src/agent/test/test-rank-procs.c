@@ -1,4 +1,7 @@
-/* test-rank-procs.c - which process is which rank, by rings and by environments. */
+/* test-rank-procs.c - which process is which rank, by rings and by environments.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

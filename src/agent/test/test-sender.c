@@ -1,6 +1,8 @@
 /* test-sender.c - what goes to the controller when there is no memory for it.
  *
  * The client is played by this program, and realloc() and reallocarray() fail when they are told to.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <setjmp.h>
 #include <stdarg.h>

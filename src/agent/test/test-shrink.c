@@ -1,4 +1,7 @@
-/* A spool that nobody takes: its oldest steps become few frames, each step is told once, evidence stays. */
+/* A spool that nobody takes: its oldest steps become few frames, each step is told once, evidence stays.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -1,4 +1,7 @@
-/* test-stack.c - what another process is doing: Python, native, kernel; and that it goes on unharmed. */
+/* test-stack.c - what another process is doing: Python, native, kernel; and that it goes on unharmed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

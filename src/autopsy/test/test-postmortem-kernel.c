@@ -1,4 +1,7 @@
-/* test-postmortem-kernel.c - lines of kernel logs beside what was said about a run: which join, and which do not. */
+/* test-postmortem-kernel.c - lines of kernel logs beside what was said about a run: which join, and which do not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

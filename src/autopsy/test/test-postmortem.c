@@ -1,4 +1,7 @@
-/* test-postmortem.c - small jobs by hand: who is named, who is not, and what is said. */
+/* test-postmortem.c - small jobs by hand: who is named, who is not, and what is said.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* Addresses are what they look like, or refused. */
+/* Addresses are what they look like, or refused.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/address.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,7 @@
-/* Tokens go out encrypted, or over loopback. */
+/* Tokens go out encrypted, or over loopback.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/client.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-conf.c - settings files: what is in them, and where it is wrong. */
+/* test-conf.c - settings files: what is in them, and where it is wrong.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/conf.h"
 
 #include <errno.h>

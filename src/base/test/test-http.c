@@ -1,4 +1,7 @@
-/* A peer that is slow, however steadily, loses its place; others are served meanwhile. */
+/* A peer that is slow, however steadily, loses its place; others are served meanwhile.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/http.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,7 @@
-/* test-log.c - one line a call, begun with the command's name. */
+/* test-log.c - one line a call, begun with the command's name.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/log.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* Files, times and signals are served, and what was removed is not. */
+/* Files, times and signals are served, and what was removed is not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/loop.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-notify.c - what a service manager hears. */
+/* test-notify.c - what a service manager hears.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/notify.h"
 
 #include <setjmp.h>

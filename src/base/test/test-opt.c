@@ -1,4 +1,7 @@
-/* test-opt.c - what people type, and what a command then sees. */
+/* test-opt.c - what people type, and what a command then sees.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/opt.h"
 
 #include <errno.h>

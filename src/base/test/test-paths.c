@@ -1,4 +1,7 @@
-/* test-paths.c - where runs live, and what a person may call one. */
+/* test-paths.c - where runs live, and what a person may call one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/paths.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-procs.c - who descends from whom. */
+/* test-procs.c - who descends from whom.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,4 +1,7 @@
-/* test-runfile.c - run.json and the lock beside it. */
+/* test-runfile.c - run.json and the lock beside it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

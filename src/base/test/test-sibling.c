@@ -1,4 +1,7 @@
-/* test-sibling.c - programs are found beside the one that runs, and nowhere else. */
+/* test-sibling.c - programs are found beside the one that runs, and nowhere else.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-suggest.c - "did you mean". */
+/* test-suggest.c - "did you mean".
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/suggest.h"
 
 #include <setjmp.h>

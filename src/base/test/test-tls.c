@@ -1,4 +1,7 @@
-/* A certificate names what it is asked to name, and its key stays. */
+/* A certificate names what it is asked to name, and its key stays.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/tls.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* Tokens are made, kept and compared; files that others can read are refused. */
+/* Tokens are made, kept and compared; files that others can read are refused.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "base/token.h"
 
 #include <errno.h>

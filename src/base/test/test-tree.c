@@ -1,4 +1,7 @@
-/* test-tree.c - what is removed, and what must never be. */
+/* test-tree.c - what is removed, and what must never be.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

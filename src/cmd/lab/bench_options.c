@@ -1,4 +1,7 @@
-/* bench_options.c - the options of 'lockstep bench ...', which is in lockstep-lab. */
+/* bench_options.c - the options of 'lockstep bench ...', which is in lockstep-lab.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/lab/bench_options.h"
 
 static const struct opt bench_control_opts[] = {

@@ -1,4 +1,7 @@
-/* demo_options.c - the options of 'lockstep demo', which is in lockstep-lab. */
+/* demo_options.c - the options of 'lockstep demo', which is in lockstep-lab.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/lab/demo_options.h"
 
 static const struct opt demo_opts[] = {

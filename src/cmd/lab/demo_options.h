@@ -2,6 +2,8 @@
  *
  * Data only, in both programs: lockstep needs it for help, completions and settings files.  What they do is in
  * lab/cmd.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CMD_LAB_DEMO_OPTIONS_H
 #define LOCKSTEP_CMD_LAB_DEMO_OPTIONS_H

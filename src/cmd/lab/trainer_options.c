@@ -1,4 +1,7 @@
-/* trainer_options.c - the options of 'lockstep trainer', which is in lockstep-lab. */
+/* trainer_options.c - the options of 'lockstep trainer', which is in lockstep-lab.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "cmd/lab/trainer_options.h"
 
 #define AT(field) offsetof(struct trainer_settings, field)

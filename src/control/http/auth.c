@@ -1,4 +1,7 @@
-/* auth.c - tokens of a site. */
+/* auth.c - tokens of a site.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/http/auth.h"
 
 #include <dirent.h>

@@ -11,6 +11,8 @@
  * A valid token is always accepted.  Unknown tokens are counted by the peer's address, in a table of fixed size; above a
  * rate they get status 429 and the connection is closed.  Other clients of the same address do not affect a valid token:
  * a lockout could be abused, and 256 bits need none against guessing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_AUTH_H
 #define LOCKSTEP_CONTROL_HTTP_AUTH_H

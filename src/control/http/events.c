@@ -1,4 +1,7 @@
-/* events.c - keeps the newest events and sends them to listeners. */
+/* events.c - keeps the newest events and sends them to listeners.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/http/events.h"
 
 #include <inttypes.h>

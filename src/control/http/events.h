@@ -3,6 +3,8 @@
  * The id of an event is "EPOCH-NUMBER"; the epoch is the start of this process.  A listener that reconnects with its
  * last id (Last-Event-ID) gets the events that it missed, if they are still available.  Otherwise it gets an event
  * `reset` and must read the API again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_EVENTS_H
 #define LOCKSTEP_CONTROL_HTTP_EVENTS_H

@@ -1,4 +1,7 @@
-/* hosts.c - checks Host and Origin of a request against the names of this controller. */
+/* hosts.c - checks Host and Origin of a request against the names of this controller.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/http/hosts.h"
 
 #include <errno.h>

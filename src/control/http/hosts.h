@@ -4,6 +4,8 @@
  * from reading the responses, unless the name of the page is made to point here (DNS rebinding); Host is then that
  * name.  So Host must be localhost, a loopback address, the local address of the connection, or a configured name,
  * with any port, because ports may be forwarded; and Origin must equal Host.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_HTTP_HOSTS_H
 #define LOCKSTEP_CONTROL_HTTP_HOSTS_H

@@ -1,4 +1,7 @@
-/* reply.c - JSON responses. */
+/* reply.c - JSON responses.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/http/reply.h"
 
 #include <inttypes.h>

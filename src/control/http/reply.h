@@ -1,4 +1,7 @@
-/* reply.h - JSON responses, and one form for errors. */
+/* reply.h - JSON responses, and one form for errors.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_HTTP_REPLY_H
 #define LOCKSTEP_CONTROL_HTTP_REPLY_H
 

@@ -1,4 +1,7 @@
-/* agent_traffic.c - one entry per agent; the controller's own frames only supply the time. */
+/* agent_traffic.c - one entry per agent; the controller's own frames only supply the time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/index/agent_traffic.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* agent_traffic.h - the agents of a run: time of the last contact, and what each reports to have sent.
  *
  * Fed with a run's log frame by frame; a live run and a log replay give the same result.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H
 #define LOCKSTEP_CONTROL_INDEX_AGENT_TRAFFIC_H

@@ -1,4 +1,7 @@
-/* index.c - opens, rebuilds and queries the file of the index. */
+/* index.c - opens, rebuilds and queries the file of the index.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/index/index.h"
 
 #include <errno.h>

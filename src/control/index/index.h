@@ -8,6 +8,8 @@
  * Derived from the logs alone: a file that is lost, damaged or of another version is created again and filled by the
  * next index_follow() of each run.  The rows of a run and the position in its log change in one transaction, so a kill
  * at any time loses nothing.  One writer; any number of readers, also in other processes (WAL).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_INDEX_INDEX_H
 #define LOCKSTEP_CONTROL_INDEX_INDEX_H

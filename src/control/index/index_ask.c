@@ -1,4 +1,7 @@
-/* index_ask.c - queries: pages of rows, by filter. */
+/* index_ask.c - queries: pages of rows, by filter.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>

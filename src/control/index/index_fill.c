@@ -1,4 +1,7 @@
-/* index_fill.c - reads the log of a run from the indexed position to its end, in transactions. */
+/* index_fill.c - reads the log of a run from the indexed position to its end, in transactions.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* index_private.h - shared by the files of the index. */
+/* index_private.h - shared by the files of the index.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
 #define LOCKSTEP_CONTROL_INDEX_INDEX_PRIVATE_H
 

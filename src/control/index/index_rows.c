@@ -1,6 +1,8 @@
 /* index_rows.c - the changes that each frame makes in the index.
  *
  * Every change is idempotent, because a restarted process reads some frames again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

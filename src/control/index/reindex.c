@@ -1,4 +1,7 @@
-/* reindex.c - clears the index and reads every log from its first byte. */
+/* reindex.c - clears the index and reads every log from its first byte.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/index/reindex.h"
 
 #include <dirent.h>

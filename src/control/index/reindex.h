@@ -1,4 +1,7 @@
-/* reindex.h - rebuilds index and matrices from the logs. */
+/* reindex.h - rebuilds index and matrices from the logs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_INDEX_REINDEX_H
 #define LOCKSTEP_CONTROL_INDEX_REINDEX_H
 

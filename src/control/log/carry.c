@@ -1,4 +1,7 @@
-/* carry.c - joins earlier verdicts with those of new judges. */
+/* carry.c - joins earlier verdicts with those of new judges.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/carry.h"
 
 #include <errno.h>

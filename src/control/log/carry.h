@@ -5,6 +5,8 @@
  * are added.  A verdict that they do not know stays open until they name it or the run is closed, because nothing
  * shows that it is over.  Verdicts about a time that they have not observed completely are dropped.  The ledger
  * continues from its last value.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_CARRY_H
 #define LOCKSTEP_CONTROL_LOG_CARRY_H

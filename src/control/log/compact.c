@@ -1,4 +1,7 @@
-/* compact.c - compacts the log of a closed run: drops the steps of single ranks. */
+/* compact.c - compacts the log of a closed run: drops the steps of single ranks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* compaction.c - one pass over a growing log: merges the old part, copies the new part and feeds it to a new core. */
+/* compaction.c - one pass over a growing log: merges the old part, copies the new part and feeds it to a new core.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/compaction.h"
 
 #include <errno.h>

@@ -10,6 +10,8 @@
  * Old steps are merged (merge.h); the newest part is copied byte by byte and fed to a new core.  When that has caught
  * up, the new log and the new core replace the old ones, so a log replay gives the same core as the live one.
  * Verdicts and ledger are carried over (carry.h).  A kill leaves the old log or the new one, each complete.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_COMPACTION_H
 #define LOCKSTEP_CONTROL_LOG_COMPACTION_H

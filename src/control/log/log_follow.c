@@ -1,4 +1,7 @@
-/* log_follow.c - follows a log and decodes the controller's verdicts and ledgers. */
+/* log_follow.c - follows a log and decodes the controller's verdicts and ledgers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/log_follow.h"
 
 #include <errno.h>

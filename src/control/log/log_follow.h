@@ -7,6 +7,8 @@
  *     log_follow_close(follow);
  *
  * The log may not exist yet.  An existing log is read from its beginning.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_LOG_FOLLOW_H
 #define LOCKSTEP_CONTROL_LOG_LOG_FOLLOW_H

@@ -1,4 +1,7 @@
-/* log_replay.c - feeds the core from a log and compares its output with the log. */
+/* log_replay.c - feeds the core from a log and compares its output with the log.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/log_replay.h"
 
 #include <errno.h>

@@ -11,6 +11,8 @@
  *
  * Output of the core that is not yet in the log stays in `said`: a controller that was killed between a TICK and its
  * output appends it and continues.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H
 #define LOCKSTEP_CONTROL_LOG_LOG_REPLAY_H

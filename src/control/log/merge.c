@@ -1,4 +1,7 @@
-/* merge.c - frames of a log in, fewer frames out: selects frames and merges the steps of single ranks. */
+/* merge.c - frames of a log in, fewer frames out: selects frames and merges the steps of single ranks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/merge.h"
 
 #include <errno.h>

@@ -4,6 +4,8 @@
  * but the last of each rank, and ticks without output, are dropped.  Everything else stays.  Used for the log of a
  * closed run (compact.c) and for the old part of an active one (compaction.c); there old ledgers are dropped as
  * well, and merged frames are merged further.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_MERGE_H
 #define LOCKSTEP_CONTROL_LOG_MERGE_H

@@ -1,4 +1,7 @@
-/* retention.c - selects the runs to compact. */
+/* retention.c - selects the runs to compact.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/retention.h"
 
 #include <dirent.h>

@@ -1,10 +1,12 @@
 /* retention.h - what is removed when logs are too large or too old.
  *
- * Only closed runs that no process uses.  Their spools are removed first, because the log has all their frames. 
+ * Only closed runs that no process uses.  Their spools are removed first, because the log has all their frames.
  * Then the log is compacted: the steps of single ranks are merged, 64 at a time, into one frame with each rank's
  * work and excess, and all beats but the last of each rank are dropped.  Verdicts, ledgers, exits, runs, rings,
  * communicators, shapes, gaps, notes and settings are never dropped.  A compacted log is reported as before and
  * cannot be replayed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_RETENTION_H
 #define LOCKSTEP_CONTROL_LOG_RETENTION_H

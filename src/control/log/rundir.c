@@ -1,4 +1,7 @@
-/* rundir.c - names in a run's directory, and the locks of its processes. */
+/* rundir.c - names in a run's directory, and the locks of its processes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/rundir.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* rundir.h - the files in a run's directory, and which processes write to it. */
+/* rundir.h - the files in a run's directory, and which processes write to it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_LOG_RUNDIR_H
 #define LOCKSTEP_CONTROL_LOG_RUNDIR_H
 

@@ -1,4 +1,7 @@
-/* runlog.c - writes a run's log and feeds its core. */
+/* runlog.c - writes a run's log and feeds its core.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/runlog.h"
 
 #include <errno.h>

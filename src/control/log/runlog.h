@@ -4,6 +4,8 @@
  * (log_replay.h).  After -errno a call may be repeated.  If runlog_sync() fails, data since the last successful sync
  * is truncated, now or as soon as possible: then runlog_was_cut() is true, or any call returns -ESTALE; close the
  * log and open it again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_RUNLOG_H
 #define LOCKSTEP_CONTROL_LOG_RUNLOG_H

@@ -1,4 +1,7 @@
-/* seen.c - frame numbers by sender and boot. */
+/* seen.c - frame numbers by sender and boot.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/seen.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * Numbers continue across boots of a sender.  A machine that crashed may have lost the end of a spool and reuse its
  * numbers, so the boot is part of the key.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_SEEN_H
 #define LOCKSTEP_CONTROL_LOG_SEEN_H

@@ -1,4 +1,7 @@
-/* spools.c - finds, tails and merges the spools of a run. */
+/* spools.c - finds, tails and merges the spools of a run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/spools.h"
 
 #include <dirent.h>

@@ -3,6 +3,8 @@
  * Of the available frames the earliest comes first (by the clock of its node, converted to real time with the hello
  * of its spool); frames of one spool keep their order.  A frame that was marked as seen is skipped.  Memory is one
  * read buffer per spool.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_LOG_SPOOLS_H
 #define LOCKSTEP_CONTROL_LOG_SPOOLS_H

@@ -1,4 +1,7 @@
-/* columns.c - waits for the ranks of a step, within limits. */
+/* columns.c - waits for the ranks of a step, within limits.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/matrix/columns.h"
 
 #include <errno.h>

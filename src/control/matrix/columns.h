@@ -3,6 +3,8 @@
  * A column is emitted when every rank has sent its step, or when enough newer columns are complete, so that the
  * missing ranks will not send it; always in order: by attempt, then by step.  A reader that resumes a log at
  * columns_position() gets the columns that were not emitted, and none twice (columns_resume()).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_MATRIX_COLUMNS_H
 #define LOCKSTEP_CONTROL_MATRIX_COLUMNS_H

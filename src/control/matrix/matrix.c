@@ -1,4 +1,7 @@
-/* matrix.c - offsets in a matrix file, and reading it. */
+/* matrix.c - offsets in a matrix file, and reading it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/matrix/matrix.h"
 
 #include <errno.h>

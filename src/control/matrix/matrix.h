@@ -7,6 +7,8 @@
  *
  * The file is derived from the log and may be removed at any time.  One writer appends; readers read
  * beside it and see what it has flushed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_MATRIX_MATRIX_H
 #define LOCKSTEP_CONTROL_MATRIX_MATRIX_H

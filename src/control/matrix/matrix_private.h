@@ -4,6 +4,8 @@
  * their first column comes: a band of level n begins together with the bands of all levels below it that
  * begin at that column, lower levels first.  So every place is known by arithmetic, and a file that
  * grows never moves anything.  Parts that were not written yet are holes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_MATRIX_MATRIX_PRIVATE_H
 #define LOCKSTEP_CONTROL_MATRIX_MATRIX_PRIVATE_H

@@ -4,6 +4,8 @@
  * column a step would touch every page of it.  Of levels that the file does not need yet, since one
  * tile of the level below still holds everything, nothing is written; whoever goes on with the file makes
  * them from that one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* processes.c - one pass over the rings that agents reported. */
+/* processes.c - one pass over the rings that agents reported.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/report/processes.h"
 
 #include <errno.h>

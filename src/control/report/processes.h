@@ -1,4 +1,7 @@
-/* processes.h - the processes of the ranks of a run, with node and start, from its log and spools. */
+/* processes.h - the processes of the ranks of a run, with node and start, from its log and spools.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_REPORT_PROCESSES_H
 #define LOCKSTEP_CONTROL_REPORT_PROCESSES_H
 

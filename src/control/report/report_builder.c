@@ -1,4 +1,7 @@
-/* report_builder.c - counts frames and keeps what `why` prints. */
+/* report_builder.c - counts frames and keeps what `why` prints.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/report/report_builder.h"
 
 #include <errno.h>

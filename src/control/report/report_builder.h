@@ -1,5 +1,7 @@
 /* report_builder.h - builds a run summary frame by frame: counts, the last state of each verdict, the
  * observed ranks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H
 #define LOCKSTEP_CONTROL_REPORT_REPORT_BUILDER_H

@@ -1,4 +1,7 @@
-/* run_report.c - one pass over a run, from its log, from its spools, or from both. */
+/* run_report.c - one pass over a run, from its log, from its spools, or from both.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/report/run_report.h"
 
 #include <errno.h>

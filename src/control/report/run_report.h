@@ -3,6 +3,8 @@
  * The log of a running controller, or of a closed run, is used unchanged.  Otherwise the core reads the log again,
  * then the frames that only the spools have, with the times of the facts: the same judges explain a run whose
  * controller never ran or died.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H
 #define LOCKSTEP_CONTROL_REPORT_RUN_REPORT_H

@@ -1,4 +1,7 @@
-/* api.c - the routes of the API and the token that each needs, in one table. */
+/* api.c - the routes of the API and the token that each needs, in one table.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/api.h"
 
 #include <errno.h>

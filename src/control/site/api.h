@@ -1,4 +1,7 @@
-/* api.h - shared by the files of the API. */
+/* api.h - shared by the files of the API.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_SITE_API_H
 #define LOCKSTEP_CONTROL_SITE_API_H
 

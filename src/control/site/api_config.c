@@ -1,4 +1,7 @@
-/* api_config.c - the configuration, and changing thresholds of an active run. */
+/* api_config.c - the configuration, and changing thresholds of an active run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/api.h"
 
 #include <errno.h>

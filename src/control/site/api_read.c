@@ -1,4 +1,7 @@
-/* api_read.c - pages of the index: filters in the query, a cursor, an ETag. */
+/* api_read.c - pages of the index: filters in the query, a cursor, an ETag.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/api.h"
 
 #include <errno.h>

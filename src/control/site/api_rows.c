@@ -1,4 +1,7 @@
-/* api_rows.c - index rows as JSON: seconds and UTC times, null for unknown values. */
+/* api_rows.c - index rows as JSON: seconds and UTC times, null for unknown values.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/api.h"
 
 #include <inttypes.h>

@@ -2,6 +2,8 @@
  *
  * A request waits for a limited part of each log, so a log that grows as fast as it is read, or that was never read,
  * does not delay it forever.  Reading for one request also serves the requests behind it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "control/site/index_catchup.h"
 

@@ -3,6 +3,8 @@
  * A response contains everything that was logged before the request.  The index may be far behind the log, and there
  * is only one thread: so each turn of the loop reads a limited number of frames, and facts are accepted between two
  * turns.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_SITE_INDEX_CATCHUP_H
 #define LOCKSTEP_CONTROL_SITE_INDEX_CATCHUP_H

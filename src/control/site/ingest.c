@@ -3,6 +3,8 @@
  * A body is checked completely before any of it is used, so a refused body has no effect.  A frame must be complete,
  * have our version, and belong to the run of the token: frames of the controller's own types are refused, and a
  * HELLO must name that run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "control/site/site_private.h"
 

@@ -1,4 +1,7 @@
-/* metrics.c - metrics for Prometheus: names have units; the number of series per run is fixed. */
+/* metrics.c - metrics for Prometheus: names have units; the number of series per run is fixed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/site_private.h"
 
 #include <inttypes.h>

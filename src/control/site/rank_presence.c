@@ -1,4 +1,7 @@
-/* rank_presence.c - a ring begins a rank, an exit ends it, a newer attempt begins it again. */
+/* rank_presence.c - a ring begins a rank, an exit ends it, a newer attempt begins it again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/rank_presence.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * A launcher reports the end of its run.  Without a launcher (a scheduler's job under the node daemon) the only
  * evidence is that every process that opened a ring is gone.  Fed with a run's log, frame by frame.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_SITE_RANK_PRESENCE_H
 #define LOCKSTEP_CONTROL_SITE_RANK_PRESENCE_H

@@ -1,4 +1,7 @@
-/* site.c - the site's controller as a process: lock, tokens, certificate, loop. */
+/* site.c - the site's controller as a process: lock, tokens, certificate, loop.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/site_private.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * One process, one thread, one core per run.  Facts arrive by POST and are acknowledged when they are on disk.  Each
  * run has its log in STATE/runs/RUN/log.lsf, in the format of the controller of a single run.  It may be killed at
  * any time and started again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_CONTROL_SITE_SITE_H
 #define LOCKSTEP_CONTROL_SITE_SITE_H

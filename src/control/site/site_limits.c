@@ -3,6 +3,8 @@
  * The holder of a run's token controls its facts, so each run has a memory limit and a disk limit; over a limit only
  * that run is refused.  A run over its memory limit is not loaded again, because its log would need as much memory
  * at every start.  RUN/refused contains the reason; an administrator removes it to accept the run again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* site_private.h - shared by the files of the site's controller. */
+/* site_private.h - shared by the files of the site's controller.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
 #define LOCKSTEP_CONTROL_SITE_SITE_PRIVATE_H
 

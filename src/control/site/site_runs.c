@@ -2,6 +2,8 @@
  *
  * While facts arrive, a run's log is open and its core is in memory.  When the run is closed, or no fact has arrived
  * for some time, both are released; the next fact opens them again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "control/site/site_private.h"
 

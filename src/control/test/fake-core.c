@@ -1,5 +1,7 @@
 /* A core for tests of what is around it: every tenth step is a verdict, every tick that follows a
  * fact a ledger, and both depend on every frame and tick so far and their order.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* A run's directory of its own for each test, with spools that tests write. */
+/* A run's directory of its own for each test, with spools that tests write.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_TEST_FIXTURE_H
 #define LOCKSTEP_CONTROL_TEST_FIXTURE_H
 

@@ -1,4 +1,7 @@
-/* lab_frames.c - puts the facts of the made-up job, node by node. */
+/* lab_frames.c - puts the facts of the made-up job, node by node.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/test/lab_frames.h"
 
 #include <assert.h>

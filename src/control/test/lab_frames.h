@@ -1,4 +1,7 @@
-/* lab_frames.h - the made-up job as frames: what its agents and its launcher would send. */
+/* lab_frames.h - the made-up job as frames: what its agents and its launcher would send.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_CONTROL_TEST_LAB_FRAMES_H
 #define LOCKSTEP_CONTROL_TEST_LAB_FRAMES_H
 

@@ -4,6 +4,8 @@
  *
  * They are small on purpose: a seed of 6 KB was executed 8 times a second, and libFuzzer makes inputs as long as its
  * longest seed.  Both targets read facts without their envelopes; a log has a sender for each, 0 is the controller.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

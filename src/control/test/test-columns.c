@@ -1,4 +1,7 @@
-/* test-columns.c - steps of ranks in any order, columns in theirs. */
+/* test-columns.c - steps of ranks in any order, columns in theirs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/matrix/columns.h"
 
 #include <errno.h>

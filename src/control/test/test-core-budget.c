@@ -1,4 +1,7 @@
-/* test-core-budget.c - what facts make the core keep: by what was brought, never by what was claimed. */
+/* test-core-budget.c - what facts make the core keep: by what was brought, never by what was claimed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,8 @@
  * and closed; the job restarts, with other communicators each time.  What is allocated and what is resident are
  * compared after a tenth of the steps and at the end: one byte a step would be 1.8 MB, 40 bytes a verdict too many.
  * LOCKSTEP_STEPS is another number of steps (make test-long).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <malloc.h>
 #include <setjmp.h>

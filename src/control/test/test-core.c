@@ -1,4 +1,7 @@
-/* test-core.c - frames in, verdicts out. */
+/* test-core.c - frames in, verdicts out.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test-index-catchup.c - a question waits for the index, and facts do not wait for the question. */
+/* test-index-catchup.c - a question waits for the index, and facts do not wait for the question.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/site/index_catchup.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-index.c - whatever happens to the index, it says what the log says. */
+/* test-index.c - whatever happens to the index, it says what the log says.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/index/index.h"
 
 #include <errno.h>

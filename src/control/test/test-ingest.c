@@ -1,4 +1,7 @@
-/* A body of frames is taken whole or refused with a reason, and speaks of its own run only. */
+/* A body of frames is taken whole or refused with a reason, and speaks of its own run only.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-matrix.c - tiles against a slow and obvious reference, over restarts, and damaged files. */
+/* test-matrix.c - tiles against a slow and obvious reference, over restarts, and damaged files.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/matrix/matrix.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* A run's directory is always explained: live, closed, cut short, or without any log. */
+/* A run's directory is always explained: live, closed, cut short, or without any log.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/test/fixture.h"
 
 #include <fcntl.h>

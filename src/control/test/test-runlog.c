@@ -1,4 +1,7 @@
-/* test-runlog.c - thresholds and the log: who changed what, and what holds after a restart. */
+/* test-runlog.c - thresholds and the log: who changed what, and what holds after a restart.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/log/runlog.h"
 
 #include <errno.h>

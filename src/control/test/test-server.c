@@ -1,4 +1,7 @@
-/* The controller loses nothing and doubles nothing, whenever it is killed. */
+/* The controller loses nothing and doubles nothing, whenever it is killed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/test/fixture.h"
 
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* Spools come as one stream, in the order of time, each frame once. */
+/* Spools come as one stream, in the order of time, each frame once.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "control/test/fixture.h"
 
 static void put_note(struct spool_writer *writer, int64_t mono_ns)

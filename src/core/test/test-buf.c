@@ -1,4 +1,7 @@
-/* test-buf.c - what is put comes out again, and nothing beyond the end. */
+/* test-buf.c - what is put comes out again, and nothing beyond the end.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/buf.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-clean.c - what looks like a function evaluates its arguments like one. */
+/* test-clean.c - what looks like a function evaluates its arguments like one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/clean.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-err.c - the sentence of a failure. */
+/* test-err.c - the sentence of a failure.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/err.h"
 
 #include <errno.h>

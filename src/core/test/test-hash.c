@@ -1,4 +1,7 @@
-/* test-hash.c - checksums as others compute them; ids that must never change. */
+/* test-hash.c - checksums as others compute them; ids that must never change.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/hash.h"
 
 #include <setjmp.h>

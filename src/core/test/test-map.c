@@ -1,4 +1,7 @@
-/* test-map.c - keys of every kind, and growth. */
+/* test-map.c - keys of every kind, and growth.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/map.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-rand.c - the same numbers everywhere, and spread as they promise. */
+/* test-rand.c - the same numbers everywhere, and spread as they promise.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/rand.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-sketch.c - quantiles against the sorted values themselves. */
+/* test-sketch.c - quantiles against the sorted values themselves.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* What hides or moves other text is not passed on; all other text is, byte by byte. */
+/* What hides or moves other text is not passed on; all other text is, byte by byte.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/text.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-time.c - times as people write them. */
+/* test-time.c - times as people write them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/time.h"
 
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-untrusted.c - everything that can be in the place of a file. */
+/* test-untrusted.c - everything that can be in the place of a file.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* test-words.c - a command line is whole or not at all. */
+/* test-words.c - a command line is whole or not at all.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

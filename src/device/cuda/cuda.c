@@ -1,4 +1,7 @@
-/* cuda.c - the names of the driver's functions, and its errors as ours. */
+/* cuda.c - the names of the driver's functions, and its errors as ours.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/cuda/cuda.h"
 
 #include <errno.h>

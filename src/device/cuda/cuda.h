@@ -3,6 +3,8 @@
  * No CUDA header is needed to build.  Types are as wide as in cuda.h: contexts, streams, events, modules and functions are
  * pointers, device memory is a 64-bit address, a device and a result are int.  The struct is filled once and then only
  * read; calls go straight to the driver, from any thread.  Includes core only: it also runs inside training processes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_DEVICE_CUDA_CUDA_H
 #define LOCKSTEP_DEVICE_CUDA_CUDA_H

@@ -1,4 +1,7 @@
-/* symbols.c - fills a struct of function pointers from a library's names. */
+/* symbols.c - fills a struct of function pointers from a library's names.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/cuda/symbols.h"
 
 #include <errno.h>

@@ -2,6 +2,8 @@
  *
  * Who finds the names is the caller's choice: dlsym() on a library that was opened, or a lookup among the libraries that
  * a training process has loaded already.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_DEVICE_CUDA_SYMBOLS_H
 #define LOCKSTEP_DEVICE_CUDA_SYMBOLS_H

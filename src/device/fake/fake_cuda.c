@@ -3,6 +3,8 @@
  * Keys: cuda.FUNCTION for an error, delay or hang of each (cuda.init, cuda.context-retain, cuda.memory-alloc, cuda.copy,
  * cuda.launch, cuda.stream-wait, cuda.event-wait ...), cuda.count, cuda.version, cuda.N.name, cuda.N.memory;
  * cuda.kernel-us and cuda.copy-us say how long a kernel or a copy keeps its stream busy.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <pthread.h>

@@ -2,6 +2,8 @@
  *
  * Keys: nccl.version, nccl.init, nccl.destroy, nccl.async-error, nccl.all-reduce, nccl.all-gather, nccl.reduce-scatter,
  * nccl.send, nccl.receive, nccl.group-end.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdint.h>
 #include <string.h>

@@ -5,6 +5,8 @@
  * .memory-total, .ecc-corrected, .ecc-uncorrected, .remapped-corrected, .remapped-uncorrected, .remap-pending,
  * .remap-failed, .pcie-generation, .pcie-generation-max, .pcie-width, .pcie-width-max, .pcie-replays, .recovery-action; and
  * nvml.N.handle for all of a GPU at once.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stddef.h>
 #include <stdint.h>

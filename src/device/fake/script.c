@@ -1,4 +1,7 @@
-/* script.c - reads rules and answers by them. */
+/* script.c - reads rules and answers by them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "device/fake/script.h"
 
 #include <errno.h>

@@ -10,6 +10,8 @@
  * first N calls pass, " times N" ends the rule after N.  Of several rules for the same thing the last one holds.  A file
  * that changes is read again, so that a test can make a GPU fail while a program runs.  '#' begins a comment.  A line that
  * cannot be read ends the program: a fake must not be kinder than the script.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_DEVICE_FAKE_SCRIPT_H
 #define LOCKSTEP_DEVICE_FAKE_SCRIPT_H

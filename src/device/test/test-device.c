@@ -1,4 +1,7 @@
-/* test-device.c - the tables over libraries that a script drives, through the loader like the real ones. */
+/* test-device.c - the tables over libraries that a script drives, through the loader like the real ones.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -2,6 +2,8 @@
  *
  * Ops are compared one by one, by what they are and how much they move, not by when.  Where they are the
  * same, what grew is looked for in each rank's own time.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

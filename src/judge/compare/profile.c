@@ -1,4 +1,7 @@
-/* profile.c - gathers a run's steps by what they are made of. */
+/* profile.c - gathers a run's steps by what they are made of.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/compare/profile.h"
 
 #include <errno.h>

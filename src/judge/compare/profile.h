@@ -3,6 +3,8 @@
  * Steps with the same ops on all ranks go together; those that come most often are the run.  Of
  * each rank's time only what is its own is kept (device work, transfers, host time with an idle
  * device), never waiting: who waits is not who is slow.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_COMPARE_PROFILE_H
 #define LOCKSTEP_JUDGE_COMPARE_PROFILE_H

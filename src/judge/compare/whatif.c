@@ -1,6 +1,8 @@
 /* whatif.c - runs a plan with some ops as traced and the others ideal, and compares the step times.
  *
  * Ratios are of mean step times, not means of ratios: a job's cost is the sum of its steps.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/compare/whatif.h"
 

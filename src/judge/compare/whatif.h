@@ -10,6 +10,8 @@
  *   S_X     = step time with all but X ideal / ideal, X one kind, worker, stage or data-parallel index
  *   M_W     = share of the lost time that is gone when the worst 3 % of the workers are ideal
  *   M_S     = ... when the last pipeline stage is
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_COMPARE_WHATIF_H
 #define LOCKSTEP_JUDGE_COMPARE_WHATIF_H

@@ -5,6 +5,8 @@
  * Collectives of one group meet by their order.  Clocks are aligned by their ends, the median over all of
  * them: members leave a collective together, but for what the transport adds.  Ideal is what the same
  * op, by its place in the step, takes on all ranks and steps.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <inttypes.h>

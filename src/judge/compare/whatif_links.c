@@ -14,6 +14,8 @@
  *
  * Profilers of interleaved schedules also record sends and receives that never happened: before the first
  * and after the last compute of a step, and beyond the model's first and last chunk.  Those stand alone.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <string.h>

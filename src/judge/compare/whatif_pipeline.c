@@ -2,6 +2,8 @@
  *
  * Rows are sorted twice: worker by worker, to see what follows what, and the same op of all workers side
  * by side, as replay.h likes it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,7 @@
-/* whatif_private.h - what the makers of plans share. */
+/* whatif_private.h - what the makers of plans share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_COMPARE_WHATIF_PRIVATE_H
 #define LOCKSTEP_JUDGE_COMPARE_WHATIF_PRIVATE_H
 

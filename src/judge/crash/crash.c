@@ -1,5 +1,7 @@
 /* crash.c - sorts the exits of an attempt into one culprit and its echoes, and keeps what is said of them until training
  * goes on.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/crash/crash.h"
 

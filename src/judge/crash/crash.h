@@ -3,6 +3,8 @@
  * A rank that dies takes its peers with it: they see a lost connection and end, too.  The first to
  * end badly is the culprit, one killed by a signal before one that left by itself when both are seen at
  * once; everyone else's error is an echo.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_CRASH_CRASH_H
 #define LOCKSTEP_JUDGE_CRASH_CRASH_H

@@ -3,6 +3,8 @@
  * An interpreter that ends for an exception takes its threads and its sockets down first; on a busy machine that
  * takes longer than its peers need to see a closed connection, to end and to have everybody told to end.  Then
  * the first exit is an echo, and the culprit's is one that was asked for.  Its note of the exception is older than all that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <signal.h>
 #include <stdio.h>

@@ -4,6 +4,8 @@
  * too.  Who noted an exception that nobody caught and blames nobody else for it has failed.  Of the others, those who
  * lost a peer or are gone without a word, it cannot be said before the attempt is over: launchers end workers when members
  * come and go, and people end launchers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* crash_private.h - what tells a culprit from those who only noticed. */
+/* crash_private.h - what tells a culprit from those who only noticed.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_CRASH_CRASH_PRIVATE_H
 #define LOCKSTEP_JUDGE_CRASH_CRASH_PRIVATE_H
 

@@ -1,5 +1,7 @@
 /* program.c - loads a step into a program and answers questions about it, such as how long it would have been with
  * less time in a phase or with other transfers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/replay/program.h"
 

@@ -2,6 +2,8 @@
  *
  * Ranks of one class have the same ops at the same places, so "as its peers do" is a
  * median over the peers' durations at one place.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_REPLAY_PROGRAM_H
 #define LOCKSTEP_JUDGE_REPLAY_PROGRAM_H

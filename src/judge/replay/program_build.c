@@ -2,6 +2,8 @@
  *
  * Ranks of one class do the same, so their ops are made once, as a form, and then written out
  * for each of them with its own meetings.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
  *
  * An op's duration is what is left of its measured time when everything it waits for, by the
  * program, is taken away.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* program_private.h - what the files of a program share: its ops and where they are. */
+/* program_private.h - what the files of a program share: its ops and where they are.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_REPLAY_PROGRAM_PRIVATE_H
 #define LOCKSTEP_JUDGE_REPLAY_PROGRAM_PRIVATE_H
 

@@ -5,6 +5,8 @@
  * without vector instructions: a program that does not fit the cache is bound by memory.  Tried
  * and dropped: fetching the durations of the next block early, and blocks whose ops are
  * further apart than one (no faster than a list; the pages are what costs).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/replay/replay.h"
 

@@ -15,6 +15,8 @@
  * a run three to four times as fast when the same op of all ranks that do the same stands side
  * by side (op 7 of every rank, then op 8 of every rank): then times are read as they lie in
  * memory.  Rank by rank, each duration is in another page than the one before.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_REPLAY_REPLAY_H
 #define LOCKSTEP_JUDGE_REPLAY_REPLAY_H

@@ -1,4 +1,7 @@
-/* replay_build.c - puts the nodes of a graph into their slots and finds what lines up. */
+/* replay_build.c - puts the nodes of a graph into their slots and finds what lines up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

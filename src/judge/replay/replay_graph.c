@@ -3,6 +3,8 @@
  * A meet stands for the latest arrival of those that give.  It follows what they follow,
  * so that arrivals need no nodes of their own: a member that gives is not held by the others,
  * one that only waits does not hold them, and one that does both follows the meet alone.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * By level (the longest way from the start), within a level by number.  So when ops that do
  * the same on different ranks are given next to each other, they stay so, and their
  * predecessors too.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -9,6 +9,8 @@
  * Neighbours that do the same, each with its own predecessors next to one another, are one
  * block: no index is read for them, only times.  What does not line up is a block that
  * lists its nodes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_REPLAY_REPLAY_PROGRAM_H
 #define LOCKSTEP_JUDGE_REPLAY_REPLAY_PROGRAM_H

@@ -6,6 +6,8 @@
  * typical for this node, the steps have become longer, what has become longer in them is
  * host time that devices waited for, and somebody waited about as long for a cpu: else a slow rank would
  * be the node's fault wherever cpus are a little short.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,8 @@
  * ranks.  The cost is what an even split would give back.  That may be little where a stage has slack
  * that the others have not, so whether a stage is worth a word is decided by what its weight does to
  * the step: were it no heavier than the others.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

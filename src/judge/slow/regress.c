@@ -5,6 +5,8 @@
  * which no other verdict explains lost time and no node is short of cpus.  What was typical is the
  * lowest median that so many clean steps have had; it is kept over restarts, since a job that comes
  * back slower is just what this is about.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/slow/regress.h"
 

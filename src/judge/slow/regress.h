@@ -1,4 +1,7 @@
-/* regress.h - how long steps took, kind by kind of step, over the whole run. */
+/* regress.h - how long steps took, kind by kind of step, over the whole run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_SLOW_REGRESS_H
 #define LOCKSTEP_JUDGE_SLOW_REGRESS_H
 

@@ -1,4 +1,7 @@
-/* stall.c - what the devices of a job wait for when no rank holds up the others. */
+/* stall.c - what the devices of a job wait for when no rank holds up the others.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/slow/stall.h"
 
 #include <errno.h>

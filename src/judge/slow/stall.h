@@ -2,6 +2,8 @@
  *
  * What repeats is held against its own past, so this keeps more than the history's last steps: earlier
  * checkpoints and evaluations, long waits, and how often ranks were seen waiting for storage.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_SLOW_STALL_H
 #define LOCKSTEP_JUDGE_SLOW_STALL_H

@@ -4,6 +4,8 @@
  * just as long it is the job's input: an input-stall, priced by the replay with that much less
  * waiting.  Where they do not it is that rank's: a straggler, layer data (stall_input_rank.c).  Both sides are medians of
  * peers, so that one slow loader is not the job's, and a slow storage is nobody's rank.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* stall_input_rank.c - a rank whose batches come late while those of its peers do not. */
+/* stall_input_rank.c - a rank whose batches come late while those of its peers do not.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

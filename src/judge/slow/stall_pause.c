@@ -5,6 +5,8 @@
  * what the run's own earlier ones took, or when all of them together cost more than a share of the
  * time.  Between two pauses nothing can be seen of it, so an open verdict stays until the next one says
  * that all is as usual, or has not come for long.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

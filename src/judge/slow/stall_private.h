@@ -1,4 +1,7 @@
-/* stall_private.h - what the files of the stall judge share. */
+/* stall_private.h - what the files of the stall judge share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 #define LOCKSTEP_JUDGE_SLOW_STALL_PRIVATE_H
 

@@ -3,6 +3,8 @@
  * Slow starts are the rule: images are pulled, libraries are read, models are compiled.  It is said only
  * when one rank comes so late that all others wait for it, or when the whole start takes longer than
  * anyone plans for, or many times as long as in the attempt before.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,8 @@
  * step, and blamed when the replay says that the step would be shorter had it worked
  * as they do.  Peers come before the rank's own past: a whole job may slow down for
  * good reasons, such as longer sequences.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/slow/straggler.h"
 

@@ -1,4 +1,7 @@
-/* straggler.h - what other judges ask the judge of stragglers. */
+/* straggler.h - what other judges ask the judge of stragglers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_SLOW_STRAGGLER_H
 #define LOCKSTEP_JUDGE_SLOW_STRAGGLER_H
 

@@ -4,6 +4,8 @@
  * straggler it becomes, so that the fault is one verdict from the first sign on, and what acts on
  * verdicts leaves it alone while it is not sure.  Three times ten steps must grow alike: one jump is
  * no trend.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,6 +7,8 @@
  * Among thousands of ranks somebody is slow in every step, and somebody often by chance.  So a rank must be
  * slow more often than the others' slowness makes likely for any of them, and a slowness that
  * moves must be more than so many ranks have every day, or than this run had before.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,8 @@
  * waits for another its own goes on unseen.  But who is waited for is told by the device's clock.  Where one
  * communicator of all ranks is all there is, nobody comes late because of somebody else: the last one is the cause.
  * With more of them a rank may be late as it waited elsewhere; then nothing is said here.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

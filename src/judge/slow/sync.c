@@ -2,6 +2,8 @@
  *
  * Nothing is said when the bytes have changed, when the replay hides it behind compute, or when hosts had
  * no cpu to move the data with.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/slow/sync.h"
 

@@ -3,6 +3,8 @@
  * A transfer is what is left of a collective when waiting for the last member is taken away, so that
  * a late rank does not make it longer.  Each communicator (and each pair of a pipeline) is held
  * against its own past, and against others of its kind.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_SLOW_SYNC_H
 #define LOCKSTEP_JUDGE_SLOW_SYNC_H

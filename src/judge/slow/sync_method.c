@@ -6,6 +6,8 @@
  * that costs nothing is never said, nor is one that was long ago when the network becomes slow today; and a
  * library that goes to and fro between two ways has both.  After a restart communicators are others: those of
  * the same name, size and first member had the same transfers (as in sync.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

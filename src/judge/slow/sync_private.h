@@ -1,4 +1,7 @@
-/* sync_private.h - what the files of the sync judge share. */
+/* sync_private.h - what the files of the sync judge share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_SLOW_SYNC_PRIVATE_H
 #define LOCKSTEP_JUDGE_SLOW_SYNC_PRIVATE_H
 

@@ -2,6 +2,8 @@
  *
  * Every slow link touches the culprit, and no sound one of the same kind does.  Where all links between
  * nodes are slow there is nothing to tell them apart by: then it is the fabric, and that is said.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,8 @@
  * The node of the first rank has the run's clock.  Nodes that share a collective with it are level 1, those
  * that share one with them level 2, and so on; a node is bounded only by lower levels, and
  * their errors widen its bounds, so that no estimate ever confirms itself.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/step/clock.h"
 

@@ -6,6 +6,8 @@
  * the same time; where one side always comes last, one of the bounds is far off and their middle
  * means nothing.  Wall clocks, which somebody usually keeps in step, are believed where they agree
  * with that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STEP_CLOCK_H
 #define LOCKSTEP_JUDGE_STEP_CLOCK_H

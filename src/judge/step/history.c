@@ -1,4 +1,7 @@
-/* history.c - keeps the window and computes each rank's excess over its peers. */
+/* history.c - keeps the window and computes each rank's excess over its peers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/step/history.h"
 
 #include <errno.h>

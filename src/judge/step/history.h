@@ -1,4 +1,7 @@
-/* history.h - the last steps, rank by rank, and how far each was from its peers. */
+/* history.h - the last steps, rank by rank, and how far each was from its peers.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_STEP_HISTORY_H
 #define LOCKSTEP_JUDGE_STEP_HISTORY_H
 

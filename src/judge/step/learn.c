@@ -1,4 +1,7 @@
-/* learn.c - one pass over a rank's step, in launch order. */
+/* learn.c - one pass over a rank's step, in launch order.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/step/learn.h"
 
 #include <string.h>

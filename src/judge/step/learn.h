@@ -4,6 +4,8 @@
  * (a communication op follows the compute launched before it and what was sent since, a
  * compute span may wait for communication launched before it, the host sometimes waits for
  * everything) and keep of that what no step has contradicted.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STEP_LEARN_H
 #define LOCKSTEP_JUDGE_STEP_LEARN_H

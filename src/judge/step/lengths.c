@@ -4,6 +4,8 @@
  * explain what uneven data does to a rank.  All are taken relative to the mean of the rank's
  * peers and about it: a stage with more work than another must not blur what lengths do, and
  * what they do grows with its work.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/step/lengths.h"
 

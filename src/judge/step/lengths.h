@@ -1,4 +1,7 @@
-/* lengths.h - how much of the difference between ranks is only the length of their sequences. */
+/* lengths.h - how much of the difference between ranks is only the length of their sequences.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_STEP_LENGTHS_H
 #define LOCKSTEP_JUDGE_STEP_LENGTHS_H
 

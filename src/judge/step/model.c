@@ -1,4 +1,7 @@
-/* model.c - keeps the facts about ranks, communicators and shapes. */
+/* model.c - keeps the facts about ranks, communicators and shapes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/step/model.h"
 
 #include <errno.h>

@@ -3,6 +3,8 @@
  * The controller's core fills it from facts; judges only read it.  A *class* is a shape
  * without communicators and sizes: ranks of one class do the same work, op by op, so
  * they can be compared and share what is learnt about the order of things.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STEP_MODEL_H
 #define LOCKSTEP_JUDGE_STEP_MODEL_H

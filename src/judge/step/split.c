@@ -1,4 +1,7 @@
-/* split.c - first all meetings of the step, then each rank's sweep over its lines (sweep.c). */
+/* split.c - first all meetings of the step, then each rank's sweep over its lines (sweep.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/step/split.h"
 
 #include <errno.h>

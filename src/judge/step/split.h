@@ -4,6 +4,8 @@
  * peers or transferring; launched work that does not run; or the host alone, in some phase,
  * with the device idle.  What overlaps counts for the first of these that applies, so the
  * parts add up to the step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STEP_SPLIT_H
 #define LOCKSTEP_JUDGE_STEP_SPLIT_H

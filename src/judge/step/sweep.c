@@ -7,6 +7,8 @@
  * a phase (backward waits for the last gradient bucket); but it is learnt at which points of
  * the program all that was launched has always ended (learn.h), and from the last launch
  * before such a point to the last end the host has waited.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/step/sweep.h"
 

@@ -1,4 +1,7 @@
-/* sweep.h - one rank's step from begin to end, each moment put where it belongs. */
+/* sweep.h - one rank's step from begin to end, each moment put where it belongs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_STEP_SWEEP_H
 #define LOCKSTEP_JUDGE_STEP_SWEEP_H
 

@@ -1,4 +1,7 @@
-/* hang.c - keeps the newest beat of every rank, and how long steps take. */
+/* hang.c - keeps the newest beat of every rank, and how long steps take.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
  * Beats come in as they are; once a second all of them are laid before wait.h.  What is found twice in a
  * row in the same way is said.  A verdict stays one while the same thing holds, also when more is learnt about it
  * (stacks, further culprits), and is over when the ranks go on, or with the first step after a restart.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STUCK_HANG_H
 #define LOCKSTEP_JUDGE_STUCK_HANG_H

@@ -1,5 +1,7 @@
 /* hang_judge.c - looks at the newest beats once a second and when somebody ends, and has the life of what is found in
  * them.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdlib.h>
 #include <string.h>

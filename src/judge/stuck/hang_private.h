@@ -1,5 +1,7 @@
 /* hang_private.h - what the parts of the hang judge share: hang.c keeps what is seen, hang_judge.c looks at it, also
  * when somebody ends, and has the verdicts.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STUCK_HANG_PRIVATE_H
 #define LOCKSTEP_JUDGE_STUCK_HANG_PRIVATE_H

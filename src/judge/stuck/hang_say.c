@@ -1,4 +1,7 @@
-/* hang_say.c - what is said about ranks that do not move: each way to hang has its own sentence. */
+/* hang_say.c - what is said about ranks that do not move: each way to hang has its own sentence.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <stdio.h>
 #include <string.h>
 

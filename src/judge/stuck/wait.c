@@ -1,4 +1,7 @@
-/* wait.c - follows the waiting to where it begins. */
+/* wait.c - follows the waiting to where it begins.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/stuck/wait.h"
 
 #include <errno.h>

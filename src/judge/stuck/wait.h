@@ -5,6 +5,8 @@
  * else is in, who has left, who is not there.  Who is not there may itself wait in another operation, of
  * another group or stream, so it is followed there; one that waits for nobody is where it begins.
  * What cannot be seen is never named.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_STUCK_WAIT_H
 #define LOCKSTEP_JUDGE_STUCK_WAIT_H

@@ -2,6 +2,8 @@
  *
  * A message that both its ends are in accuses the link between two nodes, and neither end: each says the same of
  * the other.  Only several such messages tell more, where all of them touch one node and no other.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "core/clean.h"
 #include "judge/stuck/wait_private.h"

@@ -1,4 +1,7 @@
-/* wait_private.h - what the files that follow the waiting share. */
+/* wait_private.h - what the files that follow the waiting share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_STUCK_WAIT_PRIVATE_H
 #define LOCKSTEP_JUDGE_STUCK_WAIT_PRIVATE_H
 

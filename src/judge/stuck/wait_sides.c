@@ -3,6 +3,8 @@
  * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
  * all the others.  Where they are equally many the one that does what was never done before is named, or all are,
  * and that is said.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* bench.h - a judge state and a made-up job before it; what all tests of the judges begin with. */
+/* bench.h - a judge state and a made-up job before it; what all tests of the judges begin with.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_TEST_BENCH_H
 #define LOCKSTEP_JUDGE_TEST_BENCH_H
 

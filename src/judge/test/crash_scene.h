@@ -1,4 +1,7 @@
-/* crash_scene.h - ranks that end, in the order of a test. */
+/* crash_scene.h - ranks that end, in the order of a test.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_TEST_CRASH_SCENE_H
 #define LOCKSTEP_JUDGE_TEST_CRASH_SCENE_H
 

@@ -1,4 +1,7 @@
-/* lab_feed.c - what the made-up job tells, as facts and as whole steps. */
+/* lab_feed.c - what the made-up job tells, as facts and as whole steps.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * Its gradient buckets are reduced by threads of its own while it goes on, and are said to start when
  * they are launched.  It waits for them where a program of this kind does: before the optimizer for all
  * of them, inside backward; and before work that needs the result of one.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <assert.h>
 

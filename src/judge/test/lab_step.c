@@ -1,4 +1,7 @@
-/* lab_step.c - the ops of the made-up job, and when each would run. */
+/* lab_step.c - the ops of the made-up job, and when each would run.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/lab_step.h"
 
 #include <assert.h>

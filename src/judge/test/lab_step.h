@@ -5,6 +5,8 @@
  * host that launches ahead and waits at the end) and knows the truth about them, since it
  * computes every time by a plain simulation of its own.  Noise comes from the seed, the
  * step, the rank and the op, so that the same step without a fault can be made again.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_JUDGE_TEST_LAB_STEP_H
 #define LOCKSTEP_JUDGE_TEST_LAB_STEP_H

@@ -1,4 +1,7 @@
-/* test-clock.c - nodes whose clocks differ by seconds. */
+/* test-clock.c - nodes whose clocks differ by seconds.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

@@ -1,4 +1,7 @@
-/* test-corrupt.c - numbers that are wrong, where that began, and what only looks like it. */
+/* test-corrupt.c - numbers that are wrong, where that began, and what only looks like it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 
 #include "judge/test/bench.h"

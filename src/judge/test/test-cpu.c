@@ -1,4 +1,7 @@
-/* test-cpu.c - a node whose ranks get no cpu. */
+/* test-cpu.c - a node whose ranks get no cpu.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 
 #include "judge/test/bench.h"

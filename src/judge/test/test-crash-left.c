@@ -1,4 +1,7 @@
-/* test-crash-left.c - ends whose status nobody knows: another launcher is the parent. */
+/* test-crash-left.c - ends whose status nobody knows: another launcher is the parent.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/crash_scene.h"
 
 static void leaves(struct bench *bench, uint32_t rank, int64_t ms, bool closed)

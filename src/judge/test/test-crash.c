@@ -1,4 +1,7 @@
-/* test-crash.c - who died first. */
+/* test-crash.c - who died first.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/crash_scene.h"
 
 static void ends(struct bench *bench, uint32_t rank, int64_t ms, int status, bool told)

@@ -1,4 +1,7 @@
-/* test-diff.c - two runs: what became slower, where, and when it is another program. */
+/* test-diff.c - two runs: what became slower, where, and when it is another program.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/compare/profile.h"
 #include "judge/test/bench.h"
 

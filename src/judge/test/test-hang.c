@@ -1,4 +1,7 @@
-/* test-hang.c - the life of a hang: two looks, one verdict, its echoes, its end. */
+/* test-hang.c - the life of a hang: two looks, one verdict, its echoes, its end.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* test-host-view.c - no device tells its times: the hosts' phases stand for the work. */
+/* test-host-view.c - no device tells its times: the hosts' phases stand for the work.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

@@ -1,4 +1,7 @@
-/* test-imbalance.c - work that is split unevenly, and what is not that. */
+/* test-imbalance.c - work that is split unevenly, and what is not that.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 static const struct tracked_verdict *only(const struct bench *bench, unsigned kind, unsigned layer)

@@ -1,4 +1,7 @@
-/* test-kinds.c - stragglers that come and go, and what is only a bad step. */
+/* test-kinds.c - stragglers that come and go, and what is only a bad step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/rand.h"
 #include "judge/test/bench.h"
 

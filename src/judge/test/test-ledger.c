@@ -1,4 +1,7 @@
-/* test-ledger.c - every GPU-second in one bucket, and the injected ones in theirs. */
+/* test-ledger.c - every GPU-second in one bucket, and the injected ones in theirs.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

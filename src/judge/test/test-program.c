@@ -1,5 +1,7 @@
 /* test-program.c - the replay of a step against the step itself, and against the same step made
  * again without the fault.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/test/bench.h"
 

@@ -1,4 +1,7 @@
-/* test-regress.c - jobs that become slower with nobody to blame, and those that only seem to. */
+/* test-regress.c - jobs that become slower with nobody to blame, and those that only seem to.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define BEFORE 80 /* sound steps */

@@ -1,4 +1,7 @@
-/* test-replay.c - the replay against sentences, and against a slow obvious reference. */
+/* test-replay.c - the replay against sentences, and against a slow obvious reference.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* test-split.c - where each moment of a step goes. */
+/* test-split.c - where each moment of a step goes.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define MS INT64_C(1000000)

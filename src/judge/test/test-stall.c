@@ -1,4 +1,7 @@
-/* test-stall.c - when a job waits for input, and when that is one rank's, the cpu's or nobody's. */
+/* test-stall.c - when a job waits for input, and when that is one rank's, the cpu's or nobody's.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/slow/stall.h"
 
 #include "core/time.h"

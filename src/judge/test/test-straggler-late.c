@@ -1,4 +1,7 @@
-/* test-straggler-late.c - devices that tell their collectives and nothing else. */
+/* test-straggler-late.c - devices that tell their collectives and nothing else.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/slow/straggler.h"
 #include "judge/test/bench.h"
 

@@ -1,4 +1,7 @@
-/* test-straggler.c - who is named, how soon, and who never is. */
+/* test-straggler.c - who is named, how soon, and who never is.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* test-sync-method.c - when a slow transfer is one that the library moves otherwise, and when that is not why. */
+/* test-sync-method.c - when a slow transfer is one that the library moves otherwise, and when that is not why.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "core/buf.h"
 #include "judge/slow/sync.h"
 #include "judge/slow/sync_private.h"

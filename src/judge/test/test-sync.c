@@ -1,4 +1,7 @@
-/* test-sync.c - when transfers are slow, and where; and when it is not the network. */
+/* test-sync.c - when transfers are slow, and where; and when it is not the network.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/bench.h"
 
 #define HEALTHY 14 /* steps before a fault: enough to know what is typical */

@@ -1,4 +1,7 @@
-/* test-thresholds.c - the table is whole, and holds its own bounds. */
+/* test-thresholds.c - the table is whole, and holds its own bounds.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/thresholds.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-wait-sides.c - those who disagree, and random programs of which all is known. */
+/* test-wait-sides.c - those who disagree, and random programs of which all is known.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* test-wait.c - who waits for whom: a picture that must be named and one that must not, for each sentence. */
+/* test-wait.c - who waits for whom: a picture that must be named and one that must not, for each sentence.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

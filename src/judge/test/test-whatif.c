@@ -1,4 +1,7 @@
-/* test-whatif.c - traces whose answer is known by arithmetic. */
+/* test-whatif.c - traces whose answer is known by arithmetic.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

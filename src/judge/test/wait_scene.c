@@ -1,4 +1,7 @@
-/* wait_scene.c - puts ranks into collectives and messages, and looks. */
+/* wait_scene.c - puts ranks into collectives and messages, and looks.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "judge/test/wait_scene.h"
 
 #include <setjmp.h>

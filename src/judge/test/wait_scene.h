@@ -1,4 +1,7 @@
-/* wait_scene.h - a picture of who waits for whom, for the tests of wait.h. */
+/* wait_scene.h - a picture of who waits for whom, for the tests of wait.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_TEST_WAIT_SCENE_H
 #define LOCKSTEP_JUDGE_TEST_WAIT_SCENE_H
 

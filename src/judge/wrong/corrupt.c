@@ -7,6 +7,8 @@
  *
  * Each step brings the digest of one part of a rank's parameters, and parts take turns.  What was read is remembered
  * here, by rank and part, and handed to corrupt_groups.c, which compares replicas; corrupt_values.c has losses and norms.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "judge/wrong/corrupt.h"
 

@@ -1,4 +1,7 @@
-/* corrupt.h - what the judge of wrong numbers remembers from step to step. */
+/* corrupt.h - what the judge of wrong numbers remembers from step to step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_H
 

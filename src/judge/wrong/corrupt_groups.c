@@ -12,6 +12,8 @@
  * One look is enough.  A digest is one record of the ring, so it is never half old, and it is taken on the stream on
  * which the optimizer runs.  A second look would miss what heals by itself, as parameters do that an owner
  * hands out anew in each step.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <stdlib.h>

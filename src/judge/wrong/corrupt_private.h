@@ -1,4 +1,7 @@
-/* corrupt_private.h - what the files of the judge of wrong numbers share. */
+/* corrupt_private.h - what the files of the judge of wrong numbers share.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_JUDGE_WRONG_CORRUPT_PRIVATE_H
 #define LOCKSTEP_JUDGE_WRONG_CORRUPT_PRIVATE_H
 

@@ -3,6 +3,8 @@
  * One step after a rank computed nonsense its gradients are everybody's, so only the first step of it
  * tells who.  A loss that is not a number is always wrong; a gradient norm that is not finite
  * happens to sound jobs with scaled losses, which skip such a step, so it must last.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* gloo_play.h - plays torch: objects with tables of virtual functions, as C++ lays them out. */
+/* gloo_play.h - plays torch: objects with tables of virtual functions, as C++ lays them out.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_PROBE_TEST_GLOO_PLAY_H
 #define LOCKSTEP_PROBE_TEST_GLOO_PLAY_H
 

@@ -1,4 +1,7 @@
-/* nccl_play.h - plays NCCL: calls the tables that liblockstep.so exports as NCCL does, in either version. */
+/* nccl_play.h - plays NCCL: calls the tables that liblockstep.so exports as NCCL does, in either version.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_PROBE_TEST_NCCL_PLAY_H
 #define LOCKSTEP_PROBE_TEST_NCCL_PLAY_H
 

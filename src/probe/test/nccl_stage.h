@@ -1,4 +1,7 @@
-/* nccl_stage.h - a rank with an open ring and one communicator, and what its ring was told. */
+/* nccl_stage.h - a rank with an open ring and one communicator, and what its ring was told.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_PROBE_TEST_NCCL_STAGE_H
 #define LOCKSTEP_PROBE_TEST_NCCL_STAGE_H
 

@@ -1,4 +1,7 @@
-/* scene.h - a directory of its own for a test, and a reader on the ring in it. */
+/* scene.h - a directory of its own for a test, and a reader on the ring in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef LOCKSTEP_PROBE_TEST_SCENE_H
 #define LOCKSTEP_PROBE_TEST_SCENE_H
 

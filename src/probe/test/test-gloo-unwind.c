@@ -3,6 +3,8 @@
  * C++ unwinds frame by frame, by tables that the compiler makes for each function (.eh_frame).  A function without one
  * ends the process (std::terminate).  Here the unwinder of C++ itself goes from a function that plays torch's through
  * ours to the caller.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "probe/test/scene.h"
 

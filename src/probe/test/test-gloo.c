@@ -1,4 +1,7 @@
-/* test-gloo.c - all-reduces of gloo become records, and what is not known is not touched. */
+/* test-gloo.c - all-reduces of gloo become records, and what is not known is not touched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/scene.h"
 
 #include <errno.h>

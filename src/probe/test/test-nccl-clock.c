@@ -1,4 +1,7 @@
-/* test-nccl-clock.c - a device's times on the host's clock. */
+/* test-nccl-clock.c - a device's times on the host's clock.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/scene.h"
 
 #include "core/time.h"

@@ -1,4 +1,7 @@
-/* test-nccl-deaf.c - an NCCL that tells of launches and never of kernels: with a clock that can be put forward. */
+/* test-nccl-deaf.c - an NCCL that tells of launches and never of kernels: with a clock that can be put forward.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/nccl_stage.h"
 
 #include <sys/syscall.h>

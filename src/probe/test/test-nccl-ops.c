@@ -1,4 +1,7 @@
-/* test-nccl-ops.c - launches of NCCL as marks, whatever is told of their kernels. */
+/* test-nccl-ops.c - launches of NCCL as marks, whatever is told of their kernels.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/nccl_stage.h"
 
 #include <string.h>

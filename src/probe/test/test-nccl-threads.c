@@ -1,4 +1,7 @@
-/* test-nccl-threads.c - one thread launches, another tells of the kernels, someone reads. */
+/* test-nccl-threads.c - one thread launches, another tells of the kernels, someone reads.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/nccl_stage.h"
 
 #include <pthread.h>

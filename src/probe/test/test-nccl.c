@@ -1,4 +1,7 @@
-/* test-nccl.c - communicators of NCCL and the ring: who opens it, who closes it, who is not watched. */
+/* test-nccl.c - communicators of NCCL and the ring: who opens it, who closes it, who is not watched.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/nccl_stage.h"
 
 #include <string.h>

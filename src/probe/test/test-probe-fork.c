@@ -2,6 +2,8 @@
  *
  * Built twice: as it is, and with a madvise() that knows no MADV_WIPEONFORK, as on a kernel
  * before 4.14, where the fork handler must do.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "probe/test/scene.h"
 

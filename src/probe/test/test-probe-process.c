@@ -1,4 +1,7 @@
-/* test-probe-process.c - ranks that are killed, stopped, replaced, or have nowhere to write. */
+/* test-probe-process.c - ranks that are killed, stopped, replaced, or have nowhere to write.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/scene.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-probe-threads.c - several threads write while someone reads. */
+/* test-probe-threads.c - several threads write while someone reads.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/scene.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-probe.c - what is marked is what is read. */
+/* test-probe.c - what is marked is what is read.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "probe/test/scene.h"
 
 #include <errno.h>

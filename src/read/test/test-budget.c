@@ -1,4 +1,7 @@
-/* Whatever a file claims or unpacks to, reading it takes no more than the budget. */
+/* Whatever a file claims or unpacks to, reading it takes no more than the budget.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/budget.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-flight-memory.c - a reader that gets no more memory lets go of what it has. */
+/* test-flight-memory.c - a reader that gets no more memory lets go of what it has.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include "read/flight.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* test-jsontext.c - JSON as Python, PyTorch and profilers write it. */
+/* test-jsontext.c - JSON as Python, PyTorch and profilers write it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

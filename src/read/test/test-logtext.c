@@ -1,4 +1,7 @@
-/* test-logtext.c - when lines of kernel logs were written, in all the ways in which tools say it; which are kept. */
+/* test-logtext.c - when lines of kernel logs were written, in all the ways in which tools say it; which are kept.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

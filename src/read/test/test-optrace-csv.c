@@ -1,4 +1,7 @@
-/* test-optrace-csv.c - columns in any order, and a line number for everything that is wrong. */
+/* test-optrace-csv.c - columns in any order, and a line number for everything that is wrong.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 /* test-pickle.c - the opcodes, one by one, and what must not happen.  Real pickles of every protocol are read
  * by test/t/t5100-why-dumps.t and test/fuzz/seeds/pickle.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* What people read and programs parse, word for word. */
+/* What people read and programs parse, word for word.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,8 @@
 /* ring_make.h - a ring made by hand for tests: fixed times, any damage.
  *
  * Writes with pwrite(), record by record, in the order in which the probe stores.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef LOCKSTEP_WIRE_TEST_RING_MAKE_H
 #define LOCKSTEP_WIRE_TEST_RING_MAKE_H

@@ -1,4 +1,7 @@
-/* Facts come back as they were put, and bad bytes are refused. */
+/* Facts come back as they were put, and bad bytes are refused.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

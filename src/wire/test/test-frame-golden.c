@@ -4,6 +4,8 @@
  * test-frame-golden --make NUMBER BIN  writes the file of that number (0 the first; old files stay as they are)
  *
  * Types and fields that came after the first version have files of their own.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <stdint.h>

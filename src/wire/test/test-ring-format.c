@@ -1,4 +1,7 @@
-/* test-ring-format.c - every field that comes out of a ring has its limits. */
+/* test-ring-format.c - every field that comes out of a ring has its limits.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

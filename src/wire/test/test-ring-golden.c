@@ -3,6 +3,8 @@
  * test-ring-golden VERSION BIN TEXT         the bytes in BIN read as TEXT says, and are made again as
  *                                           they are
  * test-ring-golden --make VERSION BIN TEXT  writes both (a new version gets a new name, old files stay)
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,8 @@
  *
  * Real races are rare and differ between machines, so this program has a pread() of its own,
  * which lets the writer go on at the worst moment, or tears the 8 bytes of a head.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* test-ring-reader.c - a reader that neither crashes, loops nor makes things up. */
+/* test-ring-reader.c - a reader that neither crashes, loops nor makes things up.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,7 @@
-/* A spool survives its writer: torn tails are cut, damage is skipped, numbers never repeat. */
+/* A spool survives its writer: torn tails are cut, damage is skipped, numbers never repeat.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

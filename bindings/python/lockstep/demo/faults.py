@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The faults that the demo's training makes in itself, by a plan, and what it really did.
 
 The plan and the lines of the truth are those of the C trainer (lab/faults/plan.h).  A fault that this

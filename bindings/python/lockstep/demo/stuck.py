@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways never to come back: a loader, code, the interpreter's lock, a link, memory that is not there.
 
 Each is the thing itself, in this process, and none returns but frozen_link().

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training of `lockstep demo --torch`: a small transformer that learns synthetic text.
 
 A program like any other: DistributedDataParallel on gloo, a DataLoader, AdamW, checkpoints.  It is not

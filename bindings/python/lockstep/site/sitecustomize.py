@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Python imports this by itself at start: `lockstep run` puts its directory first on PYTHONPATH.
 #
 # It attaches lockstep, takes its own directory from sys.path again and then does what Python would

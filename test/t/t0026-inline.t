@@ -1,6 +1,7 @@
 #!/bin/sh
 # probe-inline.h: a program that links to nothing of lockstep's is recorded where the library is, and runs unchanged
 # where it is not.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 library=$BUILD/liblockstep.so.0

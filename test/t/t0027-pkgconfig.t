@@ -1,5 +1,6 @@
 #!/bin/sh
 # A program finds the header and the library by pkg-config, as installed.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 command -v pkg-config >/dev/null || skip_all "no pkg-config here"

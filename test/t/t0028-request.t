@@ -1,5 +1,6 @@
 #!/bin/sh
 # A request in a rank's ring: the trainer writes a checkpoint at the end of the step that it names, and answers.
+# SPDX-License-Identifier: Apache-2.0
 . "$SOURCE/test/t/tap.sh"
 
 mkdir -m 700 "$TAP/rings"
