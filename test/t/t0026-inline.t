@@ -45,13 +45,13 @@ runs() # PROGRAM WHAT
 
 echo 'int other; int other;' >"$TAP/other.c"
 cc -shared -fPIC -o "$TAP/other.so" "$TAP/other.c"
-ok "it compiles as C" cc -std=c99 $warnings -I"$SOURCE/include" -o "$TAP/inline-c" "$SOURCE/test/t/t0010-inline.c" -ldl
+ok "it compiles as C" cc -std=c99 $warnings -I"$SOURCE/include" -o "$TAP/inline-c" "$SOURCE/test/t/inline.c" -ldl
 nm "$TAP/inline-c" | grep ' U lockstep' >"$TAP/wants"
 is "and needs no name of the library" "$(cat "$TAP/wants")" ""
 runs "$TAP/inline-c" "C"
 
 if command -v c++ >/dev/null; then
-    cp "$SOURCE/test/t/t0010-inline.c" "$TAP/inline.cc"
+    cp "$SOURCE/test/t/inline.c" "$TAP/inline.cc"
     ok "it compiles as C++" c++ -std=c++17 -Wall -Wextra -Wshadow -Werror -Wno-missing-field-initializers \
         -I"$SOURCE/include" -o "$TAP/inline-cc" "$TAP/inline.cc" -ldl
     runs "$TAP/inline-cc" "C++"

@@ -1,4 +1,4 @@
-/* t0010-inline.c - a program that includes probe-inline.h and links to nothing; C and C++.
+/* inline.c - a program that includes probe-inline.h and links to nothing; C and C++.
  *
  * Calls every function once, so that a name that the library does not have shows.
  *
