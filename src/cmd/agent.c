@@ -24,13 +24,13 @@ struct agent_options {
 
 static const struct opt agent_opts[] = {
     { "run-dir", 0, OPT_TEXT, offsetof(struct agent_options, agent.run_dir), "DIR",
-      "the run's directory, with its run.json; the spool goes there", NULL, false },
-    { "node", 0, OPT_TEXT, offsetof(struct agent_options, agent.node), "NAME",
-      "the node this agent speaks for", "LOCKSTEP_NODE", false },
+      "directory of the run, which has run.json; the spool is written there", NULL, false },
+    { "node", 0, OPT_TEXT, offsetof(struct agent_options, agent.node), "NAME", "name of this node",
+      "LOCKSTEP_NODE", false },
     { "rings", 0, OPT_TEXT, offsetof(struct agent_options, agent.rings), "DIR",
-      "where the rings are, if not where run.json says", NULL, false },
+      "directory of the rings, default as run.json says", NULL, false },
     { "tick", 0, OPT_DURATION, offsetof(struct agent_options, agent.tick_ns), "TIME",
-      "how often rings are read (50ms)", NULL, false },
+      "how often rings are read, default 50ms", NULL, false },
     { "control", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.url), "URL",
       "the site's controller, to which the spool is sent", "LOCKSTEP_CONTROL", false },
     { "control-ca", 0, OPT_TEXT, offsetof(struct agent_options, agent.control.ca_file), "FILE",
@@ -42,28 +42,27 @@ static const struct opt agent_opts[] = {
       NULL, "send tokens without encryption to a controller on another machine",
       "LOCKSTEP_INSECURE_HTTP", false },
     { "spool-max", 0, OPT_U64, offsetof(struct agent_options, agent.spool_max), "BYTES",
-      "a spool that is sent is shrunk beyond that, default 268435456", "LOCKSTEP_SPOOL_MAX",
-      false },
+      "size limit of a spool that is sent; the oldest steps are shortened first, default 268435456",
+      "LOCKSTEP_SPOOL_MAX", false },
     { "every-run", 0, OPT_FLAG, offsetof(struct agent_options, every_run), NULL,
-      "be the node's daemon: serve every user's runs that have no agent of their own", NULL,
+      "run as the node daemon: observe all users' runs that have no agent of their own", NULL,
       false },
     { "every-root", 0, OPT_TEXT, offsetof(struct agent_options, every.root), "DIR",
-      "with --every-run: where users have their rings, as DIR/lockstep-UID/RUN; default /dev/shm",
-      NULL, false },
+      "with --every-run: directory of all rings, DIR/lockstep-UID/RUN, default /dev/shm", NULL,
+      false },
     { "state", 0, OPT_TEXT, offsetof(struct agent_options, every.state), "DIR",
-      "with --every-run: where spools are, default /var/lib/lockstep-agent", NULL, false },
+      "with --every-run: directory of the spools, default /var/lib/lockstep-agent", NULL, false },
     { "token-file", 0, OPT_TEXT, offsetof(struct agent_options, every.launch_file), "FILE",
-      "with --every-run: token that may begin runs, default tokens/launch.token in the user's "
+      "with --every-run: token that may register runs, default tokens/launch.token in the user's "
       "state "
       "directory",
       "LOCKSTEP_TOKEN_FILE", false },
     { "runs-per-user", 0, OPT_U32, offsetof(struct agent_options, every.runs_per_user), "N",
-      "with --every-run: runs of one user that are watched at a time, default 32", NULL, false },
+      "with --every-run: most runs of one user at a time, default 32", NULL, false },
     { "runs-max", 0, OPT_U32, offsetof(struct agent_options, every.runs_max), "N",
-      "with --every-run: runs of all users that are watched at a time, default 512", NULL, false },
+      "with --every-run: most runs of all users at a time, default 512", NULL, false },
     { "idle", 0, OPT_DURATION, offsetof(struct agent_options, every.idle_ns), "TIME",
-      "with --every-run: an agent ends when no ring of its run had a process for so long, default "
-      "60s",
+      "with --every-run: an agent ends when its run had no process for this long, default 60s",
       NULL, false },
     { .name = NULL },
 };
@@ -170,7 +169,7 @@ static int agent_main(int argc, char **argv)
 const struct command command_agent = {
     .name = "agent",
     .operands = "",
-    .summary = "watch the ranks of one node: rings and /proc in, frames out",
+    .summary = "observe the ranks of one node, and record what they do",
     .details = "Runs until SIGTERM, or until the launcher that started it is gone.  One a node; "
                "'lockstep run' starts\nand restarts it.  It may be killed at any moment: the next "
                "one goes on where the spool ends.",

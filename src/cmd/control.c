@@ -30,35 +30,36 @@ static const struct opt control_opts[] = {
     { "run-dir", 0, OPT_TEXT, offsetof(struct control_settings, run_dir), "DIR",
       "directory of the run", NULL, false },
     { "tick", 0, OPT_DURATION, offsetof(struct control_settings, tick_ns), "TIME",
-      "how often to look at the spools when nothing comes; default 50ms", NULL, false },
+      "how often to read the spools, default 50ms", NULL, false },
     { "listen", 0, OPT_TEXT, offsetof(struct control_settings, site.listen), "ADDR:PORT",
-      "be the controller of a site: take facts of many runs here; default 127.0.0.1:8787",
+      "address of a site's controller, which accepts the facts of many runs, default "
+      "127.0.0.1:8787",
       "LOCKSTEP_LISTEN", false },
     { "state", 0, OPT_TEXT, offsetof(struct control_settings, site.state), "DIR",
-      "where a site's runs, tokens and certificate are, default the state directory", NULL, false },
+      "directory of a site's runs, tokens and certificate, default the state directory", NULL,
+      false },
     { "tls", 0, OPT_FLAG, offsetof(struct control_settings, site.tls), NULL,
-      "speak TLS on loopback, too; elsewhere always", NULL, false },
+      "use TLS on loopback, too; on other addresses TLS is always used", NULL, false },
     { "cert", 0, OPT_TEXT, offsetof(struct control_settings, site.cert), "FILE",
-      "the site's certificate in PEM; default one made on first use", NULL, false },
+      "the site's certificate in PEM, default one that is created on first use", NULL, false },
     { "key", 0, OPT_TEXT, offsetof(struct control_settings, site.key), "FILE",
       "the certificate's key in PEM, mode 0600", NULL, false },
     { "host-name", 0, OPT_LIST, offsetof(struct control_settings, site.host_names), "NAME",
-      "a name by which a site's controller is reached, besides localhost and its addresses; may be "
-      "given again",
+      "a host name of the controller, in addition to localhost and its addresses; may be given "
+      "several times",
       "LOCKSTEP_HOST_NAMES", false },
     { "anonymous-reads", 0, OPT_FLAG, offsetof(struct control_settings, site.anonymous_reads), NULL,
-      "on loopback: let everybody on this machine read all runs without a token", NULL, false },
+      "on loopback: every user of this machine may read all runs without a token", NULL, false },
     { "log-max", 0, OPT_U64, offsetof(struct control_settings, site.log_max), "BYTES",
-      "of a run that goes on: beyond it what is old in its log is merged; default 8589934592, "
-      "0: never",
+      "compact the log of a running run when it is larger, default 8589934592; 0: never",
       "LOCKSTEP_LOG_MAX", false },
     { "run-memory", 0, OPT_U64, offsetof(struct control_settings, site.run_memory), "BYTES",
-      "memory that the facts of one run of a site may take; a run that needs more is refused; "
-      "default 4294967296, 0: no limit",
+      "memory limit of one run of a site; facts beyond it are refused, default 4294967296; 0: no "
+      "limit",
       NULL, false },
     { "run-disk", 0, OPT_U64, offsetof(struct control_settings, site.run_disk), "BYTES",
-      "disk space of the log of one run of a site; beyond it that run's facts are refused; default "
-      "34359738368, 0: no limit",
+      "disk limit of the log of one run of a site; facts beyond it are refused, default "
+      "34359738368; 0: no limit",
       NULL, false },
     { "forget-after", 0, OPT_DURATION, offsetof(struct control_settings, site.forget_ns), "TIME",
       "a run that was registered at a site and never reported anything is removed after this time; "
@@ -78,7 +79,7 @@ static const struct opt control_opts[] = {
       "with --tidy: the oldest are compacted while all are larger than this; default 0: no limit",
       NULL, false },
     { "reindex", 0, OPT_FLAG, offsetof(struct control_settings, reindex), NULL,
-      "make the index and the matrices anew from the logs, and exit", NULL, false },
+      "rebuild the index and the matrices from the logs, and exit", NULL, false },
     { .name = NULL },
 };
 
@@ -203,7 +204,7 @@ static int control_run(int argc, char **argv)
 const struct command command_control = {
     .name = "control",
     .operands = "",
-    .summary = "gathers the facts of a run, or of a site's runs, into logs and judges them",
+    .summary = "collect the facts of a run, or of all runs of a site, and judge them",
     .details =
         "With --run-dir it is the controller of one run; lockstep run starts that one.  "
         "Without, it is the\ncontroller of a site and takes facts over HTTP.  It may be killed "

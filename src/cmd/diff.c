@@ -26,7 +26,7 @@ static const struct opt diff_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct diff_settings, json), NULL, "one JSON object", NULL,
       false },
     { "share", 0, OPT_F64, offsetof(struct diff_settings, share), "SHARE",
-      "of a step below which a difference is not told, default 0.03", NULL, false },
+      "share of a step below which a difference is not reported, default 0.03", NULL, false },
     { .name = NULL },
 };
 
@@ -226,7 +226,7 @@ static int diff_run(int argc, char **argv)
 const struct command command_diff = {
     .name = "diff",
     .operands = "RUN RUN",
-    .summary = "why a run is slower than another: the system, or the program",
+    .summary = "compare two runs: did the system or the program get slower, and where",
     .details =
         "The first run is the one before, the second the one after; either may be a directory.\n"
         "Exit status: 0 as fast, 1 slower or another program, 2 bad usage, 3 cannot tell.",

@@ -1,4 +1,4 @@
-/* doctor.c - what lockstep can and cannot see here, and how to fix it.
+/* doctor.c - check what lockstep can observe here, and how to fix the rest.
  *
  * Nothing stays behind: the directories of a run are made for a moment, as 'lockstep run' makes them, and removed.  No
  * program is started, no training code is loaded.
@@ -133,7 +133,7 @@ static int doctor_run(int argc, char **argv)
 const struct command command_doctor = {
     .name = "doctor",
     .operands = "",
-    .summary = "what lockstep can and cannot see here, and how to fix it",
+    .summary = "check what lockstep can observe here, and how to fix the rest",
     .details =
         "Exit status: 0 all that is needed works, 1 something needed is missing, 3 could not tell.",
     .opt = doctor_opts,

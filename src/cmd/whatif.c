@@ -31,8 +31,8 @@ struct whatif_settings {
 static const struct opt whatif_opts[] = {
     { "json", 0, OPT_FLAG, offsetof(struct whatif_settings, json), NULL, "one JSON object", NULL,
       false },
-    { "steps", 0, OPT_FLAG, offsetof(struct whatif_settings, steps), NULL,
-      "also every step by itself", NULL, false },
+    { "steps", 0, OPT_FLAG, offsetof(struct whatif_settings, steps), NULL, "also print every step",
+      NULL, false },
     { .name = NULL },
 };
 
@@ -332,7 +332,7 @@ static int whatif_main(int argc, char **argv)
 const struct command command_whatif = {
     .name = "whatif",
     .operands = "TRACE",
-    .summary = "what stragglers cost a job, by replaying a trace of its ops",
+    .summary = "the cost of stragglers in a trace of a job's operations, by replay",
     .details = "TRACE is an op-level trace as comma-separated text, a trace of PyTorch's profiler "
                "(JSON), or a\n"
                "directory of those, one a rank; plain or gzip.",
