@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/paths.h"
+#include "base/sibling.h"
 #include "cmd/lab/demo_options.h"
 #include "control/log/log_follow.h"
 #include "control/report/run_report.h"
@@ -289,17 +290,18 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
     json_object_put(object);
 }
 
-/* How this program is called from here: by its name where PATH finds it, else by its path. */
+/* How `lockstep` is called from here: by its name where PATH finds it, else by its path. */
 static void program_word(char *ret, size_t room)
 {
-    char self[PATH_MAX], found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
-    const char *at = getenv("PATH");
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
+    const char *at = getenv("PATH"), *self;
+    struct path lockstep;
+    size_t size;
 
     snprintf(ret, room, "lockstep");
-    if (size < 0)
+    if (sibling_find("lockstep", &lockstep, NULL) < 0)
         return;
-    self[size] = '\0';
+    self = lockstep.text;
     for (; at && *at; at += strcspn(at, ":"), at += *at == ':') {
         snprintf(name, sizeof(name), "%.*s/lockstep", (int)strcspn(at, ":"), at);
         if (access(name, X_OK) < 0 || !realpath(name, found))
@@ -308,8 +310,8 @@ static void program_word(char *ret, size_t room)
             return;
         break; /* another one comes first */
     }
-    size = getcwd(here, sizeof(here)) ? (ssize_t)strlen(here) : 0;
-    if (size > 1 && strncmp(self, here, (size_t)size) == 0 && self[size] == '/' &&
+    size = getcwd(here, sizeof(here)) ? strlen(here) : 0;
+    if (size > 1 && strncmp(self, here, size) == 0 && self[size] == '/' &&
         strchr(self + size + 1, '/'))
         snprintf(ret, room, "%s", self + size + 1);
     else
