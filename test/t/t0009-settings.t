@@ -42,7 +42,7 @@ exits 2 "what is no YAML is found" "$LOCKSTEP" version
 has "with its place" "$file:[0-9]+:[0-9]+: " "$TAP/err"
 head -c 2000000 /dev/zero | tr '\0' '#' >"$file"
 exits 2 "a file that is none is refused" "$LOCKSTEP" version
-has "by its size" 'more than 1048576 bytes' "$TAP/err"
+has "by its size" 'larger than 1048576 bytes' "$TAP/err"
 rm "$file"
 
 printf 'judge:\n  straggler.cost-sahre: 0.1\n' >"$file"
@@ -86,6 +86,6 @@ printf 'judge:\n  straggler.cost-share: 0.25\ncontrol:\n  tick: 20ms\n' >"$TAP/j
 ok "a run with settings" "$LOCKSTEP" run --config "$TAP/judge.yaml" -n 2 --name set -- \
     "$LOCKSTEP" trainer --steps 20 --step-ms 5 --host-work-ms 0
 has "the judges are told, and who said so" \
-    'run set: straggler.cost-share is 0.25 now, by settings file' "$LOCKSTEP_STATE/runs/set/control.log"
+    'run set: threshold straggler.cost-share set to 0.25 by settings file' "$LOCKSTEP_STATE/runs/set/control.log"
 ok "and the log says it, too" "$LOCKSTEP" why --replay set
 done_testing
