@@ -342,16 +342,16 @@ static int crowd_run(struct crowd *crowd, double *first_ms, double *decided_ms, 
         crowd->slow = step >= HEALTHY_STEPS ? SLOW_FACTOR : 1;
         result = crowd_step(crowd, step, &ms);
         if (result < 0)
-            return err_set(err, result, "step %llu could not be judged", (unsigned long long)step);
+            return err_set(err, result, "cannot judge step %llu", (unsigned long long)step);
         if (step == 0)
             *first_ms = ms;
         *decided_ms = ms;
         if (crowd_named(crowd))
             return crowd->judge.verdicts.count == 1
                        ? 0
-                       : err_set(err, -EIO, "others than rank %u were named, too", SLOW_RANK);
+                       : err_set(err, -EIO, "a verdict names other ranks than rank %u", SLOW_RANK);
     }
-    return err_set(err, -EIO, "rank %u was not named within %u steps", SLOW_RANK, SLOW_STEPS);
+    return err_set(err, -EIO, "no verdict names rank %u within %u steps", SLOW_RANK, SLOW_STEPS);
 }
 
 int bench_judge(uint32_t repeats, struct bench_report *report, struct err *err)
@@ -369,7 +369,7 @@ int bench_judge(uint32_t repeats, struct bench_report *report, struct err *err)
                                      .at_most = 1000 });
         bench_report_add(report, &(struct bench_figure){
                                      .name = "judge_16384x200_first_ms",
-                                     .text = "ms for its first step, which builds the program",
+                                     .text = "ms to judge its first step, which builds the program",
                                      .value = first_ms });
     }
     if (crowd)

@@ -167,10 +167,12 @@ static const struct size {
     bool by_rank;
     struct bench_figure figure;
 } sizes[] = {
-    { 1024, false, { .name = "step_ms", .key = "1024", .text = "ms a replay, by number of GPUs" } },
+    { 1024,
+      false,
+      { .name = "step_ms", .key = "1024", .text = "ms per replay, by number of GPUs" } },
     { 16384, false, { .name = "step_ms", .key = "16384" } },
     { 131072, false, { .name = "step_ms", .key = "131072", .at_most = 20 } },
-    { 131072, true, { .name = "by_rank_ms", .text = "the same, one rank's ops after another's" } },
+    { 131072, true, { .name = "by_rank_ms", .text = "ms per replay, operations ordered by rank" } },
 };
 
 #define LARGEST 2
@@ -191,21 +193,23 @@ static void steps_report(struct replay_bench_job *job, uint32_t repeats,
         ms[i] = bench_replay_median(large->ms[i], repeats);
     const struct bench_figure figures[] = {
         { .name = "ops_per_second",
-          .text = "ops replayed per second, 131072 GPUs",
+          .text = "operations replayed per second, 131072 GPUs",
           .value = ops * 1000 / ms[RUN],
           .at_least = 100e6 },
-        { .name = "ops", .text = "ops of that step", .value = ops },
+        { .name = "ops", .text = "operations of that step", .value = ops },
         { .name = "compute_ops",
-          .text = "of them forwards and backwards",
+          .text = "forwards and backwards among them",
           .value = (double)large->pipeline.compute_count },
-        { .name = "with_ends_ms", .text = "ms a replay with every end", .value = ms[RUN_ENDS] },
-        { .name = "slack_ms", .text = "ms for the slack of every op", .value = ms[SLACK] },
+        { .name = "with_ends_ms",
+          .text = "ms per replay with the end of every operation",
+          .value = ms[RUN_ENDS] },
+        { .name = "slack_ms", .text = "ms for the slack of every operation", .value = ms[SLACK] },
         { .name = "create_ms", .text = "ms to compile the program", .value = large->create_ms },
         { .name = "ceiling_ms",
-          .text = "ms to stream as many durations and ends",
+          .text = "ms to copy as many durations and ends in memory",
           .value = ms[CEILING] },
         { .name = "of_ceiling",
-          .text = "part of that speed that the replay reaches",
+          .text = "share of the speed of that copy that the replay reaches",
           .value = ms[CEILING] / ms[RUN] },
     };
     for (size_t i = 0; i < COUNT(figures); i++)
@@ -242,7 +246,7 @@ int bench_replay(uint32_t repeats, struct bench_report *report, struct err *err)
 {
     *report = (struct bench_report){ 0 };
     if (repeats < 1 || repeats > REPEATS_MAX)
-        return err_set(err, -EINVAL, "repeats must be 1 to %d, not %u", REPEATS_MAX, repeats);
+        return err_set(err, -EINVAL, "--repeats must be 1 to %d, not %u", REPEATS_MAX, repeats);
     for (size_t i = 0; i < COUNT(measurements); i++) {
         int r = measurements[i](repeats, report, err);
 

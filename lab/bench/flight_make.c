@@ -231,7 +231,7 @@ static int write_dump(const char *directory, const struct who *who, const struct
         return err_set(err, -errno, "%s: %m", path);
     good = fwrite(out->data, 1, out->size, file) == out->size;
     good = fclose(file) == 0 && good;
-    return good ? 0 : err_set(err, -EIO, "%s: cannot be written", path);
+    return good ? 0 : err_set(err, -EIO, "%s: cannot write", path);
 }
 
 int64_t flight_make(const char *directory, uint32_t ranks, uint32_t ops, uint32_t culprit,
@@ -240,7 +240,7 @@ int64_t flight_make(const char *directory, uint32_t ranks, uint32_t ops, uint32_
     int64_t bytes = 0;
 
     if (!ranks || ranks % FLIGHT_TP || culprit >= ranks)
-        return err_set(err, -EINVAL, "%u ranks: expected a multiple of %d", ranks, FLIGHT_TP);
+        return err_set(err, -EINVAL, "--ranks %u: expected a multiple of %d", ranks, FLIGHT_TP);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         struct who who = { rank, ranks, rank / FLIGHT_TP, rank % FLIGHT_TP };
         CLEAN(buf_fini) struct buf out = { 0 };

@@ -354,7 +354,7 @@ int load_readers(const struct load_settings *settings, uint32_t readers, struct 
         reader[i] = (struct load_reader){ .shared = settings->shared, .first = i == 0 };
         if (send(fd, ask, strlen(ask), MSG_NOSIGNAL) != (ssize_t)strlen(ask) ||
             loop_watch(loop, fd, EPOLLIN, reader_ready, &reader[i]) < 0)
-            return err_set(err, -EIO, "reader %u cannot ask", i);
+            return err_set(err, -EIO, "reader %u cannot send its request", i);
         atomic_fetch_add(&settings->shared->listening, 1);
     }
     return loop_run(loop, err);

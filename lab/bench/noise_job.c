@@ -330,8 +330,7 @@ static int job_quiet(struct noise_job *job, struct err *err)
         int status = job_step(job);
 
         if (status < 0)
-            return err_set(err, status, "step %llu could not be judged",
-                           (unsigned long long)job->step);
+            return err_set(err, status, "cannot judge step %llu", (unsigned long long)job->step);
         result->steps++;
         result->alarms += job_opened(job, true);
         if (settings->progress)
@@ -416,7 +415,7 @@ static int job_faults(struct noise_job *job, struct err *err)
                 job->slow[at] = on && (made[i].all || at == rank) ? made[i].slow(step) : 1;
             status = job_step(job);
             if (status < 0)
-                return err_set(err, status, "step %llu could not be judged",
+                return err_set(err, status, "cannot judge step %llu",
                                (unsigned long long)job->step);
             fault_look(job, fault, made[i].all, rank, step + 1);
         }

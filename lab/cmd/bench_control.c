@@ -49,7 +49,7 @@ struct bench_control {
 };
 
 struct result {
-    double load_core_share; /* of those who play the agents */
+    double load_core_share; /* cores used by the simulated agents */
     double cpu_core_share, rss_bytes, ingest_p50_ms, ingest_p99_ms, sse_p99_ms;
     double verdict_delay_p50_s, verdict_delay_p99_s, verdict_delay_max_s, log_bytes_per_s,
         bytes_per_rank_step;
@@ -94,13 +94,13 @@ static int control_port(struct bench_control *bench, struct err *err)
         if (file && fgets(url, sizeof(url), file) && strchr(url, '\n'))
             break;
         if (is_late(deadline_ns))
-            return err_set(err, -ETIMEDOUT, "the controller does not begin");
+            return err_set(err, -ETIMEDOUT, "the controller did not start in time");
     }
     if (result < 0)
         return result;
     url[strcspn(url, "\n")] = '\0';
     if (address_url_parse(url, &parsed) < 0)
-        return err_set(err, -EINVAL, "%s: no URL in it", path.text);
+        return err_set(err, -EINVAL, "%s: contains no URL", path.text);
     bench->load.port = parsed.at.port;
     result = path_join(&path, bench->state.text, "tokens/reader.token", err);
     return result < 0 ? result : token_read(path.text, &bench->load.reader, err);
@@ -256,9 +256,9 @@ static int await_connections(struct bench_control *bench, struct err *err)
     while (atomic_load(&bench->shared->greeted) < bench->load.nodes ||
            atomic_load(&bench->shared->listening) < bench->settings->readers) {
         if (is_late(deadline_ns))
-            return err_set(err, -ETIMEDOUT, "%llu of %u agents were heard",
-                           (unsigned long long)atomic_load(&bench->shared->greeted),
-                           bench->load.nodes);
+            return err_set(
+                err, -ETIMEDOUT, "the controller received facts from only %llu of %u agents",
+                (unsigned long long)atomic_load(&bench->shared->greeted), bench->load.nodes);
     }
     return 0;
 }
@@ -421,26 +421,30 @@ static void print_json(const struct bench_control_settings *settings, const stru
 
 static void print_text(const struct bench_control_settings *settings, const struct result *result)
 {
-    printf("%u ranks on %u nodes, %u collectives a step, a step every %u ms for %u s\n",
+    printf("%u ranks on %u nodes, %u collectives per step, a step every %u ms for %u s\n",
            settings->ranks, settings->ranks / FLEET_NODE_RANKS, settings->ops, settings->step_ms,
            settings->seconds);
-    printf("cpu_core_share       %10.3f  of a core (bar: at most %.1f)\n", result->cpu_core_share,
-           CPU_BAR);
-    printf("load_core_share      %10.3f  of those who play the agents\n", result->load_core_share);
-    printf("rss_bytes            %10.0f  at its peak (bar: at most %.0f)\n", result->rss_bytes,
+    printf("cpu_core_share       %10.3f  cores used by the controller (limit: at most %.1f)\n",
+           result->cpu_core_share, CPU_BAR);
+    printf("load_core_share      %10.3f  cores used by the simulated agents\n",
+           result->load_core_share);
+    printf("rss_bytes            %10.0f  peak memory (limit: at most %.0f)\n", result->rss_bytes,
            RSS_BAR);
-    printf(
-        "ingest_p99_ms        %10.1f  from a body's first byte to its acknowledgement; p50 %.1f\n",
-        result->ingest_p99_ms, result->ingest_p50_ms);
-    printf("sse_p99_ms           %10.1f  to %u readers\n", result->sse_p99_ms, settings->readers);
-    printf("verdict_delay_p99_s  %10.3f  from a step's last frame until it is judged (bar: at most "
+    printf("ingest_p99_ms        %10.1f  from the first byte of a body to its acknowledgement; p50 "
+           "%.1f\n",
+           result->ingest_p99_ms, result->ingest_p50_ms);
+    printf("sse_p99_ms           %10.1f  delay of events to %u readers\n", result->sse_p99_ms,
+           settings->readers);
+    printf("verdict_delay_p99_s  %10.3f  from the last frame of a step to its judgement (limit: at "
+           "most "
            "%.1f)\n",
            result->verdict_delay_p99_s, VERDICT_BAR);
-    printf("log_bytes_per_s      %10.0f  %.0f a rank and step\n", result->log_bytes_per_s,
+    printf("log_bytes_per_s      %10.0f  %.0f bytes per rank and step\n", result->log_bytes_per_s,
            result->bytes_per_rank_step);
-    printf("judged_steps         %10llu  straggler told %llu times, %llu of %llu bodies failed\n",
-           (unsigned long long)result->judged, (unsigned long long)result->verdicts,
-           (unsigned long long)result->failed, (unsigned long long)result->bodies);
+    printf(
+        "judged_steps         %10llu  straggler reported %llu times; %llu of %llu bodies failed\n",
+        (unsigned long long)result->judged, (unsigned long long)result->verdicts,
+        (unsigned long long)result->failed, (unsigned long long)result->bodies);
 }
 
 static bool bench_control_is_good(const struct bench_control_settings *settings,
@@ -468,8 +472,9 @@ int bench_control_main(int argc, char **argv)
         bench_control_steps_of(&settings) < 2 ||
         bench_control_steps_of(&settings) > LOAD_STEPS_MAX || settings.ops < 1 ||
         settings.ops > 2000 || settings.processes < 1 || settings.processes > PROCESSES_MAX) {
-        log_error("expected ranks in eights from 16 on, 2 to %d steps of 100 ms or more, 1 to 2000 "
-                  "ops, 1 to %d processes",
+        log_error("expected --ranks a multiple of 8 from 16 on, 2 to %d steps of 100 ms or more, 1 "
+                  "to 2000 "
+                  "--ops, 1 to %d --processes",
                   LOAD_STEPS_MAX, PROCESSES_MAX);
         return 2;
     }

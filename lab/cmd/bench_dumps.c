@@ -40,7 +40,7 @@ static int bench_dumps_measure(const char *directory, uint32_t culprit, struct o
     int result = artifacts_read(directory, &budget, &artifacts, err);
 
     if (result == 0 && postmortem_dumps(&artifacts.dumps, "bench", &findings) < 0)
-        result = err_set(err, -ENOMEM, "no memory to judge it");
+        result = err_set(err, -ENOMEM, "no memory to judge the dumps");
     if (result < 0)
         return result;
     outcome->wall_seconds = (double)(time_mono_ns() - wall) / 1e9;
@@ -76,11 +76,10 @@ static void bench_dumps_tell(const struct bench_dumps_settings *settings,
     struct json_object *root;
 
     if (!settings->json) {
-        printf("%u dumps of about %u ops, %.0f MB: read and judged in %.2f s (%.2f s of CPU), "
-               "culprit %s "
-               "(bar: %.0f s for %d ranks)\n",
+        printf("%u dumps of about %u operations, %.0f MB: read and judged in %.2f s (%.2f s of CPU "
+               "time), culprit %s (limit: %.0f s for %d ranks)\n",
                settings->ranks, settings->ops, (double)outcome->bytes / 1e6, outcome->wall_seconds,
-               outcome->cpu_seconds, outcome->right ? "named" : "NOT named", BAR_SECONDS,
+               outcome->cpu_seconds, outcome->right ? "named" : "not named", BAR_SECONDS,
                BAR_RANKS);
         return;
     }

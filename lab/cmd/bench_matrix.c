@@ -136,7 +136,7 @@ static int bench_matrix_measure(struct bench_matrix *bench, struct bench_series 
         return result;
     series->ms = malloc(bench->settings->tiles * sizeof(*series->ms));
     if (fd < 0 || !tile || !series->ms)
-        result = err_set(err, -ENOMEM, "%s: cannot measure", bench->path.text);
+        result = err_set(err, -ENOMEM, "%s: cannot open the file, or no memory", bench->path.text);
     matrix_layout(&layout, bench->settings->ranks);
     if (result == 0 && cold)
         result = bench_matrix_forget(fd, err);
@@ -213,13 +213,13 @@ static void print_json(const struct bench_matrix *bench)
 
 static void print_text(const struct bench_matrix *bench)
 {
-    printf("%u ranks, %llu steps, %.0f MB; a column takes %.1f µs to append\n",
+    printf("%u ranks, %llu steps, %.0f MB; appending a column takes %.1f µs\n",
            bench->settings->ranks, (unsigned long long)bench->settings->steps,
            bench->file_bytes / 1e6, bench->append_us);
-    printf("a tile from memory: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms\n",
+    printf("tile from memory: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms\n",
            series_quantile(&bench->warm, 0.5), series_quantile(&bench->warm, 0.99),
            series_quantile(&bench->warm_read, 0.5), series_quantile(&bench->warm_read, 0.99));
-    printf("a tile from disk: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms (bar: at most "
+    printf("tile from disk: p50 %.3f ms, p99 %.3f ms; plain reads %.3f ms, %.3f ms (limit: at most "
            "%.0f ms)\n",
            series_quantile(&bench->cold, 0.5), series_quantile(&bench->cold, 0.99),
            series_quantile(&bench->cold_read, 0.5), series_quantile(&bench->cold_read, 0.99),
@@ -243,7 +243,8 @@ int bench_matrix_main(int argc, char **argv)
     }
     if (settings.ranks < 1 || settings.ranks > MATRIX_RANKS_MAX || settings.steps < 1 ||
         settings.steps > 10000000 || settings.tiles < 1) {
-        log_error("expected 1 to %d ranks, 1 to 10000000 steps and some tiles", MATRIX_RANKS_MAX);
+        log_error("expected 1 to %d --ranks, 1 to 10000000 --steps and at least 1 of --tiles",
+                  MATRIX_RANKS_MAX);
         return 2;
     }
     if (bench(&run, &err) < 0) {

@@ -36,10 +36,11 @@ static int tape_read(const char *run, struct noise_tape *ret, struct err *err)
     if (result < 0)
         return result;
     if (noise_taper_create(&taper) < 0)
-        return err_set(err, -ENOMEM, "no memory for a tape");
+        return err_set(err, -ENOMEM, "no memory for the noise of a run");
     result = run_report_watch(directory.text, bench_noise_take_step, taper, err);
     if (result >= 0 && noise_taper_end(taper, ret) < 0)
-        result = err_set(err, -ENODATA, "%s: a tape needs 8 ranks and 74 whole steps", run);
+        result =
+            err_set(err, -ENODATA, "%s: too short: noise needs 8 ranks and 74 complete steps", run);
     noise_taper_destroy(taper);
     return result;
 }
@@ -121,22 +122,22 @@ static void print_text(const struct bench_noise_settings *settings,
 {
     struct rates rates = rates_of(settings, result);
 
-    printf("%u ranks, %llu steps of %g s judged: %.3f weeks, %.3g rank-steps, %.1f ms of cpu to "
-           "judge one\n",
+    printf("%u ranks, %llu steps of %g s judged: %.3f weeks, %.3g rank-steps, %.1f ms of CPU time "
+           "per step\n",
            settings->ranks, (unsigned long long)result->steps, settings->step_seconds, rates.weeks,
            (double)result->steps * settings->ranks, result->judge_ms);
-    printf("tails: compute above %.2f %% of its work with index %.2f, host above %.2f %% of a step "
-           "with %.2f, transfer above %.1f %% with %.2f\n",
+    printf("Pareto tails: compute above %.2f %% of its work, index %.2f; host above %.2f %% of a "
+           "step, index %.2f; transfer above %.1f %%, index %.2f\n",
            100 * result->compute.from, result->compute.index, 100 * result->host.from,
            result->host.index, 100 * result->transfer.from, result->transfer.index);
-    printf("%llu false alarms: %.2f a week, with 95 %% certainty at most %.2f; %llu steps did not "
-           "fit\n",
+    printf("%llu false alarms: %.2f per week, with 95 %% confidence at most %.2f; %llu steps "
+           "differed from their replay\n",
            (unsigned long long)result->alarms, rates.rate, rates.upper,
            (unsigned long long)result->unfit);
     for (uint64_t i = 0; i < MIN(result->alarms, NOISE_ALARMS_KEPT); i++)
         printf("  step %llu: %s\n", (unsigned long long)result->alarm[i].step,
                result->alarm[i].text);
-    printf("faults in the same noise:\n");
+    printf("faults injected into the same noise:\n");
     for (uint32_t i = 0; i < result->faults; i++) {
         const struct noise_fault *fault = &result->fault[i];
 
@@ -145,7 +146,8 @@ static void print_text(const struct bench_noise_settings *settings,
                    (unsigned long long)fault->steps, fault->wrong);
         else
             printf("  %-32s not named%s, %u other verdicts\n", fault->name,
-                   fault->must ? "" : ": in each step some other rank costs more", fault->wrong);
+                   fault->must ? "" : " (not required: in each step another rank costs more)",
+                   fault->wrong);
     }
 }
 
@@ -192,7 +194,7 @@ static int noise_measure(const struct bench_noise_settings *settings, const stru
     else
         print_text(settings, result);
     if (bench_noise_outcome(settings, result) == 3)
-        log_error("too few steps to tell one alarm a week from none: give it more --seconds");
+        log_error("too few steps to prove at most one alarm per week; increase --seconds");
     return bench_noise_outcome(settings, result);
 }
 
@@ -214,9 +216,10 @@ int bench_noise_main(int argc, char **argv)
     if (settings.ranks < 2 * NOISE_RANKS || settings.ranks % NOISE_RANKS ||
         settings.ranks > MODEL_RANKS_MAX || !(settings.step_seconds > 0) ||
         !(settings.often >= 0) || (settings.print && !settings.from)) {
-        log_error(settings.print && !settings.from
-                      ? "--print-tape needs --from RUN"
-                      : "--ranks is a multiple of 8 from 16 to 262144, --step-seconds above 0");
+        log_error(
+            settings.print && !settings.from
+                ? "--print-tape needs --from RUN"
+                : "--ranks must be a multiple of 8 from 16 to 262144, --step-seconds above 0");
         return 2;
     }
     if (!settings.steps)

@@ -43,16 +43,15 @@ static void bench_probe_print_json(const struct bench_probe_result *result)
 static void bench_probe_print(const struct bench_probe_result *result)
 {
     printf("clock read           p50 %6.1f ns\n", result->one.clock_p50_ns);
-    printf("mark, one thread     p50 %6.1f ns  p99 %6.1f ns beyond its clock read\n",
+    printf("mark, one thread     p50 %6.1f ns  p99 %6.1f ns, without its clock read\n",
            result->one.p50_ns, result->one.p99_ns);
     printf("mark, two threads    p50 %6.1f ns  p99 %6.1f ns\n", result->two.p50_ns,
            result->two.p99_ns);
     printf("mark, cold caches    p50 %6.1f ns\n", result->cold_p50_ns);
-    printf(
-        "collective of NCCL   p50 %6.1f ns  p99 %6.1f ns with all its clock reads, two channels\n",
-        result->nccl.p50_ns, result->nccl.p99_ns);
-    printf("told an empty plugin p50 %6.1f ns\n", result->nccl.floor_p50_ns);
-    printf("bar                      %6.1f ns: %s\n", BENCH_PROBE_BAR_NS,
+    printf("NCCL collective      p50 %6.1f ns  p99 %6.1f ns, two channels, with its clock reads\n",
+           result->nccl.p50_ns, result->nccl.p99_ns);
+    printf("empty NCCL plugin    p50 %6.1f ns\n", result->nccl.floor_p50_ns);
+    printf("limit                    %6.1f ns: %s\n", BENCH_PROBE_BAR_NS,
            result->one.p50_ns <= BENCH_PROBE_BAR_NS ? "met" : "missed");
 }
 

@@ -44,9 +44,9 @@ static void bench_replay_print(const struct bench_report *report)
         printf("%-28s %-8s %12.*f  %s", figure->name, figure->key ? figure->key : "",
                figure->value < 1000 ? 3 : 0, figure->value, figure->text ? figure->text : "");
         if (figure->at_least > 0)
-            printf(" (bar: at least %.0f)", figure->at_least);
+            printf(" (limit: at least %.0f)", figure->at_least);
         if (figure->at_most > 0)
-            printf(" (bar: at most %.0f)", figure->at_most);
+            printf(" (limit: at most %.0f)", figure->at_most);
         putchar('\n');
     }
 }

@@ -72,7 +72,7 @@ static void board_add(struct board *board, const struct score_case *at,
 static void ledger_scores_tell(const struct ledger_scores *ledger_scores)
 {
     for (uint32_t i = 0; i < ledger_scores->count; i++)
-        fprintf(stderr, "case %u: %.2f GPU-seconds lost, %.2f in the ledger (%+.1f %%)\n",
+        fprintf(stderr, "case %u: %.2f GPU-seconds lost, ledger has %.2f (%+.1f %%)\n",
                 ledger_scores->at[i].number + 1, ledger_scores->at[i].due,
                 ledger_scores->at[i].found, 100 * ledger_scores->at[i].error);
 }
@@ -185,14 +185,15 @@ static void ledger_scores_write(struct board *board, FILE *out)
 {
     struct ledger_scores *ledger_scores = &board->ledger_scores;
 
-    fprintf(out,
-            "lost seconds in their buckets: %u of %u cases within 5 %%, %u of the others within "
-            "the %.2f %% of a run by which healthy ones with the same seed differ; median error "
-            "%+.1f %%, at most %.1f %%, all together %+.1f %%",
-            ledger_scores->good, ledger_scores->count, ledger_scores->blurred,
-            100 * ledger_scores->blur,
-            100 * stats_quantile(ledger_scores->error, ledger_scores->count, 0.5),
-            100 * ledger_scores->most, 100 * score_book_error(&ledger_scores->all));
+    fprintf(
+        out,
+        "ledger: the lost seconds are in the right bucket within 5 %% in %u of %u cases; in %u of "
+        "the others the error is within %.2f %% of the run, the difference between healthy "
+        "runs with the same seed; median error %+.1f %%, largest %.1f %%, of the sum %+.1f %%",
+        ledger_scores->good, ledger_scores->count, ledger_scores->blurred,
+        100 * ledger_scores->blur,
+        100 * stats_quantile(ledger_scores->error, ledger_scores->count, 0.5),
+        100 * ledger_scores->most, 100 * score_book_error(&ledger_scores->all));
     for (uint32_t i = 0; i < ledger_scores->families; i++)
         fprintf(out, "%s %s %+.1f %%", i ? "," : ";", ledger_scores->family[i].name,
                 100 * score_book_error(&ledger_scores->family[i]));
@@ -202,17 +203,18 @@ static void ledger_scores_write(struct board *board, FILE *out)
 
 static void foreign_load_write(const struct board *board, FILE *out)
 {
-    fprintf(out,
-            "other processes and the hypervisor took %.2f of a core at most in a second of a case; "
-            "more than %g in %u cases that count; %u runs with more do not, whatever was said in "
-            "them, and were made again\n",
-            board->foreign_load, SCORE_FOREIGN_LOAD_LIMIT, board->disturbed, board->again);
+    fprintf(
+        out,
+        "other load: other processes and the hypervisor used at most %.2f cores in any second of a "
+        "case, and more than %g in %u cases that count; %u runs with more were repeated, "
+        "whatever their verdicts\n",
+        board->foreign_load, SCORE_FOREIGN_LOAD_LIMIT, board->disturbed, board->again);
 }
 
 /* Lines that stand on the screen and on the page. */
 static void lines_write(struct board *board, FILE *out)
 {
-    fprintf(out, "said after %llu steps at most from a factor of 1.25, %llu at 1.10\n",
+    fprintf(out, "delay: at most %llu steps to a verdict from a factor of 1.25, %llu at 1.10\n",
             (unsigned long long)board->slowest[0], (unsigned long long)board->slowest[1]);
     if (board->ledger_scores.count)
         ledger_scores_write(board, out);
@@ -223,15 +225,15 @@ static void board_text(struct board *board)
 {
     struct score_board *score = &board->score;
 
-    printf("\nfamily     cases  precision       recall          layer    said p50      p90  "
+    printf("\nfamily     cases  precision       recall          layer   delay p50      p90  "
            "steps p90    Brier\n");
     for (uint32_t i = 0; i < score->families; i++)
         tally_text(score->family[i].family, &score->family[i]);
     tally_text("all", &score->all);
-    printf("in brackets: lower 95 %% bound, over cases\n\n");
+    printf("in parentheses: lower 95 %% confidence bound, over cases\n\n");
     lines_write(board, stdout);
-    printf("%u false alarms in %.0f s of healthy runs, %.2f an hour (at most %.2f); %u cases "
-           "skipped\n",
+    printf("%u false alarms in %.0f s of healthy runs, %.2f per hour (upper 95 %% bound %.2f); %u "
+           "cases skipped\n",
            score->calm.false_alarms, score->calm.seconds, score_alarms_per_hour(&score->calm),
            score_alarms_per_hour_high95(&score->calm), score->skipped);
 }
@@ -249,24 +251,24 @@ static void case_text(uint32_t number, uint32_t count, const struct score_case *
                       const struct score_result *result)
 {
     char text[200], times[96] = "", ledger[80] = "", foreign_load[80] = "";
-    const char *answer = "nothing said, rightly";
+    const char *answer = "correct: no verdict";
 
     score_case_text(at, text, sizeof(text));
     if (!result->ran)
         answer = result->why;
     else if (score_expect(&at->fault) && !result->found)
-        answer = "NOT FOUND";
+        answer = "WRONG: no verdict";
     else if (result->extra)
-        answer = "WRONGLY NAMED";
+        answer = "WRONG: unexpected verdict";
     else if (result->found)
-        answer = result->layer_exact ? "right" : "right rank, WRONG LAYER";
+        answer = result->layer_exact ? "correct" : "WRONG layer, correct rank";
     if (at->twin != SCORE_NO_TWIN)
-        snprintf(ledger, sizeof(ledger), "; twin of case %u", at->twin + 1);
+        snprintf(ledger, sizeof(ledger), "; compared with case %u", at->twin + 1);
     if (result->found)
         snprintf(times, sizeof(times), " after %llu steps, %.1f s",
                  (unsigned long long)result->steps, result->seconds);
     if (result->foreign_load > SCORE_FOREIGN_LOAD_LIMIT)
-        snprintf(foreign_load, sizeof(foreign_load), "; others took %.2f of a core",
+        snprintf(foreign_load, sizeof(foreign_load), "; other load %.2f cores",
                  result->foreign_load);
     fprintf(stderr, "%u/%u %s: %s%s%s%s%s%s%s\n", number, count, text, answer, times, ledger,
             foreign_load, result->said[0] ? " [" : "", result->said, result->said[0] ? "]" : "");
@@ -323,9 +325,10 @@ static int results_open(struct bench_verdicts *bench, struct err *err)
         bench->done++;
     }
     if (bench->done || bench->store.foreign)
-        log_info("%s: %u of %u cases are there; %u lines are of another build or broken, and not "
-                 "used",
-                 bench->store.path, bench->done, bench->count, bench->store.foreign);
+        log_info(
+            "%s: %u of %u cases have results; ignoring %u lines that are damaged or of another "
+            "build",
+            bench->store.path, bench->done, bench->count, bench->store.foreign);
     return 0;
 }
 

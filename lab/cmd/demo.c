@@ -58,7 +58,7 @@ static int faults_read(const struct demo_settings *settings, struct demo_run *de
         if (result == 0 && settings->torch)
             result = demo_torch_check(&fault, err);
         else if (result == 0 && (fault.kind->needs & FAULT_NEEDS_TORCH))
-            return err_set(err, -ENOTSUP, "fault %s: only with --torch", fault.kind->name);
+            return err_set(err, -ENOTSUP, "fault %s: needs --torch", fault.kind->name);
         if (result == 0)
             result = fault_resolve(&fault, &shape, i, err);
         if (result < 0)
@@ -81,15 +81,15 @@ static int settings_check(const struct demo_settings *settings, struct err *err)
     struct trainer_layout layout;
 
     if (settings->ranks == 0 || settings->nodes == 0 || settings->nodes > settings->ranks)
-        return err_set(err, -EINVAL, "%u ranks on %u nodes: at least one rank a node is needed",
+        return err_set(err, -EINVAL, "%u ranks on %u nodes: expected at least one rank per node",
                        settings->ranks, settings->nodes);
     if (settings->ranks > TRAINER_RANKS_MAX)
-        return err_set(err, -EINVAL, "--ranks %u: at most %d train here", settings->ranks,
+        return err_set(err, -EINVAL, "--ranks %u: expected at most %d", settings->ranks,
                        TRAINER_RANKS_MAX);
     if (settings->steps == 0)
         return err_set(err, -EINVAL, "--steps 0: expected at least 1");
     if (settings->torch && settings->layout)
-        return err_set(err, -EINVAL, "--torch trains data parallel only: no --layout");
+        return err_set(err, -EINVAL, "--layout: --torch supports only data parallel training");
     if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
         return err_set(err, -EINVAL, "--step-ms %g: expected 1 to %d", settings->step_ms,
                        TRAINER_STEP_MS_MAX);
@@ -121,9 +121,10 @@ static void on_verdict(void *arg, const struct verdict *verdict)
     char who[200];
 
     line_clear(screen);
-    if (verdict->until_real_ns) /* it was told in full when it was opened */
-        printf("over: the %s %s; it cost %.1f GPU-seconds (%s)\n", verdict_kind_name(verdict->kind),
-               verdict_who(verdict, who, sizeof(who)), verdict->gpu_seconds, verdict->id);
+    if (verdict->until_real_ns) /* it was printed in full when it was opened */
+        printf("closed: %s, %s; total cost %.1f GPU-seconds (%s)\n",
+               verdict_kind_name(verdict->kind), verdict_who(verdict, who, sizeof(who)),
+               verdict->gpu_seconds, verdict->id);
     else
         verdict_text(verdict, &screen->style, stdout);
     putchar('\n');
@@ -137,7 +138,7 @@ static void on_run(void *arg, const struct fact_run *run)
     if (run->event != RUN_ATTEMPT_BEGIN || run->attempt == 0)
         return;
     line_clear(screen);
-    printf("restart %u: all ranks begin again from the newest checkpoint\n\n", run->attempt);
+    printf("restart %u: all ranks restart from the newest checkpoint\n\n", run->attempt);
     fflush(stdout);
 }
 
@@ -325,7 +326,7 @@ static void report_text(const struct demo_run *demo, const struct run_summary *s
     char program[PATH_MAX];
 
     run_summary_end_text(summary, style, stdout);
-    printf("\nwhat was done to it\n");
+    printf("\ninjected faults:\n");
     for (size_t i = 0; i < json_object_array_length(injected); i++) {
         struct json_object *deed = json_object_array_get_idx(injected, i), *value, *how;
 
@@ -340,7 +341,7 @@ static void report_text(const struct demo_run *demo, const struct run_summary *s
         putchar('\n');
     }
     if (json_object_array_length(injected) == 0)
-        puts("  nothing");
+        puts("  none");
     program_word(program, sizeof(program));
     printf("\nto show these verdicts again:\n  %s why %s\n", program, demo->config.run);
     json_object_put(injected);
@@ -371,12 +372,12 @@ static void say_beginning(const struct demo_run *demo, const struct demo_setting
 {
     if (settings->json)
         return;
-    printf("%u ranks train for %llu steps here, as run %s; ", settings->ranks,
-           (unsigned long long)settings->steps, demo->config.run);
+    printf("run %s: training with %u ranks for %llu steps on this machine; ", demo->config.run,
+           settings->ranks, (unsigned long long)settings->steps);
     if (demo->plan.count == 0)
-        printf("nothing is done to them.\n\n");
+        printf("no fault will be injected.\n\n");
     else
-        printf("%u fault%s will be made in them.\nlockstep is not told which.\n\n",
+        printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n\n",
                demo->plan.count, demo->plan.count == 1 ? "" : "s");
     fflush(stdout);
 }

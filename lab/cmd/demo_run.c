@@ -186,7 +186,7 @@ int demo_run_tick(struct demo_run *demo, struct err *err)
     if (waitpid(demo->pid, &demo->status, WNOHANG) == demo->pid) {
         demo->pid = 0;
         if (WIFEXITED(demo->status) && WEXITSTATUS(demo->status) == 127)
-            return err_set(err, -ENOEXEC, "could not start 'lockstep run'");
+            return err_set(err, -ENOEXEC, "cannot start 'lockstep run'");
         return 0;
     }
     return 1;

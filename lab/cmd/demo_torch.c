@@ -55,9 +55,10 @@ int demo_torch_find(struct demo_torch *ret, struct err *err)
         if (python_has_torch(usual[i]))
             return 0;
     }
-    return err_set(err, -ENOENT,
-                   "no python3 here has torch: install it (apt install python3-torch, or pip "
-                   "install torch), or name one that has it in LOCKSTEP_PYTHON");
+    return err_set(
+        err, -ENOENT,
+        "no python3 with torch found: install torch (apt install python3-torch, or pip install "
+        "torch), or set LOCKSTEP_PYTHON to an interpreter that has it");
 }
 
 int demo_torch_check(struct fault *fault, struct err *err)
@@ -66,19 +67,18 @@ int demo_torch_check(struct fault *fault, struct err *err)
         enum fault_id id;
         const char *why;
     } not_made[] = {
-        { FAULT_HEAVY_STAGE, "it trains data parallel, without stages" },
-        { FAULT_SLOW_FABRIC,
-          "its ranks share one host's loopback; there is no fabric to slow down" },
-        { FAULT_SLOW_NIC, "its ranks share one host's loopback; there is no card to slow down" },
-        { FAULT_FEW_CHANNELS, "its communication library, gloo, tells of none" },
-        { FAULT_GPU_HANG, "it trains on the CPU; stuck-code stops a rank's own work" },
-        { FAULT_COMPILE, "nothing in it is compiled" },
-        { FAULT_ELASTIC, "its processes are its ranks, without agents of their own" },
+        { FAULT_HEAVY_STAGE, "its training is data parallel and has no stages" },
+        { FAULT_SLOW_FABRIC, "its ranks use the loopback of one host, so there is no fabric" },
+        { FAULT_SLOW_NIC, "its ranks use the loopback of one host, so there is no network card" },
+        { FAULT_FEW_CHANNELS, "its communication library, gloo, reports no channels" },
+        { FAULT_GPU_HANG, "its training uses the CPU; use stuck-code to stop a rank's own work" },
+        { FAULT_COMPILE, "its training compiles nothing" },
+        { FAULT_ELASTIC, "its ranks have no elastic agents" },
     };
 
     for (size_t i = 0; i < COUNT(not_made); i++) {
         if (fault->kind->id == not_made[i].id)
-            return err_set(err, -ENOTSUP, "--torch: its training cannot make '%s': %s",
+            return err_set(err, -ENOTSUP, "--torch does not support fault %s: %s",
                            fault->kind->name, not_made[i].why);
     }
     if (fault->kind->id == FAULT_STUCK_CHECKPOINT && !(fault->set & FAULT_RANK)) {

@@ -20,7 +20,7 @@
 static const struct command command_lab_version = {
     .name = "version",
     .operands = "",
-    .summary = "which lockstep-lab this is",
+    .summary = "show the version of lockstep-lab",
 };
 
 static int version_main(int argc, char **argv)
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     const struct command *list[COUNT(lab_commands) + 1] = { NULL };
     const struct program program = {
         .name = "lockstep-lab",
-        .summary = "the demo and the benches of lockstep, and what they need",
+        .summary = "the demo and the benchmarks of lockstep",
         .more = "'lockstep demo' and 'lockstep bench' start this program: see their pages.\n",
         .commands = list,
     };

@@ -26,17 +26,17 @@ static int trainer_check(const struct trainer_settings *settings)
 {
     if (settings->world < 1 || settings->world > TRAINER_RANKS_MAX ||
         settings->rank >= settings->world)
-        log_error("rank %u of %u: set RANK and WORLD_SIZE, or use lockstep run", settings->rank,
+        log_error("rank %u of %u: set RANK and WORLD_SIZE, or use 'lockstep run'", settings->rank,
                   settings->world);
     else if (!(settings->step_ms >= 1 && settings->step_ms <= TRAINER_STEP_MS_MAX))
         log_error("--step-ms: 1 to %d, not %g", TRAINER_STEP_MS_MAX, settings->step_ms);
     else if (!(settings->host_work_ms >= 0 && settings->host_work_ms <= settings->step_ms))
-        log_error("--host-work-ms: 0 to the step's %g, not %g", settings->step_ms,
+        log_error("--host-work-ms: expected 0 to the step's %g, not %g", settings->step_ms,
                   settings->host_work_ms);
     else if (settings->micro_batches > 256)
-        log_error("--micro-batches: at most 256, not %u", settings->micro_batches);
+        log_error("--micro-batches %u: expected at most 256", settings->micro_batches);
     else if (settings->timeout_ns < NS_PER_MS || settings->timeout_ns > 3600 * NS_PER_S)
-        log_error("--timeout: 1ms to 60m");
+        log_error("--timeout: expected 1ms to 60m");
     else
         return 0;
     return -EINVAL;
@@ -61,7 +61,7 @@ int trainer_main(int argc, char **argv)
         return OPT_EXIT(first);
     log_name("trainer");
     if (first < argc) {
-        log_error("takes no operands: '%s'", argv[first]);
+        log_error("unexpected operand '%s'", argv[first]);
         return 2;
     }
     if (trainer_check(&settings) < 0)

@@ -18,20 +18,20 @@
 #define FAULT_WHEN (FAULT_STEP | FAULT_STEPS)
 
 static const struct fault_kind fault_table[] = {
-    { FAULT_NONE, "none", "nothing at all: a healthy run", 0, 0, FAULT_BY_NOBODY, 0, 1, 0, NULL },
+    { FAULT_NONE, "none", "no fault: a healthy run", 0, 0, FAULT_BY_NOBODY, 0, 1, 0, NULL },
     { FAULT_GPU_SLOW, "gpu-slow", "a rank's device takes factor times as long",
       FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY | FAULT_OVER, 0, FAULT_BY_TRAINER, 0,
       1.5, 20, "straggler gpu" },
     { FAULT_WANDERING, "wandering-gpu",
-      "the device of another rank in each step takes factor times as long",
+      "the device of one rank takes factor times as long, of a different rank in each step",
       FAULT_FACTOR | FAULT_WHEN | FAULT_EVERY, 0, FAULT_BY_TRAINER, 0, 2, 20, "straggler" },
     { FAULT_ALL_SLOW, "all-slow", "the devices of all ranks take factor times as long",
       FAULT_FACTOR | FAULT_WHEN | FAULT_OVER, 0, FAULT_BY_TRAINER, 0, 1.2, 40, "regression" },
     { FAULT_HOST_SLEEP, "host-sleep",
-      "a rank's host sleeps once a step before it launches: ms, or factor of a step",
+      "a rank's host sleeps once per step before it launches work: ms, or factor of a step",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_PHASE | FAULT_WHEN | FAULT_EVERY, 0,
       FAULT_BY_TRAINER, 0, 1.5, 20, "straggler user-code" },
-    { FAULT_CPU_QUOTA, "cpu-quota", "the hosts of a node's ranks get too little CPU by a cgroup",
+    { FAULT_CPU_QUOTA, "cpu-quota", "a cgroup limits the CPU time of the hosts of a node's ranks",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_CGROUP, 1.5, 20,
       "straggler cpu" },
     { FAULT_NEIGHBOURS, "neighbours",
@@ -39,12 +39,12 @@ static const struct fault_kind fault_table[] = {
       FAULT_NODE | FAULT_FACTOR | FAULT_COUNT | FAULT_WHEN, 0, FAULT_BY_INJECTOR, 0, 1.5, 20,
       "straggler cpu" },
     { FAULT_UNEVEN_DATA, "uneven-data",
-      "one replica's sequences are longer, another one each step: factor times the work",
+      "one replica has longer sequences (factor times the work), a different one in each step",
       FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 0, "imbalance data" },
     { FAULT_HEAVY_STAGE, "heavy-stage", "one pipeline stage has factor times the work, by design",
       FAULT_STAGE | FAULT_FACTOR, 0, FAULT_BY_TRAINER, 0, 1.5, 0, "imbalance" },
     { FAULT_SLOW_INPUT, "slow-input",
-      "ranks wait for their next batch: ms, or factor of a step; all of them when no rank is given",
+      "ranks wait for their next batch: ms, or factor of a step; all ranks unless one is given",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 1.5, 20,
       "input-stall data" },
     { FAULT_KILL, "kill", "a rank is killed in the middle of a step, in the first attempt",
@@ -53,96 +53,94 @@ static const struct fault_kind fault_table[] = {
       "a rank exits with status 1 in the middle of a step, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash" },
     { FAULT_SLOW_CHECKPOINT, "slow-checkpoint",
-      "checkpoints take factor times as long, or ms longer; on all ranks when none is given",
+      "checkpoints take factor times as long, or ms longer; on all ranks unless one is given",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 3, 0,
       "checkpoint-stall checkpoint" },
     { FAULT_SLOW_STORAGE, "slow-storage",
-      "the checkpoints' file system takes ms, or factor of a step, longer for each write and "
-      "fsync; for all ranks when none is given",
+      "each write and fsync of the checkpoints' file system takes longer, by ms or factor of a "
+      "step; for all ranks unless one is given",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_INJECTOR,
       FAULT_NEEDS_STORAGE, 4, 20, "checkpoint-stall storage" },
     { FAULT_SLOW_DATASET, "slow-dataset",
-      "the batches' file system takes ms, or factor of a step, longer for each read; for all "
-      "ranks when none is given",
+      "each read of the batches' file system takes longer, by ms or factor of a step; for all "
+      "ranks unless one is given",
       FAULT_RANK | FAULT_FACTOR | FAULT_MS | FAULT_WHEN, FAULT_RANK, FAULT_BY_INJECTOR,
       FAULT_NEEDS_STORAGE, 1.5, 20, "input-stall storage" },
     { FAULT_BIT_FLIP, "bit-flip",
-      "one bit of a rank's parameters is turned over in memory, once, in the first attempt",
+      "one bit of a rank's parameters is flipped in memory, once, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "corruption gpu-memory" },
-    { FAULT_NAN, "nan", "a rank's gradient gets a NaN, once, in the first attempt",
+    { FAULT_NAN, "nan", "a NaN is written into a rank's gradient, once, in the first attempt",
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "corruption" },
     { FAULT_FROZEN, "frozen-parameters",
-      "the optimizer runs and changes nothing; on all ranks when none is given",
+      "the optimizer runs but changes no parameters; on all ranks unless one is given",
       FAULT_RANK | FAULT_WHEN, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, "corruption user-code" },
     { FAULT_SLOW_FABRIC, "slow-fabric",
-      "transfers between nodes take factor times as long; needs --nodes of 2 or more",
+      "transfers between nodes take factor times as long; needs --nodes 2 or more",
       FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall fabric" },
     { FAULT_SLOW_NIC, "slow-nic",
-      "transfers to and from a node take factor times as long; needs --nodes of 2 or more",
+      "transfers to and from a node take factor times as long; needs --nodes 2 or more",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 10, 20, "sync-stall nic" },
     { FAULT_FEW_CHANNELS, "few-channels",
-      "communicators (comm dp or tp, of a rank or all) go on with a factor-th of their channels, "
-      "and "
-      "their transfers take as much longer",
+      "communicators (comm dp or tp, of a rank or all) continue with 1/factor of their channels, "
+      "and their transfers take factor times as long",
       FAULT_RANK | FAULT_FACTOR | FAULT_WHEN | FAULT_COMM | FAULT_ATTEMPT, FAULT_RANK,
       FAULT_BY_TRAINER, 0, 8, 20, "sync-stall" },
     { FAULT_SLOW_LINK, "slow-link",
-      "a node's link carries so little that a step takes factor times as long; needs --nodes of 2 "
+      "the bandwidth of a node's link is limited so that a step takes factor times as long; needs "
+      "--nodes 2 "
       "or more",
       FAULT_NODE | FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_NET, 3, 20,
       "sync-stall nic" },
-    { FAULT_LINK_DOWN, "link-down", "a node's link is cut; needs --nodes of 2 or more" FIRST,
+    { FAULT_LINK_DOWN, "link-down", "a node's link is cut; needs --nodes 2 or more" FIRST,
       FAULT_NODE | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_NET, 1, 20, "hang fabric" },
     { FAULT_STOP, "stop", "a rank is stopped (SIGSTOP) in the middle of a step" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang" },
     { FAULT_STUCK_DATA, "stuck-data", "a rank never gets its next batch" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang data" },
-    { FAULT_STUCK_CODE, "stuck-code", "a rank's host never comes back from its own code" FIRST,
+    { FAULT_STUCK_CODE, "stuck-code", "a rank's host never returns from its own code" FIRST,
       FAULT_RANK | FAULT_STEP | FAULT_PHASE, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
     { FAULT_STUCK_GIL, "stuck-gil",
-      "a thread of a rank takes Python's interpreter lock and never gives it back" FIRST,
+      "a thread of a rank takes the Python interpreter lock and never releases it" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, FAULT_NEEDS_TORCH, 1, 20, "hang user-code" },
     { FAULT_STUCK_STORAGE, "stuck-storage",
-      "the file system that a rank's batches come from answers it no more" FIRST,
-      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
+      "the file system of a rank's batches stops responding to it" FIRST, FAULT_RANK | FAULT_STEP,
+      0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
     { FAULT_STUCK_CHECKPOINT, "stuck-checkpoint",
-      "the file system that a rank's checkpoints go to answers it no more" FIRST,
+      "the file system of a rank's checkpoints stops responding to it" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_INJECTOR, FAULT_NEEDS_STORAGE, 1, 20, "hang storage" },
-    { FAULT_GPU_HANG, "gpu-hang", "a rank's device never ends what it computes" FIRST,
+    { FAULT_GPU_HANG, "gpu-hang", "the device of a rank never completes its work" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang gpu" },
     { FAULT_FROZEN_LINK, "frozen-link",
-      "a rank's messages go nowhere: all enter a collective, and nothing moves" FIRST,
+      "a rank's messages are dropped: all ranks enter a collective that makes no progress" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang fabric" },
-    { FAULT_OTHER_OP, "other-op", "a rank enters another collective than the others" FIRST,
+    { FAULT_OTHER_OP, "other-op", "a rank enters a different collective than the others" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "desync user-code" },
-    { FAULT_OTHER_SIZE, "other-size", "a rank enters a collective with another size" FIRST,
+    { FAULT_OTHER_SIZE, "other-size", "a rank enters a collective with a different size" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "desync user-code" },
     { FAULT_OTHER_ORDER, "other-order",
       "a rank enters two communicators in the opposite order: a deadlock" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "hang user-code" },
-    { FAULT_SEGFAULT, "segfault", "a rank reads where there is nothing" FIRST,
-      FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
-    { FAULT_ABORT, "abort", "a rank aborts" FIRST, FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0,
-      1, 20, "crash user-code" },
+    { FAULT_SEGFAULT, "segfault", "a rank reads unmapped memory" FIRST, FAULT_RANK | FAULT_STEP, 0,
+      FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
+    { FAULT_ABORT, "abort", "a rank calls abort()" FIRST, FAULT_RANK | FAULT_STEP, 0,
+      FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
     { FAULT_EXCEPTION, "exception", "a rank prints an uncaught exception and exits with 1" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, "crash user-code" },
-    { FAULT_OOM, "oom", "a rank takes more memory than its control group allows" FIRST,
+    { FAULT_OOM, "oom", "a rank uses more memory than its cgroup allows" FIRST,
       FAULT_RANK | FAULT_STEP, 0, FAULT_BY_TRAINER, FAULT_NEEDS_CGROUP, 1, 20,
       "crash host-memory" },
-    { FAULT_EVAL, "eval", "no fault: an evaluation of ms after the step; on all ranks, or one",
+    { FAULT_EVAL, "eval", "no fault: an evaluation takes ms after the step; on all ranks, or one",
       FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
-    { FAULT_COMPILE, "compile", "no fault: something is compiled for ms; on all ranks, or one",
+    { FAULT_COMPILE, "compile", "no fault: a compilation takes ms; on all ranks, or one",
       FAULT_RANK | FAULT_MS | FAULT_STEP, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_SLOW_START, "slow-start", "no fault: start-up takes ms longer; on all ranks, or one",
       FAULT_RANK | FAULT_MS | FAULT_PHASE, FAULT_RANK, FAULT_BY_TRAINER, 0, 1, 0, NULL },
     { FAULT_ELASTIC, "elastic",
-      "no fault: all workers save, end and begin again after ms, in a world with count fewer "
-      "ranks; "
-      "after steps once more, in the old one; needs checkpoints, and a layout that is data "
-      "parallel",
+      "no fault: all workers save, exit and restart after ms with count fewer ranks; after steps "
+      "again, with all ranks; needs checkpoints and a data parallel layout",
       FAULT_MS | FAULT_COUNT | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1, 20, NULL },
     { FAULT_LONG_SEQUENCES, "long-sequences",
-      "no fault: the sequences of all ranks are longer for some steps: factor times the work",
+      "no fault: all ranks have longer sequences for some steps (factor times the work)",
       FAULT_FACTOR | FAULT_WHEN, 0, FAULT_BY_TRAINER, 0, 1.5, 20, NULL },
     { FAULT_BUSY, "busy", "no fault: a rank's host computes for ms in one step",
       FAULT_RANK | FAULT_MS | FAULT_STEP, 0, FAULT_BY_TRAINER, 0, 1, 20, NULL },
@@ -214,8 +212,8 @@ static int fault_kind_find(const char *name, size_t size, const struct fault_kin
             return 0;
         }
     }
-    return err_set(err, -EINVAL, "no fault is called '%.*s'; see --list-faults",
-                   (int)MIN(size, 40u), name);
+    return err_set(err, -EINVAL, "unknown fault '%.*s'; see --list-faults", (int)MIN(size, 40u),
+                   name);
 }
 
 static int fault_phase_parse(const char *text, bool start, int *ret, struct err *err)
@@ -226,7 +224,7 @@ static int fault_phase_parse(const char *text, bool start, int *ret, struct err 
             return 0;
         }
     }
-    return err_set(err, -EINVAL, "phase is %s, not '%s'",
+    return err_set(err, -EINVAL, "phase must be %s, not '%s'",
                    start ? "init, data or checkpoint" : "forward, backward or optimizer", text);
 }
 
@@ -238,7 +236,7 @@ static int fault_comm_parse(const char *text, int *ret, struct err *err)
             return 0;
         }
     }
-    return err_set(err, -EINVAL, "comm is dp or tp, not '%s'", text);
+    return err_set(err, -EINVAL, "comm must be dp or tp, not '%s'", text);
 }
 
 static int fault_number(const struct fault_field *field, const char *text, double *ret,
@@ -256,7 +254,7 @@ static int fault_number(const struct fault_field *field, const char *text, doubl
         return err_set(err, -EINVAL, "%s '%s' is not a%s number", field->name, text,
                        field->type == TYPE_F64 ? "" : " whole");
     if (value < field->least || value > field->most)
-        return err_set(err, -EINVAL, "%s is %.15g to %.15g, not %s", field->name, field->least,
+        return err_set(err, -EINVAL, "%s must be %.15g to %.15g, not %s", field->name, field->least,
                        field->most, text);
     *ret = value;
     return 0;
@@ -319,7 +317,8 @@ static int fault_pair(struct fault *fault, char *pair, struct err *err) /* "name
         return fault_field_set(fault, field, equals + 1, err);
     }
     fault_names(fault->kind->params, names, sizeof(names));
-    return err_set(err, -EINVAL, "takes no '%s'; it takes %s", pair, names[0] ? names : "nothing");
+    return err_set(err, -EINVAL, "unknown parameter '%s'; expected %s", pair,
+                   names[0] ? names : "none");
 }
 
 static int fault_pairs(struct fault *fault, const char *text, struct err *err)
@@ -339,7 +338,7 @@ static int fault_pairs(struct fault *fault, const char *text, struct err *err)
     if ((fault->set & FAULT_ATTEMPT) && !(fault->set & FAULT_STEP))
         fault->step = 0;
     if ((fault->set & FAULT_MS) && (fault->set & FAULT_FACTOR))
-        return err_set(err, -EINVAL, "give ms or factor, not both");
+        return err_set(err, -EINVAL, "expected ms or factor, not both");
     return 0;
 }
 
@@ -377,8 +376,8 @@ static int fault_draw(struct fault *fault, uint32_t param, uint32_t *place, uint
         fault->set |= param;
     }
     if (*place >= limit)
-        return err_set(err, -EINVAL, "fault %s: there is no %s %u: there are %u", fault->kind->name,
-                       name, *place, limit);
+        return err_set(err, -EINVAL, "fault %s: %s %u does not exist: expected less than %u",
+                       fault->kind->name, name, *place, limit);
     return 0;
 }
 
@@ -471,22 +470,22 @@ void fault_list(FILE *out)
         fault_names(kind->params, names, sizeof(names));
         fprintf(out, "%-16s %s\n", kind->name, kind->summary);
         if (names[0])
-            fprintf(out, "%-16s takes %s", "", names);
+            fprintf(out, "%-16s parameters: %s", "", names);
         if (kind->params & FAULT_FACTOR)
             fprintf(out, " (factor %g", kind->factor);
         if (kind->params & FAULT_STEP)
             fprintf(out, "%sstep %llu", kind->params & FAULT_FACTOR ? ", " : " (",
                     (unsigned long long)kind->step);
         if (kind->params & (FAULT_STEP | FAULT_FACTOR))
-            fprintf(out, " when not given)");
+            fprintf(out, " by default)");
         if (kind->needs & FAULT_NEEDS_CGROUP)
-            fprintf(out, "; needs a cgroup that we may write");
+            fprintf(out, "; needs a writable cgroup");
         if (kind->needs & FAULT_NEEDS_NET)
             fprintf(out, "; needs root and iproute2");
         if (kind->needs & FAULT_NEEDS_STORAGE)
             fprintf(out, "; needs root and /dev/fuse");
         if (kind->needs & FAULT_NEEDS_TORCH)
-            fprintf(out, "; only with --torch");
+            fprintf(out, "; needs --torch");
         if (names[0])
             fputc('\n', out);
     }

@@ -84,7 +84,7 @@ static int neighbours_cpu(struct neighbours *neighbours, struct err *err)
         neighbours->cpu = i;
         return 0;
     }
-    return err_set(err, -ENODEV, "the host threads may run on no CPU");
+    return err_set(err, -ENODEV, "the host threads are not allowed on any CPU");
 }
 
 static int neighbours_tune(void *state, const struct inject_target *target, struct err *err)
@@ -99,15 +99,15 @@ static int neighbours_tune(void *state, const struct inject_target *target, stru
         pid_t pid = hog_start(&neighbours->one, 1);
 
         if (pid < 0)
-            return err_set(err, -errno, "cannot start a neighbour: %m");
+            return err_set(err, -errno, "cannot start a busy process: %m");
         neighbours->hog[neighbours->hogs++] = pid;
     }
     if (neighbours->part > 0)
         hog_stop(neighbours->part);
     neighbours->part = part > 0 ? hog_start(&neighbours->one, part) : 0;
     if (neighbours->part < 0)
-        return err_set(err, -errno, "cannot start a neighbour: %m");
-    snprintf(target->how, target->how_room, "%.3g busy processes with %u host threads on CPU %d",
+        return err_set(err, -errno, "cannot start a busy process: %m");
+    snprintf(target->how, target->how_room, "%.3g busy processes and %u host threads share CPU %d",
              whole + part, target->count, neighbours->cpu);
     return 0;
 }

@@ -44,8 +44,8 @@ static int link_slow(const struct inject_target *target, struct err *err)
     double longer = MAX(fault->factor - 1, 0.01) * target->step_ns / 1e9, rate = step / longer;
 
     if (step <= 0)
-        return err_set(err, -ENODATA, "nothing goes over the link of node %u", fault->node);
-    snprintf(target->how, target->how_room, "the link of node %u carries %.0f KB/s (tbf)",
+        return err_set(err, -ENODATA, "no data passes the link of node %u", fault->node);
+    snprintf(target->how, target->how_room, "the link of node %u is limited to %.0f KB/s (tbf)",
              fault->node, rate / 1e3);
     return net_limit(target->config->net, fault->node, rate, err);
 }
@@ -59,7 +59,8 @@ static int link_make(const struct inject_target *target, void **state, struct er
 
     if (!net)
         return err_set(err, -ENODEV, "%s",
-                       target->config->net_why ? target->config->net_why : "no network of our own");
+                       target->config->net_why ? target->config->net_why
+                                               : "the nodes have no network namespaces");
     link = malloc(sizeof(*link));
     if (!link)
         return err_nomem(err);

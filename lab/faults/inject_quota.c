@@ -80,7 +80,7 @@ static int quota_mount(char out[static QUOTA_PATH], int *version, struct err *er
             *version = 2;
         }
     }
-    return *version ? 0 : err_set(err, -ENODEV, "no cgroup is mounted here");
+    return *version ? 0 : err_set(err, -ENODEV, "no cgroup file system is mounted");
 }
 
 /* The group that the threads are in now, as a path below the mount. */
@@ -106,7 +106,7 @@ static int quota_home(pid_t tid, int version, char out[static QUOTA_PATH], struc
             return 0;
         }
     }
-    return err_set(err, -ENODEV, "%s: names no cpu cgroup", path);
+    return err_set(err, -ENODEV, "%s: contains no cpu cgroup", path);
 }
 
 static int quota_tune(void *state, const struct inject_target *target, struct err *err)
@@ -117,7 +117,7 @@ static int quota_tune(void *state, const struct inject_target *target, struct er
     char text[64];
     int result;
 
-    snprintf(target->how, target->how_room, "%.1f ms of CPU in %.0f ms for %u host threads",
+    snprintf(target->how, target->how_room, "%.1f ms of CPU time per %.0f ms for %u host threads",
              quota_us / 1e3, period_us / 1e3, target->count);
     if (quota->version == 2) {
         snprintf(text, sizeof(text), "%.0f %.0f", quota_us, period_us);

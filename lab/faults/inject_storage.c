@@ -28,14 +28,15 @@ static int storage_make(const struct inject_target *target, void **state, struct
     if (!target->config->storage)
         return err_set(err, -ENODEV, "%s",
                        target->config->storage_why ? target->config->storage_why
-                                                   : "no file system of our own");
+                                                   : "the job has no FUSE file system");
     order = &target->config->storage[target->number];
     atomic_store(&order->rank, fault->set & FAULT_RANK ? fault->rank : SLOWFS_ANY);
     atomic_store(&order->part, data ? SLOWFS_IN_DATA : SLOWFS_IN_CHECKPOINTS);
     atomic_store(&order->delay_ns, delay);
     if (delay == SLOWFS_FOREVER)
-        snprintf(target->how, target->how_room, "%s of rank %u are not answered any more",
-                 data ? "reads" : "writes", fault->rank);
+        snprintf(target->how, target->how_room,
+                 "the file system no longer responds to %s of rank %u", data ? "reads" : "writes",
+                 fault->rank);
     else
         snprintf(target->how, target->how_room, "each %s takes %.0f ms longer",
                  data ? "read" : "write and fsync", (double)delay / 1e6);

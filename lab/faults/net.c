@@ -68,7 +68,7 @@ static int net_program_run(int space, const char *program, const char *text, str
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (status != 0)
-        return err_set(err, -ENODEV, "no network of our own: %s", said[0] ? said : program);
+        return err_set(err, -ENODEV, "cannot create a network: %s", said[0] ? said : program);
     return 0;
 }
 
@@ -92,11 +92,11 @@ static int space_make(int *ret, struct err *err)
     int fd;
 
     if (home < 0 || unshare(CLONE_NEWNET) < 0)
-        return err_set(err, -errno, "no network namespace of our own: %m");
+        return err_set(err, -errno, "cannot create a network namespace: %m");
     fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     if (setns(home, CLONE_NEWNET) < 0 || fd < 0) {
         fd_clean(&fd);
-        return err_set(err, -EPERM, "cannot come back from a network namespace");
+        return err_set(err, -EPERM, "cannot leave a network namespace");
     }
     *ret = fd;
     return 0;
@@ -115,7 +115,7 @@ static int net_forward(int space, struct err *err)
         _exit(fd >= 0 && write(fd, "1", 1) == 1 ? 0 : 1);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
-        return err_set(err, -EPERM, "a network namespace does not forward");
+        return err_set(err, -EPERM, "cannot enable forwarding in a network namespace");
     return 0;
 }
 
@@ -158,7 +158,7 @@ int net_begin(uint32_t nodes, const char *dir, struct net *ret, struct err *err)
     int result;
 
     if (nodes > NET_NODES)
-        return err_set(err, -EINVAL, "at most %d nodes have networks of their own", NET_NODES);
+        return err_set(err, -EINVAL, "network namespaces: expected at most %d nodes", NET_NODES);
     if (mkdir(dir, 0700) < 0)
         return err_set(err, -errno, "%s: %m", dir);
     result = space_make(&net.router, err);

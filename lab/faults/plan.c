@@ -46,7 +46,7 @@ static int plan_line(struct plan *plan, const char *line, struct err *err)
 {
     if (strncmp(line, "truth ", 6) == 0) {
         if (strlen(line + 6) >= sizeof(plan->truth))
-            return err_set(err, -EINVAL, "the truth's path is too long");
+            return err_set(err, -EINVAL, "the path of truth is too long");
         strcpy(plan->truth, line + 6); /* fits: checked above */
         return 0;
     }
@@ -55,12 +55,12 @@ static int plan_line(struct plan *plan, const char *line, struct err *err)
         unsigned long nodes = line[6] >= '0' && line[6] <= '9' ? strtoul(line + 6, &end, 10) : 0;
 
         if (nodes < 1 || nodes > 65535 || *end != '\0')
-            return err_set(err, -EINVAL, "nodes are 1 to 65535, not '%.40s'", line + 6);
+            return err_set(err, -EINVAL, "nodes must be 1 to 65535, not '%.40s'", line + 6);
         plan->nodes = (uint32_t)nodes;
         return 0;
     }
     if (strncmp(line, "fault ", 6) != 0)
-        return err_set(err, -EINVAL, "neither truth, nodes nor fault: '%.40s'", line);
+        return err_set(err, -EINVAL, "expected truth, nodes or fault, not '%.40s'", line);
     if (plan->count == PLAN_FAULTS)
         return err_set(err, -EINVAL, "more than %d faults", PLAN_FAULTS);
     return fault_parse(line + 6, &plan->fault[plan->count], err) < 0 ? -EINVAL : (plan->count++, 0);
@@ -79,7 +79,7 @@ int plan_parse(const char *text, size_t size, struct plan *ret, struct err *err)
         int result = 0;
 
         if (++number == 1 && strcmp(line, PLAN_FIRST) != 0)
-            return err_set(err, -EINVAL, "line 1: not a plan of version 1");
+            return err_set(err, -EINVAL, "line 1: not a fault plan of version 1");
         if (number > 1 && line[0] != '\0')
             result = plan_line(plan, line, err);
         if (result < 0)
@@ -107,7 +107,7 @@ int plan_read(const char *path, struct plan *ret, struct err *err)
     if (got < 0)
         return err_set(err, -errno, "%s: %m", path);
     if (size == PLAN_BYTES)
-        return err_set(err, -EINVAL, "%s: longer than a plan can be", path);
+        return err_set(err, -EINVAL, "%s: too long for a fault plan", path);
     if (plan_parse(text, size, ret, err) < 0)
         return err_wrap(err, -EINVAL, "%s", path);
     return 0;
@@ -232,7 +232,7 @@ int truth_read(const char *path, struct plan_deed *deed, size_t room, struct err
     snprintf(pattern, sizeof(pattern), "%s.rank-*.attempt-*", path);
     result = glob(pattern, 0, NULL, &found);
     if (result != 0 && result != GLOB_NOMATCH)
-        return err_set(err, -EIO, "%s: cannot be listed", pattern);
+        return err_set(err, -EIO, "%s: cannot list files", pattern);
     for (size_t i = 0; i < found.gl_pathc && count < room; i++)
         count += truth_read_file(found.gl_pathv[i], deed + count, room - count);
     return (int)count;

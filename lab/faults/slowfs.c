@@ -226,9 +226,9 @@ static int mount_own(const char *at, int fuse_fd, struct err *err)
     snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
              fuse_fd);
     if (unshare(CLONE_NEWNS) < 0)
-        return err_set(err, -errno, "no mount namespace of our own: %m");
+        return err_set(err, -errno, "cannot create a mount namespace: %m");
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return err_set(err, -errno, "mounts cannot be made private: %m");
+        return err_set(err, -errno, "cannot make mounts private: %m");
     if (mount("lockstep", at, "fuse.lockstep", MS_NOSUID | MS_NODEV, options) < 0)
         return err_set(err, -errno, "%s: cannot mount: %m", at);
     return 0;

@@ -167,7 +167,7 @@ static int want_fill(const struct score_case *at, const struct fault *fault,
     score_truth_read(answer, at->also.kind ? fault : NULL, &want->truth);
     if (!want->truth.done) {
         snprintf(result->why, sizeof(result->why), "%s",
-                 want->truth.how[0] ? want->truth.how : "the fault was not made");
+                 want->truth.how[0] ? want->truth.how : "the fault was not injected");
         result->ran = false;
         return -1;
     }

@@ -134,7 +134,7 @@ static void complaint_read(int fd, char *out, size_t room)
     while (got > 0 && tail[got - 1] == '\n')
         tail[--got] = '\0';
     line = strrchr(tail, '\n');
-    snprintf(out, room, "%s", tail[0] ? (line ? line + 1 : tail) : "the demo gave no answer");
+    snprintf(out, room, "%s", tail[0] ? (line ? line + 1 : tail) : "the demo printed no result");
 }
 
 /* Returns its status as waitpid() gives it, or -1 where it had to be stopped. */

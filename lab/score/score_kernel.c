@@ -196,7 +196,7 @@ int score_kernel_join(const struct score_case *at, const char *state, struct jso
     again = score_why(json_object_get_string(directory), state);
     if (!again || !json_object_object_get_ex(again, "verdicts", &verdicts)) {
         json_object_put(again);
-        return err_set(err, -EIO, "'lockstep why' gave no answer");
+        return err_set(err, -EIO, "'lockstep why' printed no result");
     }
     json_object_object_add(answer, "verdicts", json_object_get(verdicts));
     json_object_put(again);

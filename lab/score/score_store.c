@@ -229,9 +229,10 @@ static int file_open(struct score_store *store, struct err *err)
     if (!store->file)
         return err_set(err, -errno, "%s: %m", store->path);
     if (fcntl(fileno(store->file), F_SETLK, &lock) < 0)
-        return err_set(err, -EBUSY,
-                       "%s: another score writes there: wait for it, or name another directory",
-                       store->path);
+        return err_set(
+            err, -EBUSY,
+            "%s: another 'bench verdicts' uses it; wait until it ends, or use another directory",
+            store->path);
     return 0;
 }
 
@@ -263,7 +264,7 @@ int score_store_open(const char *dir, struct score_store *ret, struct err *err)
     int result;
 
     if (snprintf(store.dir, sizeof(store.dir), "%s", dir) >= (int)sizeof(store.dir))
-        return err_set(err, -ENAMETOOLONG, "%s: a name that long is no use here", dir);
+        return err_set(err, -ENAMETOOLONG, "%s: the name is too long", dir);
     snprintf(store.path, sizeof(store.path), "%s/results.jsonl", store.dir);
     if (mkdir(store.dir, 0700) < 0 && errno != EEXIST)
         return err_set(err, -errno, "%s: %m", store.dir);

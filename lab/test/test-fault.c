@@ -71,8 +71,8 @@ static void says_what_is_wrong(void **state)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        { "gpu-fast", "no fault is called 'gpu-fast'" },
-        { "", "no fault is called ''" },
+        { "gpu-fast", "unknown fault 'gpu-fast'" },
+        { "", "unknown fault ''" },
         { "gpu-slow:", "'' is not name=value" },
         { "gpu-slow:rank", "'rank' is not name=value" },
         { "gpu-slow:rank=", "is not name=value" },
@@ -82,15 +82,15 @@ static void says_what_is_wrong(void **state)
         { "gpu-slow:rank=1.5", "rank '1.5' is not a whole number" },
         { "gpu-slow:factor=1.2.3", "is not a number" },
         { "gpu-slow:factor=.", "is not a number" },
-        { "gpu-slow:factor=0.5", "factor is 1 to 100, not 0.5" },
+        { "gpu-slow:factor=0.5", "factor must be 1 to 100, not 0.5" },
         { "gpu-slow:factor=nan", "is not a number" },
         { "gpu-slow:rank=1,rank=2", "rank is given twice" },
-        { "gpu-slow:node=1", "takes no 'node'; it takes rank, factor, step, steps" },
-        { "none:rank=1", "takes no 'rank'; it takes nothing" },
+        { "gpu-slow:node=1", "unknown parameter 'node'; expected rank, factor, step, steps" },
+        { "none:rank=1", "unknown parameter 'rank'; expected none" },
         { "host-sleep:ms=3,factor=2", "ms or factor, not both" },
-        { "few-channels:comm=pp", "comm is dp or tp, not 'pp'" },
-        { "gpu-slow:attempt=1", "takes no 'attempt'" },
-        { "host-sleep:phase=lunch", "phase is forward, backward or optimizer" },
+        { "few-channels:comm=pp", "comm must be dp or tp, not 'pp'" },
+        { "gpu-slow:attempt=1", "unknown parameter 'attempt'" },
+        { "host-sleep:phase=lunch", "phase must be forward, backward or optimizer" },
     };
 
     (void)state;
@@ -146,7 +146,7 @@ static void refuses_what_the_run_does_not_have(void **state)
     (void)state;
     assert_int_equal(fault_parse("kill:rank=4", &fault, NULL), 0);
     assert_true(fault_resolve(&fault, &shape, 0, &err) < 0);
-    assert_string_equal(err.text, "fault kill: there is no rank 4: there are 4");
+    assert_string_equal(err.text, "fault kill: rank 4 does not exist: expected less than 4");
     assert_int_equal(fault_parse("neighbours:node=2", &fault, NULL), 0);
     assert_true(fault_resolve(&fault, &shape, 0, &err) < 0);
     assert_int_equal(fault_parse("heavy-stage", &fault, NULL), 0);
@@ -248,7 +248,7 @@ static void a_bad_plan_names_the_line(void **state)
     assert_string_equal(err.text, "line 3: fault gpu-slow: rank 'x' is not a number");
     assert_true(plan_parse("lockstep-plan 2\n", 16, &plan, &err) < 0);
     assert_true(plan_parse("lockstep-plan 1\nnodes 0", 23, &plan, &err) < 0);
-    assert_string_equal(err.text, "line 2: nodes are 1 to 65535, not '0'");
+    assert_string_equal(err.text, "line 2: nodes must be 1 to 65535, not '0'");
     assert_true(plan_parse("lockstep-plan 1\nnodes 4x", 24, &plan, &err) < 0);
     assert_true(plan_parse("lockstep-plan 1\nnodes -1", 24, &plan, &err) < 0);
     assert_true(plan_parse("", 0, &plan, &err) < 0);

@@ -199,8 +199,9 @@ static void sees_that_the_other_is_in_another_reduction(void **state)
     }
     members_run(member, 2);
     assert_int_equal(member[0].result, -EPROTO);
-    assert_string_equal(member[0].err.text, "rank 101 is in all-reduce 5 (8 bytes) of dp0, we are "
-                                            "in 4 (8 bytes)");
+    assert_string_equal(member[0].err.text,
+                        "rank 101 is in all-reduce 5 (8 bytes) of dp0, this rank is "
+                        "in 4 (8 bytes)");
     group_fini(&member[0].group);
     group_fini(&member[1].group);
 }

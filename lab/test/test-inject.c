@@ -166,7 +166,7 @@ static void neighbours_come_at_their_step_and_leave(void **state)
     assert_int_equal(until(inject, INJECT_ACTIVE, &report), INJECT_ACTIVE);
     assert_true(report.step >= 20);
     assert_true(report.time_ns > 0);
-    assert_non_null(strstr(report.how, "1 busy processes with 1 host threads on CPU"));
+    assert_non_null(strstr(report.how, "1 busy processes and 1 host threads share CPU"));
     assert_int_equal(cpus_of(job->pid[1]), 1);
     assert_int_equal(cpus_of(job->pid[0]), MAX(cpus - 1, 1)); /* another node has other CPUs */
     assert_int_equal(until(inject, INJECT_OVER, &report), INJECT_OVER);

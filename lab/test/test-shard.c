@@ -143,7 +143,7 @@ static void refuses_a_shard_of_another_run(void **state)
     assert_int_equal(shard_write(folder->path, &folder->shard, NULL), 0);
     want.seed = 10;
     assert_int_equal(shard_read(folder->path, &want, value, &err), -ESTALE);
-    assert_non_null(strstr(err.text, "made by another run: seed 9, tp=1,pp=2,dp=2"));
+    assert_non_null(strstr(err.text, "written by another run: seed 9, tp=1,pp=2,dp=2"));
     want = folder->shard;
     want.tp = 2;
     want.pp = 1;

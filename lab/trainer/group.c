@@ -120,11 +120,11 @@ static int group_check(const struct group *group, uint32_t peer, const struct gr
 {
     if (theirs->count == mine->count && theirs->bytes == mine->bytes)
         return 0;
-    return err_set(err, -EPROTO,
-                   "rank %u is in all-reduce %llu (%llu bytes) of %s, we are in %llu (%llu bytes)",
-                   group->rank[peer], (unsigned long long)theirs->count,
-                   (unsigned long long)theirs->bytes, group->name, (unsigned long long)mine->count,
-                   (unsigned long long)mine->bytes);
+    return err_set(
+        err, -EPROTO,
+        "rank %u is in all-reduce %llu (%llu bytes) of %s, this rank is in %llu (%llu bytes)",
+        group->rank[peer], (unsigned long long)theirs->count, (unsigned long long)theirs->bytes,
+        group->name, (unsigned long long)mine->count, (unsigned long long)mine->bytes);
 }
 
 enum group_way {

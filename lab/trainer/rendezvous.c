@@ -110,7 +110,7 @@ static int rendezvous_listen(struct rendezvous *rendezvous, const struct rendezv
     setsockopt(rendezvous->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(rendezvous->listen_fd, (const struct sockaddr *)&place->addr, place->size) < 0 ||
         listen(rendezvous->listen_fd, 1024) < 0)
-        return err_set(err, -errno, "cannot listen at port %u: %m", addr_port(&place->addr));
+        return err_set(err, -errno, "cannot listen on port %u: %m", addr_port(&place->addr));
     return 0;
 }
 
@@ -139,7 +139,7 @@ static int rendezvous_accept(struct rendezvous *rendezvous, struct rendezvous_he
 
         errno = -result;
         if (result < 0)
-            return err_set(err, result, "cannot wait for connections of other ranks: %m");
+            return err_set(err, result, "cannot wait for connections from other ranks: %m");
         fd = accept4(rendezvous->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
             continue;
@@ -169,7 +169,7 @@ static int rendezvous_missing(const struct rendezvous *rendezvous, struct err *e
         if (used < sizeof(list) - 16)
             used += (size_t)snprintf(list + used, sizeof(list) - used, " %u", rank);
     }
-    return err_set(err, -ETIMEDOUT, "%u of %u ranks did not come within %g s:%s", missing,
+    return err_set(err, -ETIMEDOUT, "%u of %u ranks did not connect within %g s:%s", missing,
                    rendezvous->config.world, rendezvous->config.timeout_ms / 1e3, list);
 }
 
@@ -202,7 +202,7 @@ static int rendezvous_host(struct rendezvous *rendezvous, struct err *err) /* ra
         place = &rendezvous->place[hello.rank];
         if (hello.rank == 0 || place->size) {
             close(guest);
-            return err_set(err, -EEXIST, "rank %u came twice", hello.rank);
+            return err_set(err, -EEXIST, "rank %u connected twice", hello.rank);
         }
         fd[hello.rank] = guest;
         place->size = sizeof(place->addr);

@@ -52,7 +52,7 @@ int shard_get(const void *data, size_t bytes, struct shard *ret, const void **va
     version = reader_get_u32(&cut);
     head = reader_get_u32(&cut);
     if (cut.bad || version != SHARD_VERSION || head != SHARD_HEAD_BYTES - 16)
-        return err_set(err, -EPROTO, "version %u is not known", version);
+        return err_set(err, -EPROTO, "unknown version %u", version);
     shard.step = reader_get_u64(&cut);
     shard.seed = reader_get_u64(&cut);
     shard.rank = reader_get_u32(&cut);
@@ -62,10 +62,9 @@ int shard_get(const void *data, size_t bytes, struct shard *ret, const void **va
     shard.dp = reader_get_u32(&cut);
     shard.count = reader_get_u32(&cut);
     if (reader_get_u32(&cut) != (cut.bad ? 0 : crc32c(0, data, SHARD_HEAD_BYTES)) || cut.bad)
-        return err_set(err, -EPROTO, "the head is damaged");
+        return err_set(err, -EPROTO, "the header is damaged");
     if (shard.count > SHARD_VALUES_MAX || reader_left(&cut) != shard.count * 4ull + 4)
-        return err_set(err, -EPROTO, "%zu bytes are left for %u values", reader_left(&cut),
-                       shard.count);
+        return err_set(err, -EPROTO, "has %zu bytes for %u values", reader_left(&cut), shard.count);
     *values = reader_get(&cut, shard.count * sizeof(float));
     if (reader_get_u32(&cut) != crc32c(0, *values, shard.count * sizeof(float)))
         return err_set(err, -EPROTO, "the values are damaged");
@@ -150,11 +149,11 @@ static int shard_file_read(const char *path, struct buf *ret)
 static int shard_match(const struct shard *shard, const struct shard *want, struct err *err)
 {
     if (shard->step != want->step || shard->rank != want->rank)
-        return err_set(err, -EPROTO, "it is of rank %u, step %llu", shard->rank,
+        return err_set(err, -EPROTO, "belongs to rank %u, step %llu", shard->rank,
                        (unsigned long long)shard->step);
     if (shard->seed != want->seed || shard->world != want->world || shard->tp != want->tp ||
         shard->pp != want->pp || shard->dp != want->dp || shard->count != want->count)
-        return err_set(err, -ESTALE, "it was made by another run: seed %llu, tp=%u,pp=%u,dp=%u",
+        return err_set(err, -ESTALE, "written by another run: seed %llu, tp=%u,pp=%u,dp=%u",
                        (unsigned long long)shard->seed, shard->tp, shard->pp, shard->dp);
     return 0;
 }

@@ -37,7 +37,7 @@ static int layout_field(struct trainer_layout *layout, const char *pair, struct 
         return err_set(err, -EINVAL, "layout: %.2s is given twice", pair);
     value = equals[1] >= '0' && equals[1] <= '9' ? strtoul(equals + 1, &end, 10) : 0;
     if (value < 1 || value > 65535 || *end != '\0')
-        return err_set(err, -EINVAL, "layout: %s: a size is 1 to 65535", pair);
+        return err_set(err, -EINVAL, "layout: %s: expected a size of 1 to 65535", pair);
     *place = (uint32_t)value;
     return 0;
 }

@@ -95,7 +95,7 @@ int trainer_data_next(struct trainer *trainer, uint64_t step, struct err *err)
     }
     got = preadv(trainer->data_fd, part, COUNT(part), (off_t)(2 * (step % DATA_BATCHES) * half));
     if (got < 0 || (size_t)got < 2 * half)
-        return err_set(err, got < 0 ? -errno : -ENODATA, "rank %u's batch of step %llu: %s",
+        return err_set(err, got < 0 ? -errno : -ENODATA, "batch of rank %u, step %llu: %s",
                        trainer->config->rank, (unsigned long long)step,
                        got < 0 ? strerror(errno) : "the file is too short");
     return 0;

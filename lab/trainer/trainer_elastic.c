@@ -182,7 +182,7 @@ static int elastic_generations(const struct trainer_config *config, const struct
         if (status < 0)
             return status;
         if (status != 0 && status != TO_BE_CONTINUED)
-            return err_set(err, -ECHILD, "the worker ended with status %d", status);
+            return err_set(err, -ECHILD, "the worker exited with status %d", status);
         if (config->rank == 0 && elastic_word_put(config, now.generation, status, err) < 0)
             return -EIO;
         word = word_await(config, now.generation);

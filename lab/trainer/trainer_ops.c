@@ -216,7 +216,7 @@ int trainer_run_recv(struct device_work *work, void *context, struct err *err)
     lockstep_p2p_start(trainer->probe, trainer->probe_pp, work->key, (uint64_t)work->begin_ns);
     result = socket_recv(link->fd, &head, sizeof(head), &wait);
     if (result == 0 && head.count != link->count)
-        return err_set(err, -EPROTO, "rank %u sent message %llu, we wait for %llu", link->rank,
+        return err_set(err, -EPROTO, "rank %u sent message %llu, expected %llu", link->rank,
                        (unsigned long long)head.count, (unsigned long long)link->count);
     if (result == 0)
         result = socket_recv(link->fd, data, TOY_CELLS * sizeof(*data), &wait);

@@ -177,7 +177,7 @@ int trainer_stall(struct trainer *trainer, const char *what, struct err *err)
         int left_ms = time_poll_ms(deadline, time_mono_ns());
 
         if (!left_ms)
-            return err_set(err, -ETIMEDOUT, "%s: nothing came for %d ms", what,
+            return err_set(err, -ETIMEDOUT, "%s: no data for %d ms", what,
                            trainer->config->timeout_ms);
         if (poll(&cancel, 1, left_ms) > 0)
             return -ECANCELED;

@@ -68,7 +68,7 @@ has "a damaged shard is named" 'rank 2: checkpoint skipped: .*step-000000000020.
     "$TAP/rest.2"
 has "and all go back to the one before" 'restored from checkpoint of step 10' "$TAP/rest.0"
 train "other" 4 --steps 30 --seed 2 --checkpoint-dir "$TAP/saved"
-has "another run's checkpoints are not touched" 'it was made by another run: seed 1' "$TAP/other.0"
+has "another run's checkpoints are not touched" 'written by another run: seed 1' "$TAP/other.0"
 ok "they are still there" test -f "$TAP/saved/rank-00000.step-000000000030.shard"
 
 printf 'lockstep-plan 1\ntruth %s\nfault kill:rank=2,step=10\n' "$TAP/truth" >"$TAP/plan"
@@ -110,9 +110,9 @@ RANK=0 exits 2 "refuses a layout of another size" "$LOCKSTEP" trainer --layout t
 has "with both numbers" 'tp=3,pp=1,dp=2 needs 6 ranks, there are 4' "$TAP/err"
 RANK=0 exits 2 "refuses an unknown axis" "$LOCKSTEP" trainer --layout xp=4
 RANK=0 exits 1 "says which ranks did not come" env MASTER_PORT=$((PORT + 1)) "$LOCKSTEP" trainer --timeout 200ms
-has "by their numbers" 'rendezvous: 3 of 4 ranks did not come within 0.2 s: 1 2 3' "$TAP/err"
+has "by their numbers" 'rendezvous: 3 of 4 ranks did not connect within 0.2 s: 1 2 3' "$TAP/err"
 echo "something else" >"$TAP/plan"
 RANK=0 exits 1 "says which line of a plan is wrong" "$LOCKSTEP" trainer --plan "$TAP/plan"
-has "by its number" 'line 1: not a plan' "$TAP/err"
+has "by its number" 'line 1: not a fault plan' "$TAP/err"
 
 done_testing

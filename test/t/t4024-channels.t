@@ -44,7 +44,7 @@ fabric()
 }
 
 exits 2 "only some communicators are known" "$LOCKSTEP" demo --fault few-channels:comm=ep
-has "that is said" "comm is dp or tp" "$TAP/err"
+has "that is said" "comm must be dp or tp" "$TAP/err"
 
 timed demo_says fabric "fewer channels than before: 2, were 16" later \
     --nodes 2 --steps 40 --fault few-channels:factor=8,step=20

@@ -17,7 +17,7 @@ score exec >"$TAP/out" 2>"$TAP/err" &
 first=$!
 await grep -q "^1/4 " "$TAP/err"
 score env >"$TAP/again" 2>&1
-has "nobody else may write there meanwhile" "results.jsonl: another score" "$TAP/again"
+has "nobody else may write there meanwhile" "results.jsonl: another .bench verdicts. uses it" "$TAP/again"
 kill "$first"
 wait "$first"
 tap_result $(($? == 0)) "is interrupted after a case"
@@ -29,7 +29,7 @@ status=$?
 # A machine that is busy with other things is rightly called so, and that is counted as wrong.
 [ $status = 0 ] || [ $status = 1 ]
 tap_result $? "goes on"
-has "from what was there" "results.jsonl: [1-3] of 4 cases are there" "$TAP/err"
+has "from what was there" "results.jsonl: [1-3] of 4 cases have results" "$TAP/err"
 cp "$TAP/out" "$TAP/answer"
 python3 - "$TAP/answer" "$TAP/results/results.jsonl" <<'END' >"$TAP/out" 2>&1
 import json, sys
@@ -51,11 +51,11 @@ tap_result $? "finds each of them, and counts them"
 
 has "the page has the families" "^\| hang \| 1 \| " "$TAP/page.md"
 has "and the command" "^    lockstep bench verdicts --all --seed 1 --only crash,hang,desync,corruption" "$TAP/page.md"
-has "and what was not right" "^## What was not right" "$TAP/page.md"
+has "and what was not right" "^## Wrong cases" "$TAP/page.md"
 lacks "but no path of this machine" "$TAP" "$TAP/page.md"
 
 score env >"$TAP/out" 2>"$TAP/err"
-has "what is known is not run again" "4 of 4 cases are there" "$TAP/err"
+has "what is known is not run again" "4 of 4 cases have results" "$TAP/err"
 cmp "$TAP/out" "$TAP/answer"
 tap_result $? "and scores the same"
 done_testing

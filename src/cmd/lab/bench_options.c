@@ -5,128 +5,132 @@
 #include "cmd/lab/bench_options.h"
 
 static const struct opt bench_control_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_control_settings, json), NULL, "one JSON object",
-      NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_control_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "ranks", 0, OPT_U32, offsetof(struct bench_control_settings, ranks), "N",
-      "ranks of the job, 8 a node (default 16384)", NULL, false },
+      "ranks of the job, 8 per node, default 16384", NULL, false },
     { "seconds", 0, OPT_U32, offsetof(struct bench_control_settings, seconds), "S",
-      "how long to send (default 30)", NULL, false },
+      "seconds to send, default 30", NULL, false },
     { "step-ms", 0, OPT_U32, offsetof(struct bench_control_settings, step_ms), "MS",
-      "a step every so long (default 1000)", NULL, false },
+      "time between two steps, default 1000", NULL, false },
     { "ops", 0, OPT_U32, offsetof(struct bench_control_settings, ops), "N",
-      "collectives between nodes in a step (default 200)", NULL, false },
+      "collectives between nodes per step, default 200", NULL, false },
     { "readers", 0, OPT_U32, offsetof(struct bench_control_settings, readers), "N",
-      "readers of the event stream (default 100)", NULL, false },
+      "readers of the event stream, default 100", NULL, false },
     { "processes", 0, OPT_U32, offsetof(struct bench_control_settings, processes), "N",
-      "processes that play the agents (default 2)", NULL, false },
+      "processes that simulate the agents, default 2", NULL, false },
     { "dir", 0, OPT_TEXT, offsetof(struct bench_control_settings, directory), "DIR",
-      "where the logs go meanwhile, on a real disk (default $TMPDIR or /tmp)", NULL, false },
+      "directory of the logs during the run, on a real disk, default $TMPDIR or /tmp", NULL,
+      false },
     { .name = NULL },
 };
 
 const struct command command_bench_control = {
     .name = "bench control",
     .operands = "",
-    .summary = "a site's controller under the load of a very large job",
+    .summary = "load of a very large job on a site's controller",
     .details =
-        "Agents of many nodes, played by processes of their own, send real frames to a real\n"
-        "controller; readers follow its events.  Exits 1 when a bar is missed.",
+        "Separate processes simulate the agents of many nodes and send real frames to a real\n"
+        "controller; readers follow its events.  Exits 1 if a limit is exceeded.",
     .opt = bench_control_opts,
 };
 
 static const struct opt bench_probe_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_probe_settings, json), NULL, "one JSON object",
-      NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_probe_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "batches", 0, OPT_U32, offsetof(struct bench_probe_settings, batches), "N",
-      "batches of 1,000 marks to time (default 3000)", NULL, false },
+      "batches of 1,000 marks to time, default 3000", NULL, false },
     { "cold", 0, OPT_U32, offsetof(struct bench_probe_settings, cold), "N",
-      "single marks to time with cold caches (default 100)", NULL, false },
+      "single marks to time with cold caches, default 100", NULL, false },
     { .name = NULL },
 };
 
 const struct command command_bench_probe = {
     .name = "bench probe",
     .operands = "",
-    .summary = "what a mark costs the training process, beyond reading the clock",
+    .summary = "cost of a mark in the training process, beyond reading the clock",
     .details =
-        "Batches of 1,000 marks take turns with batches of 1,000 clock reads. The cost is a\n"
-        "batch's time per mark less the median clock read of the same run. Then collectives of\n"
-        "two channels are told to NCCL's profiler plugin as NCCL does, in turn with a plugin that\n"
-        "does nothing. Exits 0 when the median of a mark is within the bar, 1 when it is not.",
+        "Batches of 1,000 marks alternate with batches of 1,000 clock reads.  The cost is the "
+        "time\n"
+        "per mark minus the median clock read of the same run.  Then collectives of two channels\n"
+        "are reported to the NCCL profiler plugin as NCCL reports them, and to an empty plugin "
+        "for\n"
+        "comparison.  Exits 0 if the median of a mark is within the limit, else 1.",
     .opt = bench_probe_opts,
 };
 
 static const struct opt bench_dumps_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_dumps_settings, json), NULL, "one JSON object",
-      NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_dumps_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "ranks", 0, OPT_U32, offsetof(struct bench_dumps_settings, ranks), "N",
-      "ranks of the job, a multiple of 8 (default 1024)", NULL, false },
+      "ranks of the job, a multiple of 8, default 1024", NULL, false },
     { "ops", 0, OPT_U32, offsetof(struct bench_dumps_settings, ops), "N",
-      "ops that each has recorded (default 500)", NULL, false },
+      "operations in each dump, default 500", NULL, false },
     { .name = NULL },
 };
 
 const struct command command_bench_dumps = {
     .name = "bench dumps",
     .operands = "",
-    .summary = "how fast the dumps of a large job are read and judged",
-    .details = "Writes the flight-recorder dumps of a job that hangs below $TMPDIR, reads and "
-               "judges them on one\n"
-               "core, and removes them.  Exits 1 when it takes too long or the culprit is not the "
-               "one named.",
+    .summary = "time to read and judge the dumps of a large job",
+    .details = "Writes the flight-recorder dumps of a hanging job below $TMPDIR, reads and judges "
+               "them on\n"
+               "one core, and removes them.  Exits 1 if it takes too long or the culprit is not "
+               "named.",
     .opt = bench_dumps_opts,
 };
 
 static const struct opt bench_noise_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_noise_settings, json), NULL, "one JSON object",
-      NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_noise_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "ranks", 'n', OPT_U32, offsetof(struct bench_noise_settings, ranks), "N",
-      "of the job, a multiple of 8, default 16384", NULL, false },
+      "ranks of the job, a multiple of 8, default 16384", NULL, false },
     { "steps", 0, OPT_U64, offsetof(struct bench_noise_settings, steps), "N",
-      "to judge, default those of a week", NULL, false },
+      "steps to judge, default those of a week", NULL, false },
     { "step-seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, step_seconds), "S",
-      "how long a step of that job takes, default 6", NULL, false },
+      "duration of a step of the job, default 6", NULL, false },
     { "seconds", 0, OPT_F64, offsetof(struct bench_noise_settings, seconds), "S",
-      "of this machine's time to take at most, default 60; 0: no limit", NULL, false },
+      "longest time to run, default 60; 0: no limit", NULL, false },
     { "often", 0, OPT_F64, offsetof(struct bench_noise_settings, often), "N",
-      "times as often do hosts have bursts and ranks pauses, default 1", NULL, false },
+      "factor for the rate of bursts and pauses, default 1", NULL, false },
     { "seed", 0, OPT_U64, offsetof(struct bench_noise_settings, seed), "N",
-      "where all random choices come from, default 1", NULL, false },
+      "seed of all random choices, default 1", NULL, false },
     { "from", 0, OPT_TEXT, offsetof(struct bench_noise_settings, from), "RUN",
-      "take the noise from this healthy run of 8 ranks or more, not from the built-in tape", NULL,
+      "use the noise of this healthy run of 8 ranks or more, default a built-in recording", NULL,
       false },
     { "print-tape", 0, OPT_FLAG, offsetof(struct bench_noise_settings, print), NULL,
-      "print the noise of --from as a table of lab/bench/noise_tape.c, and nothing else", NULL,
-      false },
+      "only print the noise of --from as the table of lab/bench/noise_tape.c", NULL, false },
     { .name = NULL },
 };
 
 const struct command command_bench_noise = {
     .name = "bench noise",
     .operands = "",
-    .summary = "false alarms in a large job on noisy hosts, and faults found in that noise",
-    .details = "Judges steps of a made-up job whose hosts play recorded noise with heavy tails,\n"
-               "bursts and pauses, and counts what is said though nothing is wrong; then makes\n"
-               "faults in the same noise.  Exits 1 when there is more than one alarm a week, or a\n"
-               "fault is missed.",
+    .summary = "false alarms in a large job on noisy hosts, and faults detected in that noise",
+    .details =
+        "Judges the steps of a simulated healthy job whose hosts replay recorded noise with heavy\n"
+        "tails, bursts and pauses, and counts the verdicts; then injects faults into the\n"
+        "same noise.  Exits 1 if there is more than one false alarm per week, or if a fault\n"
+        "is not detected.",
     .opt = bench_noise_opts,
 };
 
 static const struct opt bench_replay_opts[] = {
-    { "json", 0, OPT_FLAG, offsetof(struct bench_replay_settings, json), NULL, "one JSON object",
-      NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_replay_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "repeats", 0, OPT_U32, offsetof(struct bench_replay_settings, repeats), "N",
-      "how often to run each; the median counts (default 31)", NULL, false },
+      "repeats of each measurement, of which the median counts, default 31", NULL, false },
     { .name = NULL },
 };
 
 const struct command command_bench_replay = {
     .name = "bench replay",
     .operands = "",
-    .summary = "how fast steps are replayed and judged, on one core",
-    .details = "Replays a step of up to 131072 GPUs (tp 8, pp 16, 64 micro-batches) and says what\n"
-               "part of the memory's speed it reaches; judges a step of 16384 ranks with a\n"
-               "straggler; counts the bytes of a step.  Exits 1 when a bar is missed.",
+    .summary = "time to replay and judge steps, on one core",
+    .details =
+        "Replays a step of up to 131072 GPUs (tp 8, pp 16, 64 micro-batches) and compares it\n"
+        "with the memory bandwidth; judges a step of 16384 ranks with a straggler; counts\n"
+        "the bytes of a step.  Exits 1 if a limit is missed.",
     .opt = bench_replay_opts,
 };
 
@@ -134,50 +138,53 @@ static const struct opt bench_verdicts_opts[] = {
     { .name = "all",
       .type = OPT_FLAG,
       .offset = offsetof(struct bench_verdicts_settings, all),
-      .help = "every family, on first, middle and last rank of 4, 8 and 16; takes hours" },
+      .help = "all families, on the first, middle and last rank of 4, 8 and 16; takes hours" },
     { .name = "cases",
       .type = OPT_U32,
       .offset = offsetof(struct bench_verdicts_settings, cases),
       .arg = "N",
-      .help = "runs with a fault, default 30; with --all of each family, at most" },
+      .help = "number of runs with a fault, default 30; with --all: most runs of each family" },
     { .name = "healthy",
       .type = OPT_U32,
       .offset = offsetof(struct bench_verdicts_settings, healthy),
       .arg = "N",
-      .help = "runs without, default 40; with --all of each family, at most" },
+      .help = "number of runs without a fault, default 40; with --all: most runs of each family" },
     { .name = "healthy-time",
       .type = OPT_DURATION,
       .offset = offsetof(struct bench_verdicts_settings, healthy_ns),
       .arg = "TIME",
-      .help = "long healthy runs besides, so long in all: 120m" },
+      .help = "additional long healthy runs, with this total duration: 120m" },
     { .name = "only",
       .type = OPT_TEXT,
       .offset = offsetof(struct bench_verdicts_settings, only),
       .arg = "FAMILY[,FAMILY...]",
-      .help = "families, or sets of them: gpu, user-code, cpu, data, stage (the set slow); input, "
-              "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
-              "slowly; storage; link; channels; kernel-log; two; torch" },
+      .help =
+          "families or sets of families: gpu, user-code, cpu, data, stage (the set slow); input, "
+          "checkpoint, fabric (the set stall); corruption; hang, desync, crash, traps; "
+          "slowly; storage; link; channels; kernel-log; two; torch" },
     { .name = "seed",
       .type = OPT_U64,
       .offset = offsetof(struct bench_verdicts_settings, seed),
       .arg = "N",
-      .help = "which cases are drawn, default 1" },
+      .help = "seed that selects the cases, default 1" },
     { .name = "jobs",
       .type = OPT_U32,
       .offset = offsetof(struct bench_verdicts_settings, jobs),
       .arg = "N",
-      .help = "so many cases at a time, of those that mostly sleep; default 1" },
+      .help = "cases at a time, of those that need little CPU, default 1" },
     { .name = "retry",
       .type = OPT_U32,
       .offset = offsetof(struct bench_verdicts_settings, retry),
       .arg = "N",
-      .help = "run a case again, so often at most, during which others took a tenth of a core for "
-              "a second, whatever was said about it; default 0" },
+      .help =
+          "repeat a case at most N times if other processes used a tenth of a core for a second, "
+          "whatever its verdicts, default 0" },
     { .name = "results",
       .type = OPT_TEXT,
       .offset = offsetof(struct bench_verdicts_settings, results),
       .arg = "DIR",
-      .help = "keep results and the runs that were not right there, and go on from what is there" },
+      .help =
+          "store results and runs with a wrong verdict there, and continue from stored results" },
     { .name = "keep",
       .type = OPT_TEXT,
       .offset = offsetof(struct bench_verdicts_settings, keep),
@@ -187,48 +194,52 @@ static const struct opt bench_verdicts_opts[] = {
       .type = OPT_TEXT,
       .offset = offsetof(struct bench_verdicts_settings, write),
       .arg = "FILE",
-      .help = "the score as a page: docs/VERDICTS.md" },
+      .help = "write the score as a Markdown page, such as docs/VERDICTS.md" },
     { .name = "json",
       .type = OPT_FLAG,
       .offset = offsetof(struct bench_verdicts_settings, json),
-      .help = "one JSON object" },
+      .help = "print one JSON object" },
     { 0 },
 };
 
 const struct command command_bench_verdicts = {
     .name = "bench verdicts",
     .operands = "",
-    .summary = "real runs with real faults: precision, recall and speed of the verdicts",
+    .summary = "precision, recall and delay of verdicts, in real runs with real faults",
     .details =
-        "Every case is a 'lockstep demo' in processes of its own; what must be said about it\n"
-        "is in one table that no judge sees.  Takes about ten minutes, with --all hours; a busy\n"
-        "machine is itself a fault and will be named as one.\n"
-        "Exits 0 when the bars are met: precision and recall 0.98, layer 0.95, 5 steps from a\n"
-        "factor of 1.25 and 20 at 1.10, ledger 5 %, no false alarm; 3 when all was skipped.",
+        "Each case is a 'lockstep demo' in separate processes.  The expected verdicts are in a "
+        "table\n"
+        "that the judges do not use.  Takes about ten minutes, with --all hours.  Run it on an "
+        "idle\n"
+        "machine: other load is itself a fault and is reported as one.\n"
+        "Exits 0 if all limits are met: precision and recall 0.98, layer 0.95, a verdict after 5\n"
+        "steps from a factor of 1.25 and after 20 at 1.10, ledger 5 %, no false alarm; 1 if not; "
+        "3\n"
+        "if all cases were skipped.",
     .opt = bench_verdicts_opts,
 };
 
 static const struct opt bench_matrix_opts[] = {
     { "dir", 0, OPT_TEXT, offsetof(struct bench_matrix_settings, dir), "DIR",
-      "where to make the file, 2.2 GB by default; removed at the end (/var/tmp)", NULL, false },
-    { "json", 0, OPT_FLAG, offsetof(struct bench_matrix_settings, json), NULL, "one JSON object",
+      "directory of the file, 2.2 GB by default, which is removed at the end; default /var/tmp",
       NULL, false },
+    { "json", 0, OPT_FLAG, offsetof(struct bench_matrix_settings, json), NULL,
+      "print one JSON object", NULL, false },
     { "ranks", 0, OPT_U32, offsetof(struct bench_matrix_settings, ranks), "N",
-      "rows of the matrix (default 16384)", NULL, false },
+      "rows of the matrix, default 16384", NULL, false },
     { "steps", 0, OPT_U64, offsetof(struct bench_matrix_settings, steps), "N",
-      "columns of the matrix (default 100000)", NULL, false },
+      "columns of the matrix, default 100000", NULL, false },
     { "tiles", 0, OPT_U32, offsetof(struct bench_matrix_settings, tiles), "N",
-      "how many tiles to read each way (default 2000)", NULL, false },
+      "tiles to read from memory, and from disk, default 2000", NULL, false },
     { .name = NULL },
 };
 
 const struct command command_bench_matrix = {
     .name = "bench matrix",
     .operands = "",
-    .summary = "how long a tile of the rank × step matrix takes, at any zoom",
+    .summary = "time to read a tile of the rank × step matrix, at any zoom",
     .details =
-        "Makes a matrix of 16384 ranks and 100000 steps and reads tiles of all zooms from it, "
-        "from\n"
-        "memory and from disk.  Exits 1 when one in a hundred takes longer than the bar (10 ms).",
+        "Creates a matrix of 16384 ranks and 100000 steps and reads tiles of all zooms from it,\n"
+        "from memory and from disk.  Exits 1 if the 99th percentile exceeds the limit (10 ms).",
     .opt = bench_matrix_opts,
 };
