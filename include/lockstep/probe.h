@@ -49,7 +49,7 @@ LOCKSTEP_API const char *lockstep_version(void);
 /* ---- open and close ---- */
 
 /* Creates the ring of this process in the directory $LOCKSTEP_DIR.  Without that variable the
- * directory is /dev/shm/lockstep-UID/RUN, or the same below $TMPDIR when /dev/shm is full.
+ * directory is /dev/shm/lockstep-UID/RUN (RUN is $LOCKSTEP_RUN), or the same below $TMPDIR when /dev/shm is full.
  * `rank` must be below `world`, the number of ranks in the job.  A process has one ring: a
  * second open with the same rank returns the same probe, and each open needs its own close.
  *
@@ -69,6 +69,7 @@ struct lockstep_layout {
     size_t size;                                          /* sizeof(struct lockstep_layout) */
     uint16_t tp_size, pp_size, dp_size, cp_size, ep_size; /* ranks per dimension, at least 1 */
     uint16_t tp, pp, dp, cp, ep; /* this rank's index in each, below the size */
+    uint16_t reserved[2];        /* 0 */
 };
 
 /* Returns 0, -EINVAL when a member is out of range, or -ENODEV without an open ring. */

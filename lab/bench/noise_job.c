@@ -27,7 +27,7 @@
 #define WORLD_NS (STEP_NS * 3 / 100)
 #define TAIL_NS (STEP_NS / 500)
 
-enum item { /* of each rank's step, in launch order */
+enum noise_item { /* of each rank's step, in launch order */
     ITEM_OF_DATA,
     ITEM_OF_HOST,
     ITEM_OF_FORWARD,
@@ -65,7 +65,7 @@ static void job_fini(struct noise_job *job)
 
 /* ---- who they are ---- */
 
-static struct shape_item job_item(enum item item, uint32_t rank)
+static struct shape_item job_item(enum noise_item item, uint32_t rank)
 {
     static const struct shape_item items[ITEMS] = {
         [ITEM_OF_DATA] = { .kind = ITEM_PHASE, .what = LOCKSTEP_PHASE_DATA },
@@ -134,7 +134,7 @@ static int job_introduce(struct noise_job *job, uint32_t rank)
     if (result < 0 || !shape.item)
         return result < 0 ? result : -ENOMEM;
     for (int item = 0; item < ITEMS; item++)
-        shape.item[item] = job_item((enum item)item, rank);
+        shape.item[item] = job_item((enum noise_item)item, rank);
     shape_hash(&shape);
     job->job_step.step_of[rank].shape = shape.hash;
     result = model_shape(&job->judge.model, &shape);
@@ -211,8 +211,8 @@ static void host_forward(struct noise_job *job, uint32_t host,
 }
 
 /* Members are `stride` apart; all go on when the last has come. */
-static void noise_job_meet(struct noise_job *job, enum item item, enum item after, uint32_t first,
-                           uint32_t stride, int64_t ns)
+static void noise_job_meet(struct noise_job *job, enum noise_item item, enum noise_item after,
+                           uint32_t first, uint32_t stride, int64_t ns)
 {
     int64_t last = 0;
 

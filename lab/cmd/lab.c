@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/command_program.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "cmd/lab/bench_options.h"
 #include "cmd/lab/demo_options.h"
 #include "cmd/lab/trainer_options.h"
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 {
     struct command command[COUNT(lab_commands)];
     const struct command *list[COUNT(lab_commands) + 1] = { NULL };
-    const struct program program = {
+    const struct command_program program = {
         .name = "lockstep-lab",
         .summary = "the demo and the benchmarks of lockstep",
         .more = "'lockstep demo' and 'lockstep bench' start this program: see their pages.\n",

@@ -71,7 +71,7 @@ uint64_t foreign_load_sum(struct procs *procs, pid_t us)
 
     procs_below(procs, us);
     for (size_t i = 0; i < procs->count; i++) {
-        const struct proc *proc = &procs->list[i];
+        const struct procs_one *proc = &procs->list[i];
 
         if (!proc->kernel && !proc->root && proc->pid != us)
             sum += proc->ticks;

@@ -20,7 +20,7 @@
 #define ONSET 20
 #define LONG_AGO_NS (3 * 3600 * NS_PER_S)
 
-enum form {
+enum kernel_form {
     FORM_SYSLOG, /* journalctl -k: "Nov 15 15:41:03 host kernel: " */
     FORM_DATE,   /* dmesg -T: "[Sun Nov 15 15:41:03 2026] " */
     FORM_BOOT,   /* dmesg: "[98712.345678] " */
@@ -98,7 +98,7 @@ void score_kernel_case(uint32_t number, struct rand *rand, struct score_case *at
 
 struct kernel_pen {
     FILE *file;
-    enum form form;
+    enum kernel_form form;
     char host[64];
 };
 
@@ -154,7 +154,7 @@ static int write_logs(const struct score_case *at, const char *directory,
 {
     const struct script *script = script_of(&at->fault);
     uint32_t node = fault_node_of_rank(truth->rank, at->ranks, at->nodes);
-    struct kernel_pen pen = { .form = (enum form)(at->seed % FORMS) };
+    struct kernel_pen pen = { .form = (enum kernel_form)(at->seed % FORMS) };
     char path[PATH_MAX];
 
     if (at->nodes > 1)

@@ -34,7 +34,7 @@ static void stolen_time_is_read(void **state)
 
 static void descendants_and_the_kernel_are_no_others(void **state)
 {
-    struct proc list[] = {
+    struct procs_one list[] = {
         { .pid = 1, .ticks = 1 },
         { .pid = 2, .kernel = true, .ticks = 10 },
         { .pid = 30, .parent = 2, .kernel = true, .ticks = 100 },

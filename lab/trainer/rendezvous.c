@@ -187,7 +187,7 @@ static int rendezvous_host(struct rendezvous *rendezvous, struct err *err) /* ra
     size_t bytes = world * sizeof(*rendezvous->place);
 
     if (!fd)
-        return -ENOMEM;
+        return err_nomem(err);
     memset(fd, 0xff, world * sizeof(*fd));
     fd[world] = -2;
     for (uint32_t come = 1; come < world; come++) {

@@ -128,7 +128,7 @@ int64_t process_tree_pause_ns(const struct process_tree *tree, int64_t now_ns)
 /* Tells it once.  A stopped process is woken, or it could not heed the word.  Without memory to
  * remember whom we told we tell again: harmless.
  */
-static int tree_tell(struct process_tree *tree, const struct proc *proc)
+static int tree_tell(struct process_tree *tree, const struct procs_one *proc)
 {
     uint64_t *told = map_put(&tree->told, (uint64_t)proc->pid, 0);
     int r;
@@ -144,7 +144,7 @@ static int tree_tell(struct process_tree *tree, const struct proc *proc)
     return r < 0 ? r : proc_signal(proc, SIGCONT);
 }
 
-static int tree_signal(struct process_tree *tree, const struct proc *proc, int64_t now_ns)
+static int tree_signal(struct process_tree *tree, const struct procs_one *proc, int64_t now_ns)
 {
     int64_t passed = now_ns - tree->begun_ns;
 
@@ -165,7 +165,7 @@ static size_t tree_walk(struct process_tree *tree, int64_t now_ns)
     procs_below(&tree->procs, getpid());
     tree->spared = 0;
     for (size_t i = 0; i < tree->procs.count; i++) {
-        const struct proc *proc = &tree->procs.list[i];
+        const struct procs_one *proc = &tree->procs.list[i];
         const struct tree_child *root;
 
         if (!proc->root)

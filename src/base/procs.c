@@ -23,10 +23,10 @@
 
 #define KERNEL_THREAD 0x200000u /* PF_KTHREAD */
 
-int proc_parse(const char *stat, struct proc *ret)
+int proc_parse(const char *stat, struct procs_one *ret)
 {
     const char *after = strrchr(stat, ')');
-    struct proc proc = { 0 };
+    struct procs_one proc = { 0 };
     uint64_t ticks[4];
     unsigned flags;
     char state;
@@ -50,7 +50,7 @@ int proc_parse(const char *stat, struct proc *ret)
     return 0;
 }
 
-static int proc_read(int proc_fd, const char *name, struct proc *ret)
+static int proc_read(int proc_fd, const char *name, struct procs_one *ret)
 {
     CLEAN(fd_clean) int fd = -1;
     char path[64], text[512];
@@ -70,10 +70,10 @@ static int proc_read(int proc_fd, const char *name, struct proc *ret)
 /* A pidfd holds on to one process; that it is the one we mean is seen after it was opened.  Kernels
  * before 5.3 have none: then a moment remains between the look and the signal.
  */
-int proc_signal(const struct proc *proc, int number)
+int proc_signal(const struct procs_one *proc, int number)
 {
     CLEAN(fd_clean) int fd = (int)syscall(SYS_pidfd_open, proc->pid, 0);
-    struct proc now;
+    struct procs_one now;
     char path[32];
 
     if (fd < 0 && errno == ESRCH)
@@ -87,7 +87,7 @@ int proc_signal(const struct proc *proc, int number)
     return 0;
 }
 
-bool proc_ignores(const struct proc *proc, int number)
+bool proc_ignores(const struct procs_one *proc, int number)
 {
     char path[40], line[256];
     unsigned long long ignored = 0;
@@ -103,7 +103,7 @@ bool proc_ignores(const struct proc *proc, int number)
     return ignored >> (number - 1) & 1;
 }
 
-static int procs_add(struct procs *procs, const struct proc *proc)
+static int procs_add(struct procs *procs, const struct procs_one *proc)
 {
     if (!ARRAY_FIT(procs->list, procs->room, procs->count + 1))
         return -ENOMEM;
@@ -113,7 +113,7 @@ static int procs_add(struct procs *procs, const struct proc *proc)
 
 static int proc_compare(const void *a, const void *b)
 {
-    const struct proc *x = a, *y = b;
+    const struct procs_one *x = a, *y = b;
 
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
@@ -127,7 +127,7 @@ int procs_read(struct procs *procs)
         return -errno;
     procs->count = 0;
     while ((entry = readdir(dir))) {
-        struct proc proc;
+        struct procs_one proc;
 
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
             continue;
@@ -145,9 +145,9 @@ void procs_fini(struct procs *procs)
     *procs = (struct procs){ 0 };
 }
 
-static const struct proc *procs_find(const struct procs *procs, pid_t pid)
+static const struct procs_one *procs_find(const struct procs *procs, pid_t pid)
 {
-    const struct proc key = { .pid = pid };
+    const struct procs_one key = { .pid = pid };
 
     return bsearch(&key, procs->list, procs->count, sizeof(key), proc_compare);
 }
@@ -155,7 +155,7 @@ static const struct proc *procs_find(const struct procs *procs, pid_t pid)
 void procs_below(struct procs *procs, pid_t top)
 {
     for (size_t i = 0; i < procs->count; i++) {
-        const struct proc *at = &procs->list[i];
+        const struct procs_one *at = &procs->list[i];
 
         procs->list[i].root = 0;
         /* A snapshot that is no tree (pids reused while we read) must not keep us climbing. */

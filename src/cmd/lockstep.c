@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/command_program.h"
 #include "base/log.h"
-#include "base/program.h"
 #include "base/sibling.h"
 #include "cmd/lab/bench_options.h"
 #include "cmd/lab/demo_options.h"
@@ -71,7 +71,7 @@ static int lab_run(char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct program program = {
+    static const struct command_program program = {
         .name = "lockstep",
         .summary = "which rank, on which node, in which layer is slow, stuck or broken",
         .more =

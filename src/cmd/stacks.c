@@ -53,7 +53,7 @@ struct stacks_run {
     bool alive;
 };
 
-struct look {
+struct stacks_look {
     const struct rank_proc *who; /* NULL: no process was found */
     uint32_t rank;
     struct proc *proc;
@@ -63,7 +63,7 @@ struct look {
 };
 
 struct looks {
-    struct look *list;
+    struct stacks_look *list;
     size_t count;
 };
 
@@ -138,7 +138,7 @@ static int run_find(const char *name, struct stacks_run *ret, struct err *err)
 
 /* ---- looking ---- */
 
-static void look_fail(struct look *look, const char *why)
+static void look_fail(struct stacks_look *look, const char *why)
 {
     look->over = true;
     look->fact = (struct fact_stack){ .rank = look->rank,
@@ -160,7 +160,7 @@ static const char *open_failed(int result)
 }
 
 /* One in uninterruptible sleep does not stop when asked to, and one that is traced has its tracer. */
-static void look_begin(struct look *look, bool native)
+static void look_begin(struct stacks_look *look, bool native)
 {
     struct stack_ask ask = { .rank = look->rank };
     struct sample sample;
@@ -185,7 +185,7 @@ static void look_begin(struct look *look, bool native)
 }
 
 /* Says why a native stack that was asked for is not there. */
-static void look_state_note(struct look *look, bool native)
+static void look_state_note(struct stacks_look *look, bool native)
 {
     struct fact_stack *fact = &look->fact;
 
@@ -194,7 +194,7 @@ static void look_state_note(struct look *look, bool native)
                  "native stack: not read from a process in state %c", fact->state);
 }
 
-static bool look_poll(struct look *look, bool native)
+static bool look_poll(struct stacks_look *look, bool native)
 {
     int result = stack_poll(look->stack, time_mono_ns(), &look->fact);
 
@@ -236,7 +236,7 @@ static int looks_add(struct looks *looks, size_t *room, uint32_t rank, const str
 {
     if (!ARRAY_FIT_ZERO(looks->list, *room, looks->count + 1))
         return -ENOMEM;
-    looks->list[looks->count++] = (struct look){ .rank = rank, .who = who };
+    looks->list[looks->count++] = (struct stacks_look){ .rank = rank, .who = who };
     return 0;
 }
 
@@ -281,7 +281,7 @@ static int ranks_find(const struct stacks_run *run, struct rank_procs *ret, stru
 
 /* ---- what is printed ---- */
 
-static bool look_succeeded(const struct look *look)
+static bool look_succeeded(const struct stacks_look *look)
 {
     return look->fact.python[0] || look->fact.native[0] || look->fact.kernel[0];
 }
@@ -308,7 +308,7 @@ static void print_ranks(const struct looks *looks, size_t first)
     bool open = false;
 
     for (size_t i = first; i < looks->count; i++) {
-        const struct look *look = &looks->list[i], *next = look + 1;
+        const struct stacks_look *look = &looks->list[i], *next = look + 1;
         bool joined =
             i + 1 < looks->count && next->rank == look->rank + 1 && stacks_equal(&next->fact, lead);
 
@@ -325,7 +325,7 @@ static void print_ranks(const struct looks *looks, size_t first)
 /* "rank 7 (pid 4211, state R)", "ranks 0-3,5 (states R, S)". */
 static void print_heading(const struct looks *looks, size_t first)
 {
-    const struct look *lead = &looks->list[first];
+    const struct stacks_look *lead = &looks->list[first];
     char states[48] = "";
     size_t used = 0, members = 0;
 
@@ -397,7 +397,7 @@ static struct json_object *frames_json(const char *text)
     return list;
 }
 
-static struct json_object *look_json(const struct look *look)
+static struct json_object *look_json(const struct stacks_look *look)
 {
     struct json_object *object = json_object_new_object();
     const char state[2] = { look->fact.state, '\0' };

@@ -14,7 +14,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "probe/gloo_open.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 #include "probe/gloo.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "core/time.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 #define ROOM 512
 #define WINDOW 16 /* a work is in one of so many places, from that of its address on */

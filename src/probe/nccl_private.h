@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "probe/nccl.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 #define NCCL_COMMS 64    /* watched at one time */
 #define NCCL_OPS 2048    /* of a communicator, launched and not seen to be over; a power of two */

@@ -8,7 +8,7 @@
 
 #include "probe/gloo.h"
 #include "probe/nccl_plugin.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 #include "probe/python.h"
 
 static const struct private_table table = {

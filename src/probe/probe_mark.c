@@ -14,7 +14,7 @@
 
 #include "core/clean.h"
 #include "core/time.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 #include "wire/ring_format.h"
 
 #define relaxed memory_order_relaxed

@@ -20,7 +20,7 @@
 #include "core/clean.h"
 #include "core/time.h"
 #include "probe/gloo_open.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/clean.h"
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 #include "probe/gloo.h"
 #include "probe/python.h"

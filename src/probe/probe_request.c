@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 #include "wire/ring_format.h"
 
 /* In the first version of each struct. */

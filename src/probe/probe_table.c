@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 /* Of the first version of the struct. */
 #define LAYOUT_BYTES (offsetof(struct lockstep_layout, ep) + sizeof(uint16_t))

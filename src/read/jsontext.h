@@ -11,7 +11,7 @@
 #include "read/value_tree.h"
 
 /* `text` is changed: texts with escapes are unescaped where they lie.  -EPROTO with line and column; -EFBIG: it does
- * not fit into the budget of *plain.
+ * not fit into the budget of *tree.
  */
 int jsontext_read(char *text, size_t bytes, struct value_tree *tree, struct err *err);
 

@@ -14,7 +14,7 @@
 
 #include "core/clean.h"
 
-enum column {
+enum csv_column {
     COLUMN_DP,
     COLUMN_STAGE,
     COLUMN_RANK,

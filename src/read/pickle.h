@@ -11,7 +11,7 @@
 #include "read/value_tree.h"
 
 bool pickle_is(const void *data, size_t bytes); /* by its first two bytes */
-/* -EPROTO with the offset, -EFBIG when it does not fit into the budget of *plain; *plain is reset first, and texts point into `data`. */
+/* -EPROTO with the offset, -EFBIG when it does not fit into the budget of *tree; *tree is reset first, and texts point into `data`. */
 int pickle_read(const void *data, size_t bytes, struct value_tree *tree, struct err *err);
 
 #endif

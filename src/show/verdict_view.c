@@ -33,13 +33,13 @@ static const struct {
     [VERDICT_NODE_FAULT] = { "is affected by a node fault", "are affected by a node fault" },
 };
 
-struct line {
+struct view_line {
     char *out;
     size_t room, used;
 };
 
 static void __attribute__((format(printf, 2, 3)))
-line_add(struct line *line, const char *format, ...)
+line_add(struct view_line *line, const char *format, ...)
 {
     va_list args;
     int more;
@@ -52,7 +52,7 @@ line_add(struct line *line, const char *format, ...)
 }
 
 /* Runs of neighbours as "0-3". */
-static void line_add_ranks(struct line *line, const struct verdict *verdict)
+static void line_add_ranks(struct view_line *line, const struct verdict *verdict)
 {
     uint32_t count = MIN(verdict->rank_count, VERDICT_RANKS), i = 0;
 
@@ -70,7 +70,7 @@ static void line_add_ranks(struct line *line, const struct verdict *verdict)
         line_add(line, " and %" PRIu32 " more", verdict->rank_count - count);
 }
 
-static void line_add_nodes(struct line *line, const struct verdict *verdict)
+static void line_add_nodes(struct view_line *line, const struct verdict *verdict)
 {
     uint32_t count = MIN(verdict->node_count, VERDICT_NODES);
     char clean[64];
@@ -84,7 +84,7 @@ static void line_add_nodes(struct line *line, const struct verdict *verdict)
 
 const char *verdict_who(const struct verdict *verdict, char *out, size_t room)
 {
-    struct line line = { .out = out, .room = room };
+    struct view_line line = { .out = out, .room = room };
 
     out[0] = '\0';
     if (verdict->rank_count)

@@ -154,7 +154,7 @@ void build_drop_front(struct assemble *assemble); /* its steps go into the comin
 struct build *build_for(struct assemble *assemble, const struct ring_event *event);
 struct item *item_add(struct assemble *assemble, struct build *build, int64_t time_ns);
 
-/* assemble_method.c */
+/* assemble_ops.c */
 void method_on(struct assemble *assemble, const struct ring_event *event);
 bool method_take(struct assemble *assemble, struct fact_method *ret); /* false: none now */
 

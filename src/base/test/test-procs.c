@@ -20,7 +20,7 @@
 
 static void reads_a_name_that_looks_like_the_rest(void **state)
 {
-    struct proc proc;
+    struct procs_one proc;
 
     (void)state;
     assert_int_equal(proc_parse("42 (a) R 1 (b) S 7 42 42 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 1 0 "
@@ -43,7 +43,7 @@ static void refuses_what_is_no_stat(void **state)
 {
     const char *bad[] = { "",          "42",         "42 (sh",      "x (sh) S 1",
                           "42 (sh) S", "0 (sh) S 1", "42 (sh) S -1" };
-    struct proc proc;
+    struct procs_one proc;
 
     (void)state;
     for (size_t i = 0; i < COUNT(bad); i++)
@@ -52,10 +52,10 @@ static void refuses_what_is_no_stat(void **state)
 
 static void finds_the_child_that_each_descends_from(void **state)
 {
-    struct proc list[] = { { .pid = 1, .parent = 0 },   { .pid = 10, .parent = 1 },
-                           { .pid = 11, .parent = 10 }, { .pid = 12, .parent = 10 },
-                           { .pid = 20, .parent = 12 }, { .pid = 21, .parent = 20 },
-                           { .pid = 30, .parent = 1 },  { .pid = 31, .parent = 999 } };
+    struct procs_one list[] = { { .pid = 1, .parent = 0 },   { .pid = 10, .parent = 1 },
+                                { .pid = 11, .parent = 10 }, { .pid = 12, .parent = 10 },
+                                { .pid = 20, .parent = 12 }, { .pid = 21, .parent = 20 },
+                                { .pid = 30, .parent = 1 },  { .pid = 31, .parent = 999 } };
     struct procs procs = { .list = list, .count = COUNT(list) };
 
     (void)state;
@@ -72,7 +72,7 @@ static void finds_the_child_that_each_descends_from(void **state)
 
 static void ends_on_a_list_that_is_no_tree(void **state)
 {
-    struct proc list[] = { { .pid = 5, .parent = 6 }, { .pid = 6, .parent = 5 } };
+    struct procs_one list[] = { { .pid = 5, .parent = 6 }, { .pid = 6, .parent = 5 } };
     struct procs procs = { .list = list, .count = COUNT(list) };
 
     (void)state;
@@ -84,7 +84,7 @@ static void ends_on_a_list_that_is_no_tree(void **state)
 static void signals_a_process_but_not_its_successor(void **state)
 {
     struct procs procs = { 0 };
-    struct proc child = { 0 }, other;
+    struct procs_one child = { 0 }, other;
     pid_t pid = fork();
     int status;
 

@@ -22,7 +22,7 @@
 
 typedef void page_call(struct api_call *call, const struct index_query *query);
 
-struct question { /* that waits until the index has what was logged before it */
+struct read_question { /* that waits until the index has what was logged before it */
     struct catchup catchup;
     struct api_call call;
     struct index_query query;
@@ -267,7 +267,7 @@ static void question_answer(struct api_call *call, const struct index_query *que
 
 static void question_done(void *arg)
 {
-    CLEAN(free_clean) struct question *question = arg;
+    CLEAN(free_clean) struct read_question *question = arg;
 
     http_on_gone(question->call.exchange, NULL, NULL);
     question_answer(&question->call, &question->query, question->answer);
@@ -275,7 +275,7 @@ static void question_done(void *arg)
 
 static void question_gone(void *arg)
 {
-    struct question *question = arg;
+    struct read_question *question = arg;
 
     catchup_drop(question->call.site, &question->catchup);
     free(question);
@@ -284,7 +284,7 @@ static void question_gone(void *arg)
 /* Answers when the index has what is logged, now or later. */
 static void question_ask(struct api_call *call, const struct index_query *query, page_call *answer)
 {
-    struct question *question;
+    struct read_question *question;
     struct site_run *run;
 
     site_index_mend(call->site);
@@ -299,7 +299,7 @@ static void question_ask(struct api_call *call, const struct index_query *query,
         reply_error(call->exchange, 503, "out of memory");
         return;
     }
-    *question = (struct question){ .call = *call, .query = *query, .answer = answer };
+    *question = (struct read_question){ .call = *call, .query = *query, .answer = answer };
     question->catchup =
         (struct catchup){ .run = question->call.run, .done = question_done, .arg = question };
     if (query->run)

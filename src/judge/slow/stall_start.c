@@ -61,7 +61,7 @@ void stall_start_beat(struct judge_state *judge, const struct fact_beat *beat)
         birth->storage += took * (float)seen->waits / (float)seen->looks;
 }
 
-struct reason {
+struct start_reason {
     unsigned phase;
     double seconds, storage;
 };
@@ -70,11 +70,11 @@ struct reason {
  * than what is to be explained.
  */
 static bool reason_of(const struct judge_state *judge, uint32_t rank, double late,
-                      struct reason *ret)
+                      struct start_reason *ret)
 {
     const struct stall *stall = judge->stall;
 
-    *ret = (struct reason){ 0 };
+    *ret = (struct start_reason){ 0 };
     for (unsigned phase = 0; rank < stall->births && phase < LOCKSTEP_PHASE_COUNT; phase++) {
         if (phase == LOCKSTEP_PHASE_COMM_INIT ||
             (double)stall->birth[rank].seconds[phase] <= ret->seconds)
@@ -86,7 +86,7 @@ static bool reason_of(const struct judge_state *judge, uint32_t rank, double lat
     return ret->seconds > 0 && ret->seconds >= judge->limits.startup_reason_share * late;
 }
 
-static unsigned reason_layer(const struct reason *reason)
+static unsigned reason_layer(const struct start_reason *reason)
 {
     bool files = reason->phase == LOCKSTEP_PHASE_DATA || reason->phase == LOCKSTEP_PHASE_CHECKPOINT;
 
@@ -109,7 +109,7 @@ static unsigned reason_layer(const struct reason *reason)
 static void say_reason(const struct judge_state *judge, struct verdict *draft, uint32_t rank,
                        double late)
 {
-    struct reason reason;
+    struct start_reason reason;
 
     if (!reason_of(judge, rank, late, &reason))
         return;

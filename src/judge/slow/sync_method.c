@@ -86,7 +86,7 @@ int sync_method(struct judge_state *judge, const struct fact_method *fact)
 
 /* ---- the past ---- */
 
-static uint64_t sync_how_past_key(const struct judge_state *judge, const struct sync_move *move)
+static uint64_t sync_method_past_key(const struct judge_state *judge, const struct sync_move *move)
 {
     const struct model_comm *comm = &judge->model.comm[move->comm];
     uint64_t key = hash64(comm->kind, comm->name, strlen(comm->name));
@@ -104,7 +104,7 @@ static void past_keep(struct judge_state *judge, const struct sync_move *move)
         return;
     if (!ARRAY_FIT(sync->past_way, sync->past_room, sync->pasts + 1))
         return; /* before its key is there */
-    at = map_put(&sync->past_ways, sync_how_past_key(judge, move), sync->pasts);
+    at = map_put(&sync->past_ways, sync_method_past_key(judge, move), sync->pasts);
     if (!at)
         return;
     sync->past_way[*at] = move->sound;
@@ -114,7 +114,7 @@ static void past_keep(struct judge_state *judge, const struct sync_move *move)
 static void past_recall(const struct judge_state *judge, struct sync_move *move)
 {
     const struct sync *sync = judge->sync;
-    const uint64_t *at = map_get(&sync->past_ways, sync_how_past_key(judge, move));
+    const uint64_t *at = map_get(&sync->past_ways, sync_method_past_key(judge, move));
 
     move->recalled = true;
     if (!at)
@@ -248,8 +248,8 @@ static const struct sync_way *way_before(const struct judge_state *judge,
     return before;
 }
 
-static bool sync_how_is_known(const struct judge_state *judge, const struct sync_move *move,
-                              const struct sync_link *link)
+static bool sync_method_is_known(const struct judge_state *judge, const struct sync_move *move,
+                                 const struct sync_link *link)
 {
     for (uint32_t i = 0; i < move->sound.count; i++) {
         if (way_is_sound(judge, &move->sound.way[i], link))
@@ -337,7 +337,7 @@ static bool link_unlike_peers(const struct judge_state *judge, const struct sync
     for (uint64_t at = first ? *first : MODEL_NONE; at < sync->moves; at = sync->move[at].next) {
         struct sync_otherwise found = { .move = &sync->move[at] };
 
-        if (sync_how_is_known(judge, found.move, link))
+        if (sync_method_is_known(judge, found.move, link))
             continue;
         found.way = way_of_peers(judge, found.move, &found.peers);
         if (found.way && way_differs(&found.move->now, found.way) && is_clearer(&found, ret))

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "probe/probe.h"
+#include "probe/probe_private.h"
 
 static void a_launch_is_an_enqueue_and_a_start_at_one_time(void **state)
 {

@@ -1,16 +1,16 @@
-/* program.h - a program of several commands: how words become one of them.
+/* command_program.h - a program of several commands: how words become one of them.
  *
  * A command's name is one word or two ("bench probe"); the first word alone lists what there is
  * under it.  stdout is the answer, stderr the conversation.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_BASE_PROGRAM_H
-#define LOCKSTEP_BASE_PROGRAM_H
+#ifndef LOCKSTEP_BASE_COMMAND_PROGRAM_H
+#define LOCKSTEP_BASE_COMMAND_PROGRAM_H
 
 #include "base/opt.h"
 
-struct program {
+struct command_program {
     const char *name;    /* "lockstep" */
     const char *summary; /* one line */
     const char *more;    /* last lines of the help */
@@ -27,6 +27,6 @@ struct program {
 };
 
 /* All of main(). */
-int program_main(const struct program *program, int argc, char **argv);
+int program_main(const struct command_program *program, int argc, char **argv);
 
 #endif

@@ -1,8 +1,8 @@
-/* program.c - finds the command that was asked for, and runs it.
+/* command_program.c - finds the command that was asked for, and runs it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/program.h"
+#include "base/command_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static bool command_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, size) == 0 && command->name[size] == ' ';
 }
 
-static bool group_exists(const struct program *program, const char *group)
+static bool group_exists(const struct command_program *program, const char *group)
 {
     for (size_t i = 0; program->commands[i]; i++) {
         if (command_in_group(program->commands[i], group))
@@ -34,8 +34,8 @@ static bool group_exists(const struct program *program, const char *group)
 }
 
 /* Finds "bench" "probe" or "run"; *words is how many of `word` it took. */
-static const struct command *command_find(const struct program *program, int count, char **word,
-                                          int *words)
+static const struct command *command_find(const struct command_program *program, int count,
+                                          char **word, int *words)
 {
     for (size_t i = 0; program->commands[i]; i++) {
         const char *name = program->commands[i]->name, *space = strchr(name, ' ');
@@ -53,7 +53,7 @@ static const struct command *command_find(const struct program *program, int cou
     return NULL;
 }
 
-static void list_commands(const struct program *program, const char *group, FILE *out)
+static void list_commands(const struct command_program *program, const char *group, FILE *out)
 {
     for (size_t i = 0; program->commands[i]; i++) {
         const struct command *command = program->commands[i];
@@ -63,7 +63,7 @@ static void list_commands(const struct program *program, const char *group, FILE
     }
 }
 
-static void program_usage(const struct program *program, FILE *out)
+static void program_usage(const struct command_program *program, FILE *out)
 {
     fprintf(out, "%s - %s\n\nusage: %s COMMAND [OPTION...] [OPERAND...]\n\n", program->name,
             program->summary, program->name);
@@ -71,13 +71,13 @@ static void program_usage(const struct program *program, FILE *out)
     fprintf(out, "\n%s", program->more);
 }
 
-static void usage_group(const struct program *program, const char *group, FILE *out)
+static void usage_group(const struct command_program *program, const char *group, FILE *out)
 {
     fprintf(out, "usage: %s %s COMMAND [OPTION...]\n\n", program->name, group);
     list_commands(program, group, out);
 }
 
-static int program_unknown_command(const struct program *program, int count, char **word)
+static int program_unknown_command(const struct command_program *program, int count, char **word)
 {
     bool in_group = group_exists(program, word[0]) && count > 1;
     char typed[160];
@@ -100,7 +100,7 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-static int program_help(const struct program *program, int count, char **word)
+static int program_help(const struct command_program *program, int count, char **word)
 {
     const struct command *command;
     int words = 0;
@@ -133,8 +133,8 @@ static int config_hand_down(const char *given)
     return setenv("LOCKSTEP_CONFIG", absolute, 1);
 }
 
-static int command_prepare(const struct program *program, const struct command *command, int argc,
-                           char **argv)
+static int command_prepare(const struct command_program *program, const struct command *command,
+                           int argc, char **argv)
 {
     const char *given = opt_config(command, argc, argv);
 
@@ -143,7 +143,7 @@ static int command_prepare(const struct program *program, const struct command *
     return program->check ? program->check(command, argc, argv) : 0;
 }
 
-static int program_dispatch(const struct program *program, int argc, char **argv)
+static int program_dispatch(const struct command_program *program, int argc, char **argv)
 {
     const struct command *command;
     int words = 0;
@@ -186,7 +186,7 @@ static void open_stdio(void)
         close(fd);
 }
 
-int program_main(const struct program *program, int argc, char **argv)
+int program_main(const struct command_program *program, int argc, char **argv)
 {
     int status;
 

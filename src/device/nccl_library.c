@@ -1,8 +1,8 @@
-/* nccl.c - the names of NCCL's functions.
+/* nccl_library.c - the names of NCCL's functions.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "device/nccl.h"
+#include "device/nccl_library.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test-device.c - the tables over libraries that a script drives, through the loader like the real ones.
+/* test-vendors.c - the tables over libraries that a script drives, through the loader like the real ones.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -20,7 +20,7 @@
 #include "core/time.h"
 #include "device/cuda/cuda.h"
 #include "device/library.h"
-#include "device/nccl.h"
+#include "device/nccl_library.h"
 #include "device/nvml.h"
 
 static char script_path[64];

@@ -1,12 +1,12 @@
-/* nccl.h - the part of NCCL's interface that checks of links between GPUs use.
+/* nccl_library.h - the part of NCCL's interface that checks of links between GPUs use.
  *
  * Opened at run time like the others.  A training process brings its own NCCL (torch's wheels do): checks open the
  * system's, or the one that they are given by path.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_DEVICE_NCCL_H
-#define LOCKSTEP_DEVICE_NCCL_H
+#ifndef LOCKSTEP_DEVICE_NCCL_LIBRARY_H
+#define LOCKSTEP_DEVICE_NCCL_LIBRARY_H
 
 #include <stddef.h>
 

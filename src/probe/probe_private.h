@@ -1,4 +1,4 @@
-/* probe.h - the inside of the probe: what its files share.
+/* probe_private.h - the inside of the probe: what its files share.
  *
  * The probe's state lies in one page of its own that the kernel gives to a forked child
  * filled with zeros (MADV_WIPEONFORK).  So one comparison on the hot path, this thread's
@@ -7,8 +7,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef LOCKSTEP_PROBE_PROBE_H
-#define LOCKSTEP_PROBE_PROBE_H
+#ifndef LOCKSTEP_PROBE_PROBE_PRIVATE_H
+#define LOCKSTEP_PROBE_PROBE_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -79,11 +79,6 @@ uint64_t probe_p2p_launch(struct lockstep_probe *probe, int comm, enum lockstep_
 
 /* probe_request.c: the depth that was requested for this step, where there is a new one. */
 bool probe_depth_read(struct lockstep_probe *probe, uint64_t step, uint64_t *ret);
-
-/* probe_file.c: what /proc says about this process.  0 or an empty text: unknown. */
-uint64_t probe_self_pid_ns(void);
-uint64_t probe_self_start(void);
-void probe_self_program(char *out, size_t room);
 
 /* probe_mark.c: a lane for this thread at its first mark; sets probe_thread. */
 void probe_lane_claim(struct lockstep_probe *probe, uint32_t epoch);
