@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t first, second;
     uint32_t pid, uid[4];
     uint64_t kills, stolen;
-    struct proc proc;
+    struct procs_one proc;
 
     if (!text)
         return 0;

@@ -19,7 +19,7 @@ static void *nccl_context;
 static void loop_once(struct lockstep_probe *probe, uint64_t i)
 {
     const struct lockstep_layout layout = {
-        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0
+        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, { 0, 0 }
     };
     int comm = lockstep_comm_add(probe, 7, 2, 0, LOCKSTEP_COMM_DP, "dp");
     struct lockstep_request request = { .size = sizeof(request), .kind = 1, .id = 1 };

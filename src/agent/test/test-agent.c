@@ -219,7 +219,7 @@ static void zero_is_a_communicator_like_any_other(void **state)
 static void a_layout_is_told_before_the_steps_that_follow_it(void **state)
 {
     const struct lockstep_layout layout = {
-        sizeof(struct lockstep_layout), 1, 1, 4, 1, 1, 0, 0, 0, 0, 0
+        sizeof(struct lockstep_layout), 1, 1, 4, 1, 1, 0, 0, 0, 0, 0, { 0, 0 }
     };
     const struct stage *stage = *state;
     struct lockstep_probe *probe;

@@ -27,7 +27,7 @@ int madvise(void *address, size_t size, int advice)
 static void mark_all(struct lockstep_probe *probe)
 {
     const struct lockstep_layout layout = {
-        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0
+        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, { 0, 0 }
     };
     uint64_t key;
 

@@ -224,7 +224,7 @@ static void *set_layouts(void *arg)
     do { /* once at least, however late this thread begins */
         i = i < 60000 ? i + 1 : 1;
         const struct lockstep_layout layout = {
-            sizeof(struct lockstep_layout), i, i, i, i, i, 0, 0, 0, 0, 0
+            sizeof(struct lockstep_layout), i, i, i, i, i, 0, 0, 0, 0, 0, { 0, 0 }
         };
 
         lockstep_layout_set(self->probe, &layout);

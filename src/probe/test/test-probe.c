@@ -199,7 +199,7 @@ static void every_mark_is_read_back_as_it_was_told(void **state)
 static void header_and_table_say_who_the_rank_is(void **state)
 {
     struct lockstep_layout layout = {
-        sizeof(struct lockstep_layout), 2, 2, 2, 1, 1, 1, 0, 1, 0, 0
+        sizeof(struct lockstep_layout), 2, 2, 2, 1, 1, 1, 0, 1, 0, 0, { 0, 0 }
     };
     struct lockstep_probe *probe = NULL;
     struct ring_comm_info comm;
@@ -452,7 +452,7 @@ static void a_request_that_is_not_whole_is_not_read(void **state)
 static void structs_without_a_size_are_ignored(void **state)
 {
     const struct lockstep_op_desc small = { .size = sizeof(small) - 1, .op = 1 };
-    struct lockstep_layout layout = { 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 };
+    struct lockstep_layout layout = { 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, { 0, 0 } };
     struct {
         struct lockstep_op_desc desc;
         uint64_t later[4];
@@ -615,7 +615,7 @@ static void senseless_arguments_leave_no_mark(void **state)
 static void without_a_probe_every_call_does_nothing(void **state)
 {
     const struct lockstep_layout layout = {
-        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0
+        sizeof(struct lockstep_layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, { 0, 0 }
     };
     struct lockstep_request request = { .size = sizeof(request) };
 
