@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/paths.h"
+#include "base/sibling.h"
 #include "cmd/lab/demo_options.h"
 #include "control/log/log_follow.h"
 #include "control/report/run_report.h"
@@ -290,31 +291,33 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
     json_object_put(object);
 }
 
-/* How this program is called from here: by its name where PATH finds it, else by its path. */
+/* How to call lockstep from here: by its name where PATH finds it, else by its path.  This program is lockstep-lab, which
+ * has no 'why'.
+ */
 static void program_word(char *ret, size_t room)
 {
-    char self[PATH_MAX], found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
+    char found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
     const char *at = getenv("PATH");
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    struct path lockstep;
+    size_t size;
 
     snprintf(ret, room, "lockstep");
-    if (size < 0)
+    if (sibling_find("lockstep", &lockstep, NULL) < 0)
         return;
-    self[size] = '\0';
     for (; at && *at; at += strcspn(at, ":"), at += *at == ':') {
         snprintf(name, sizeof(name), "%.*s/lockstep", (int)strcspn(at, ":"), at);
         if (access(name, X_OK) < 0 || !realpath(name, found))
             continue;
-        if (strcmp(found, self) == 0)
+        if (strcmp(found, lockstep.text) == 0)
             return;
         break; /* another one comes first */
     }
-    size = getcwd(here, sizeof(here)) ? (ssize_t)strlen(here) : 0;
-    if (size > 1 && strncmp(self, here, (size_t)size) == 0 && self[size] == '/' &&
-        strchr(self + size + 1, '/'))
-        snprintf(ret, room, "%s", self + size + 1);
+    size = getcwd(here, sizeof(here)) ? strlen(here) : 0;
+    if (size > 1 && strncmp(lockstep.text, here, size) == 0 && lockstep.text[size] == '/' &&
+        strchr(lockstep.text + size + 1, '/'))
+        snprintf(ret, room, "%s", lockstep.text + size + 1);
     else
-        snprintf(ret, room, "%s", self);
+        snprintf(ret, room, "%s", lockstep.text);
 }
 
 static void report_text(const struct demo_run *demo, const struct run_summary *summary,
