@@ -291,33 +291,32 @@ static void report_json(const struct demo_run *demo, const struct run_summary *s
     json_object_put(object);
 }
 
-/* How to call lockstep from here: by its name where PATH finds it, else by its path.  This program is lockstep-lab, which
- * has no 'why'.
- */
+/* How `lockstep` is called from here: by its name where PATH finds it, else by its path. */
 static void program_word(char *ret, size_t room)
 {
     char found[PATH_MAX], here[PATH_MAX], name[PATH_MAX];
-    const char *at = getenv("PATH");
+    const char *at = getenv("PATH"), *self;
     struct path lockstep;
     size_t size;
 
     snprintf(ret, room, "lockstep");
     if (sibling_find("lockstep", &lockstep, NULL) < 0)
         return;
+    self = lockstep.text;
     for (; at && *at; at += strcspn(at, ":"), at += *at == ':') {
         snprintf(name, sizeof(name), "%.*s/lockstep", (int)strcspn(at, ":"), at);
         if (access(name, X_OK) < 0 || !realpath(name, found))
             continue;
-        if (strcmp(found, lockstep.text) == 0)
+        if (strcmp(found, self) == 0)
             return;
         break; /* another one comes first */
     }
     size = getcwd(here, sizeof(here)) ? strlen(here) : 0;
-    if (size > 1 && strncmp(lockstep.text, here, size) == 0 && lockstep.text[size] == '/' &&
-        strchr(lockstep.text + size + 1, '/'))
-        snprintf(ret, room, "%s", lockstep.text + size + 1);
+    if (size > 1 && strncmp(self, here, size) == 0 && self[size] == '/' &&
+        strchr(self + size + 1, '/'))
+        snprintf(ret, room, "%s", self + size + 1);
     else
-        snprintf(ret, room, "%s", lockstep.text);
+        snprintf(ret, room, "%s", self);
 }
 
 static void report_text(const struct demo_run *demo, const struct run_summary *summary,

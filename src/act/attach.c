@@ -80,7 +80,7 @@ static void attach_missing(struct err *ret)
 
     err_set(ret, 0,
             "the lockstep Python package is not installed: expected %s/%s; Python programs are not "
-            "observed. Install the package with 'meson install'",
+            "observed. 'make install' installs it beside the program",
             known ? beside.text : "PREFIX/bin", attach_places[COUNT(attach_places) - 1]);
 }
 

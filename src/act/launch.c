@@ -145,7 +145,7 @@ static void launch_on_signal(struct launch *launch, int number)
                                            .level = launch->level, .signal = launch->end_signal });
     } else if (launch->level == TREE_RANKS) {
         launch->stop_signal = number;
-        output_say(launch->output, "SIG%s: ending the ranks; SIGINT again kills them",
+        output_say(launch->output, "SIG%s: ending the ranks; another SIGINT kills them",
                    sigabbrev_np(number));
     } else {
         output_say(launch->output, "SIG%s: the ranks have ended; waiting for agents and controller",

@@ -33,10 +33,10 @@ static int lanes_tell(const struct whatif_plan *plan, const struct whatif *whati
                         "times the ideal step",
                         plan->worker[i].rank, S);
     }
-    verdict_because(verdict, "profiler",
-                    "%zu steps of %zu ranks: %.4f s, ideal %.4f s with every op alike on all ranks",
-                    whatif->steps, plan->labels[WHATIF_WORKER], whatif->mean.no_delay,
-                    whatif->mean.ideal);
+    verdict_because(
+        verdict, "profiler",
+        "%zu steps of %zu ranks: %.4f s, ideal %.4f s if every op took equally long on all ranks",
+        whatif->steps, plan->labels[WHATIF_WORKER], whatif->mean.no_delay, whatif->mean.ideal);
     snprintf(verdict->cause, sizeof(verdict->cause), "compute takes longer than on its peers");
     verdict->seconds_per_step = lost;
     verdict->gpu_seconds = lost * (double)whatif->steps * (double)plan->labels[WHATIF_WORKER];

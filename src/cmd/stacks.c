@@ -38,7 +38,9 @@ static const struct opt stacks_opts[] = {
     { "rank", 'r', OPT_U32, offsetof(struct stacks_settings, rank), "N",
       "only this rank; default every rank on this node", NULL, false },
     { "native", 0, OPT_FLAG, offsetof(struct stacks_settings, native), NULL,
-      "also native stacks, default; each rank is stopped for some milliseconds", NULL, false },
+      "native stacks, too; on by default, --no-native disables it; each rank is stopped for some "
+      "milliseconds",
+      NULL, false },
     { "json", 0, OPT_FLAG, offsetof(struct stacks_settings, json), NULL, "one JSON object", NULL,
       false },
     { .name = NULL },

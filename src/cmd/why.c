@@ -273,9 +273,10 @@ const struct command command_why = {
     .name = "why",
     .operands = "[RUN|DIR]",
     .summary = "show what is wrong with a run, the evidence, and what to do",
-    .details = "Without RUN it is the newest.  A run may be running or ended; a directory is "
-               "accepted, too.\n"
-               "Exit status: 0 nothing is wrong, 1 there is a verdict, 2 not a run, 3 cannot tell.",
+    .details =
+        "Without RUN it is the newest.  A run may be running or ended.  DIR is the directory of a\n"
+        "run, or one with flight-recorder dumps and logs of a job that lockstep did not observe.\n"
+        "Exit status: 0 nothing is wrong, 1 there is a verdict, 2 not a run, 3 cannot tell.",
     .opt = why_opts,
     .run = why_run,
 };

@@ -317,15 +317,14 @@ void judge_state_merge(struct judge_state *judge, struct tracked_verdict *tracke
     const struct past_step *past = history_back(&judge->history, 0);
     struct verdict *verdict = &into->verdict;
 
-    verdict_because(&tracked->verdict, "merged", "it was part of %s: %s", verdict->id,
-                    verdict->cause);
+    verdict_because(&tracked->verdict, "merged", "merged into %s: %s", verdict->id, verdict->cause);
     tracked->open = false;
     tracked->changed = into->changed = true;
     tracked->verdict.until_real_ns = past ? past->begin_ns + judge->mono_to_real_ns : 0;
     if (verdict->echo_count < VERDICT_LINES) {
         struct verdict_line *line = &verdict->echo[verdict->echo_count++];
 
-        snprintf(line->what, sizeof(line->what), "rank %u was named alone since step %llu (%s)",
+        snprintf(line->what, sizeof(line->what), "rank %u had its own verdict since step %llu (%s)",
                  tracked->verdict.rank[0], (unsigned long long)tracked->verdict.since_step,
                  tracked->verdict.id);
         snprintf(line->source, sizeof(line->source), "merged");

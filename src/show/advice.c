@@ -20,7 +20,7 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_THERMAL] = "Check cooling and temperature of the named GPU; move the rank to another GPU until it "
                           "is fixed.",
         [LAYER_POWER] = "Check the power limit and power supply of the named node.",
-        [LAYER_CPU] = "Find what else runs on the node (top, lockstep doctor), and check CPU affinity and the CPU "
+        [LAYER_CPU] = "Find what else runs on the node (top), and check CPU affinity and the CPU "
                       "quota of the job's cgroup.",
         [LAYER_HOST_MEMORY] = "Check memory use and swapping on the node; lower the number of loader workers.",
         [LAYER_DATA] = "Check the data loader of the named rank: its workers, and the storage it reads from.",
@@ -76,7 +76,7 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_STORAGE] = "Check the file system that the named rank waits for, then restart the job.",
         [LAYER_DATA] = "Check the data loader of the named rank and its storage, then restart the job.",
         [LAYER_CHECKPOINT] = "Check the storage that the checkpoint is written to, then restart the job.",
-        [LAYER_USER_CODE] = "Look at the Python stack of the named rank: a lock, a loop, or a branch that its peers do "
+        [LAYER_USER_CODE] = "Look at the stack of the named rank: a lock, a loop, or a branch that its peers do "
                             "not take.",
     },
     [VERDICT_DESYNC] = {
@@ -87,8 +87,9 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_UNKNOWN] = "Read the end of the log of the named rank and the kernel log of its node; errors of other "
                           "ranks followed from it.",
         [LAYER_GPU] = "Check the kernel log of the node for Xid errors; reset the GPU or drain the node.",
-        [LAYER_GPU_MEMORY] = "Use smaller batches or activation checkpointing, or reduce fragmentation "
-                             "(PYTORCH_CUDA_ALLOC_CONF); if the text says ECC, replace the GPU.",
+        [LAYER_GPU_MEMORY] = "If it ran out of memory: smaller batches, activation checkpointing, or less fragmentation "
+                             "(PYTORCH_CUDA_ALLOC_CONF). After an ECC error: reset the GPU, and replace it if errors "
+                             "continue.",
         [LAYER_HOST_MEMORY] = "Raise the memory limit of the job, or use fewer loader workers and less cached data.",
         [LAYER_STORAGE] = "Check free space, quota and health of the file system that is named.",
         [LAYER_DATA] = "Check the input that the traceback names.",
@@ -96,7 +97,8 @@ static const char *const advice[VERDICT_KIND_COUNT][LAYER_COUNT] = {
         [LAYER_NIC] = "Check the network adapter, cable and switch port of the named node.",
         [LAYER_FABRIC] = "Check the network between the named nodes.",
         [LAYER_FRAMEWORK] = "Check the versions of torch, CUDA and NCCL on the named node against the other nodes.",
-        [LAYER_USER_CODE] = "Fix the error of the named rank: its log ends with the traceback or message.",
+        [LAYER_USER_CODE] = "Read the end of the log of the named rank (out/rank-N.log in the run's directory) and fix the "
+                            "error. If it has no message, get a core dump and open it with gdb.",
     },
     [VERDICT_CORRUPTION] = {
         [LAYER_UNKNOWN] = "Restart from a checkpoint before the named step, and test the GPU of the named rank "

@@ -128,7 +128,7 @@ def a_rank_that_leaves_by_sys_exit_is_never_told_as_well(place):
     status, why, told, text, _ = run(place, PROCESSES, "exit")
     equal((status, why), (1, 1))
     crash = crash_of(told)  # and not the one that was ended for its sake
-    equal((crash["layer"], crash["cause"]), ("unknown", "left in order, exit status unknown"))
+    equal((crash["layer"], crash["cause"]), ("unknown", "shut down cleanly, exit status unknown"))
     assert crash["confidence"] <= 0.5 and "nothing is wrong" not in text, (crash, text)
 
 

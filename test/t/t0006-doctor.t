@@ -83,22 +83,22 @@ awk '/^(ok|limited|missing|unknown) / { rows++; state = $1; line = NR }
     END { exit !(rows > 10 && why == rows && fixes == bad) }' "$TAP/out"
 tap_result $? "each row has its reason, and its fix where it is not ok"
 
-# What 'lockstep run' does decides: it takes another directory where the state directory cannot be made.
+# What 'lockstep run' does decides: it takes another directory where the state directory cannot be created.
 : >"$TAP/file"
 state() { LOCKSTEP_STATE=$1 doctor; }
 run_in() { LOCKSTEP_STATE=$1 TMPDIR=$TAP "$LOCKSTEP" run --quiet -- true; }
-ok "a run starts where the state directory cannot be made" run_in "$TAP/file/state"
+ok "a run starts where the state directory cannot be created" run_in "$TAP/file/state"
 ok "so the doctor does not say that it cannot" state "$TAP/file/state"
 has "the directory at fault is named, with the cause" \
-    '^limited +state directory +.*/file/state: cannot be made: Not a directory' "$TAP/out"
+    '^limited +state directory +.*/file/state: cannot be created: Not a directory' "$TAP/out"
 has "and what to do" 'fix: set LOCKSTEP_STATE to a directory that you can write to; until then each run' "$TAP/out"
 ok "one in a file system that refuses everything" state /proc/lockstep/state
 has "is named, not the directory above it" \
-    '^limited +state directory +/proc/lockstep: cannot be made' "$TAP/out"
+    '^limited +state directory +/proc/lockstep: cannot be created' "$TAP/out"
 lacks "nobody has to make / writable" 'make / writable' "$TAP/out"
 rings() { LOCKSTEP_DIR=$1 doctor; }
 ok "a ring directory below a file matters to other launchers only" rings "$TAP/file/rings"
-has "and is named" '^limited +rings +LOCKSTEP_DIR: .*/file/rings: cannot be made' "$TAP/out"
+has "and is named" '^limited +rings +LOCKSTEP_DIR: .*/file/rings: cannot be created' "$TAP/out"
 
 ok "a state directory that has to be made" state "$TAP/new/a/b"
 has "can be used" '^ok +state directory +.*/new/a/b, ' "$TAP/out"

@@ -38,7 +38,7 @@ two()
 {
     demo two bit-flip:rank=3,step=12 --layout tp=2,dp=2 || return
     said "[1, 3]" gpu-memory
-    has "of two replicas both, and it says so" 'which is right cannot be told' "$TAP/out"
+    has "of two replicas both, and it says so" 'it is unknown which is right' "$TAP/out"
 }
 timed two
 

@@ -192,9 +192,10 @@ static void say_oom(struct verdict *verdict, uint32_t kills)
     verdict->layer = LAYER_HOST_MEMORY;
     verdict->confidence = 0.97;
     snprintf(verdict->cause, sizeof(verdict->cause),
-             "killed by the kernel: out of memory in its control group");
-    verdict_because(verdict, "cgroup", "%u OOM kill%s in its memory group since it is watched",
-                    kills, kills == 1 ? "" : "s");
+             "killed by the kernel: out of memory in its cgroup");
+    verdict_because(verdict, "cgroup",
+                    "%u OOM kill%s in its memory cgroup while lockstep watched it", kills,
+                    kills == 1 ? "" : "s");
 }
 
 /* Later versions of torch begin each line of a traceback with the rank: "[rank3]: ". */
@@ -247,10 +248,10 @@ static void say_words(const struct judge_state *judge, struct verdict *draft,
 
     if (size) {
         if (noted)
-            verdict_because(draft, "note", "it had noted: " CRASH_UNCAUGHT "%.*s",
+            verdict_because(draft, "note", "noted before it ended: " CRASH_UNCAUGHT "%.*s",
                             (int)MIN(size, 160u), line);
         else
-            verdict_because(draft, "stderr", "its last words: %.*s", (int)MIN(size, 170u), line);
+            verdict_because(draft, "stderr", "last error output: %.*s", (int)MIN(size, 170u), line);
         if (draft->kind == VERDICT_CRASH && WIFEXITED(culprit->status))
             snprintf(draft->cause, sizeof(draft->cause), "%s: %.*s", culprit->text,
                      (int)MIN(size, 70u), line);
@@ -261,7 +262,7 @@ static void say_words(const struct judge_state *judge, struct verdict *draft,
         if (note->rank == culprit->rank && !(noted && strstr(note->text, CRASH_UNCAUGHT)) &&
             culprit->mono_ns - judge_state_run_ns(judge, note->rank, note->mono_ns) <
                 near_ns(judge))
-            verdict_because(draft, "note", "it had noted: %.160s", note->text);
+            verdict_because(draft, "note", "noted before it ended: %.160s", note->text);
     }
     if (was_oom_killed(judge, culprit))
         say_oom(draft, hang_oom_kills(judge, culprit->rank));
@@ -348,17 +349,17 @@ static void draft_crash(struct judge_state *judge, const struct fact_exit *culpr
     if (culprit->rank == first->rank)
         crash_say_first(judge, draft, culprit);
     else if (culprit->status == 0)
-        verdict_because(draft, "ring",
-                        crash_blames_others(first)
-                            ? "rank %u left about when rank %u, the first to fail, noticed that "
-                              "somebody was gone"
-                            : "rank %u left before rank %u, the first that is gone without a word",
-                        culprit->rank, first->rank);
+        verdict_because(
+            draft, "ring",
+            crash_blames_others(first)
+                ? "rank %u left at about the time when rank %u, the first to fail, lost a peer"
+                : "rank %u left before rank %u, the first rank that ended without a message",
+            culprit->rank, first->rank);
     else
-        verdict_because(draft, "note",
-                        "rank %u had an exception that nobody caught before rank %u, the first to "
-                        "end, noticed that somebody was gone",
-                        culprit->rank, first->rank);
+        verdict_because(
+            draft, "note",
+            "rank %u raised an uncaught exception before rank %u, the first to end, lost a peer",
+            culprit->rank, first->rank);
     say_words(judge, draft, culprit);
     say_echoes(judge, draft, culprit);
     if (draft->layer == LAYER_UNKNOWN && WIFSIGNALED(culprit->status) &&
@@ -443,7 +444,7 @@ void crash_restarted(struct judge_state *judge, uint32_t attempt)
 
         if (!is_ending(verdict->kind) || !tracked->open || tracked->attempt >= attempt)
             continue;
-        snprintf(verdict->plan, sizeof(verdict->plan), "all ranks started again as attempt %u",
+        snprintf(verdict->plan, sizeof(verdict->plan), "all ranks restarted as attempt %u",
                  attempt);
         snprintf(verdict->plan_state, sizeof(verdict->plan_state), "acting");
         tracked->changed = true;
@@ -486,7 +487,7 @@ void crash_recovered(struct judge_state *judge, const struct past_step *past)
         tracked->verdict.gpu_seconds = tracked->cost_seconds * judge->model.world;
         tracked->verdict.until_real_ns = past->begin_ns + judge->mono_to_real_ns;
         snprintf(tracked->verdict.plan, sizeof(tracked->verdict.plan),
-                 "all ranks started again as attempt %u, training since step %llu",
+                 "all ranks restarted as attempt %u, training since step %llu",
                  judge->model.attempt, (unsigned long long)past->step);
         snprintf(tracked->verdict.plan_state, sizeof(tracked->verdict.plan_state), "done");
         tracked->open = false;

@@ -123,7 +123,7 @@ bool crash_left_first(const struct judge_state *judge, const struct fact_exit *f
     if (!found)
         return false;
     *ret = *found;
-    snprintf(ret->text, sizeof(ret->text), "left in order, exit status unknown");
+    snprintf(ret->text, sizeof(ret->text), "shut down cleanly, exit status unknown");
     return true;
 }
 

@@ -9,7 +9,7 @@
 
 #define CRASH_UNCAUGHT                                                                             \
     "uncaught " /* as the Python package begins its note; "in thread NAME: " may be before it */
-#define CRASH_RESTARTED "its launcher started workers again"
+#define CRASH_RESTARTED "its launcher restarted the workers"
 #define CRASH_NOTED "ended by an exception" /* text of an exit that only a note tells of */
 
 /* What a rank says when another one is gone or does not answer: its own end is an echo. */

@@ -183,18 +183,18 @@ static void accuse_node(struct judge_state *judge, uint32_t node, struct sight s
             judge_state_add_rank(judge, &draft, rank);
     }
     snprintf(draft.cause, sizeof(draft.cause), "%s",
-             throttled_ms > delayed_ms ? "the cgroup's cpu quota throttles its ranks"
-                                       : "other processes take the cpus of its ranks");
+             throttled_ms > delayed_ms ? "the cgroup's CPU quota throttles the ranks on this node"
+                                       : "other processes use the CPUs of the ranks on this node");
     draft.since_step = history_back(history, MIN(sight.steps, history->count) - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = excess_of(judge, sight) / 1e3;
     verdict_because(&draft, "schedstat",
-                    "ranks of node %s wait %.1f %% of the time for a cpu, %.1f %% before: "
-                    "%.1f ms a step ready but not running, %.1f ms throttled",
+                    "ranks on node %s wait for a CPU %.1f %% of the time, %.1f %% before: %.1f ms "
+                    "per step runnable but not running, %.1f ms throttled",
                     judge->model.node[node].name, 100 * now.pressure, 100 * typical->pressure,
                     delayed_ms, throttled_ms);
     verdict_because(&draft, "ring",
-                    "devices wait up to %.1f ms a step for the host, %.1f ms before", now.host_ms,
+                    "devices wait up to %.1f ms per step for the host, %.1f ms before", now.host_ms,
                     typical->host_ms);
     verdict_because(&draft, "ring", "steps take %.1f ms, %.1f ms before",
                     period_mean_ms(history, sight.steps), history->base_period_ms);

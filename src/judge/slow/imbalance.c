@@ -48,17 +48,18 @@ static void data_accuse(struct judge_state *judge, double cost_ms)
         least = MIN(least, past->split[rank].tokens);
         most = MAX(most, past->split[rank].tokens);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "sequences of uneven length");
+    snprintf(draft.cause, sizeof(draft.cause), "sequence lengths differ between ranks");
     draft.since_step = history_back(history, data_steps(judge) - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost_ms / 1e3;
-    verdict_because(&draft, "ring",
-                    "tokens and squared lengths explain %.0f %% of the spread in device compute",
-                    100 * history->explained);
-    verdict_because(&draft, "ring", "tokens a rank in step %llu: %.0f to %.0f",
+    verdict_because(
+        &draft, "ring",
+        "tokens and squared sequence lengths explain %.0f %% of the spread in device compute",
+        100 * history->explained);
+    verdict_because(&draft, "ring", "tokens per rank in step %llu: %.0f to %.0f",
                     (unsigned long long)past->step, least, most);
-    verdict_because(&draft, "replay", "an even split would save %.1f ms of %.1f ms a step", cost_ms,
-                    history_period_ms(history, data_steps(judge)));
+    verdict_because(&draft, "replay", "an even split would save %.1f ms of each %.1f ms step",
+                    cost_ms, history_period_ms(history, data_steps(judge)));
     verdict_rule_out(&draft, LAYER_GPU, "the slow rank changes with the data");
     judge_state_find(judge, &draft, &fresh);
 }
@@ -165,15 +166,17 @@ static void stage_accuse(struct judge_state *judge, const struct stages *stages)
     draft.since_step = history_back(&judge->history, stages->steps - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = MAX(0, looks->even_ms) / 1e3;
+    verdict_because(&draft, "ring",
+                    "device compute of stage %u: %.1f ms, mean of all stages %.1f ms over %u steps",
+                    stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms,
+                    stages->steps);
     verdict_because(
-        &draft, "ring", "device compute of stage %u %.1f ms, mean stage %.1f ms over %u steps",
-        stages->heaviest, stages->work_ms[stages->heaviest], stages->mean_ms, stages->steps);
-    verdict_because(&draft, "replay",
-                    "steps of %.1f ms would be %.1f ms shorter were it as the other stages",
-                    history_period_ms(&judge->history, stages->steps), looks->as_others_ms);
-    verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms a step",
+        &draft, "replay",
+        "each step of %.1f ms would be %.1f ms shorter if it had as much work as the other stages",
+        history_period_ms(&judge->history, stages->steps), looks->as_others_ms);
+    verdict_because(&draft, "replay", "an even split of the stages would save %.1f ms per step",
                     MAX(0, looks->even_ms));
-    verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take as long");
+    verdict_rule_out(&draft, LAYER_GPU, "all replicas of the stage take equally long");
     judge_state_find(judge, &draft, &fresh);
 }
 

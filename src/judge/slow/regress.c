@@ -322,21 +322,21 @@ static void regress_accuse(struct judge_state *judge, const struct step_kind *ki
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.confidence = stepped ? 0.7 : 0.6;
     draft.seconds_per_step = grown / 1e3;
-    snprintf(draft.cause, sizeof(draft.cause), "all ranks alike: steps %s",
-             stepped ? "became longer at once" : "become longer bit by bit");
+    snprintf(draft.cause, sizeof(draft.cause), "on all ranks, steps %s",
+             stepped ? "became longer at once" : "become longer gradually");
     verdict_because(
-        &draft, "ring", "steps of this kind take %.1f ms, median of %u; %.1f ms by step %llu",
+        &draft, "ring", "steps of this kind take %.1f ms (median of %u), %.1f ms up to step %llu",
         now->period_ms, steps, kind->base.period_ms, (unsigned long long)kind->base_step);
     for (int part = 0; part < PARTS; part++) {
         double more = now->part_ms[part] - kind->base.part_ms[part];
 
         if (more > grown / 4)
-            verdict_because(&draft, "ring", "%s of the median rank %.1f ms, %.1f ms then",
+            verdict_because(&draft, "ring", "%s of the median rank: %.1f ms, %.1f ms before",
                             names[part], now->part_ms[part], kind->base.part_ms[part]);
     }
-    verdict_because(&draft, "ring", "the same ops, tokens and squared lengths in both");
-    verdict_rule_out(&draft, LAYER_CPU, "no node is short of cpus in these steps");
-    verdict_rule_out(&draft, LAYER_DATA, "no rank, stage or input holds up the others");
+    verdict_because(&draft, "ring", "ops, tokens and squared sequence lengths are unchanged");
+    verdict_rule_out(&draft, LAYER_CPU, "no node is short of CPU time in these steps");
+    verdict_rule_out(&draft, LAYER_DATA, "no rank, stage or input delays the others");
     judge_state_find(judge, &draft, &fresh);
 }
 

@@ -239,13 +239,13 @@ unsigned stall_input_layer(const struct judge_state *judge, struct verdict *draf
 
     if (stall_waits_for_storage(judge, rank, &seen)) {
         verdict_because(draft, "beat",
-                        "seen waiting for storage in the kernel in %.0f %% of looks at its input",
+                        "waits for storage in the kernel in %.0f %% of samples of its input",
                         (double)(100 * seen.waits / seen.looks));
         return LAYER_STORAGE;
     }
     if (faults < judge->limits.stall_major_faults)
         return LAYER_DATA;
-    verdict_because(draft, "schedstat", "%.0f major page faults a step: it reads from storage",
+    verdict_because(draft, "schedstat", "%.0f major page faults per step: it reads from storage",
                     faults);
     return LAYER_STORAGE;
 }
@@ -260,19 +260,21 @@ static void job_say_why(const struct judge_state *judge, struct verdict *draft,
     if (!always)
         snprintf(before, sizeof(before), "%.1f ms before", MAX(0, input->base_ms));
     verdict_because(draft, "ring",
-                    "%s for the next batch %.1f ms a step on the median rank, %s: "
-                    "%.0f %% of steps of %.1f ms, over %u steps",
-                    judge->history.host_view ? "hosts wait" : "devices idle", level, before,
+                    "%s for the next batch %.1f ms per step on the median rank, %s: %.0f %% of "
+                    "each %.1f ms step, over %u steps",
+                    judge->history.host_view ? "hosts wait" : "devices wait", level, before,
                     100 * level / MAX(period, 1e-3), period, rule->steps);
-    verdict_because(draft, "ring", "%u of %u ranks wait so, none alone",
+    verdict_because(draft, "ring", "%u of %u ranks wait; none stands out",
                     job_waiting(judge, level / 2), judge->model.world);
     if (cost_ms >= 0)
-        verdict_because(draft, "replay",
-                        "each step of %.1f ms would be %.1f ms shorter with batches there in time",
-                        period, cost_ms);
-    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step",
+        verdict_because(
+            draft, "replay",
+            "each step of %.1f ms would be %.1f ms shorter if batches were ready in time", period,
+            cost_ms);
+    verdict_rule_out(draft, LAYER_CPU, "the median rank waits %.1f ms per step for a CPU",
                      stall_typical_ms(judge, rule->steps, stall_starved_ns));
-    verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, on no rank more than on its peers",
+    verdict_rule_out(draft, LAYER_GPU,
+                     "device compute %.1f ms; no rank takes longer than its peers",
                      stall_typical_ms(judge, rule->steps, stall_compute_ns));
     verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms",
                      stall_typical_ms(judge, rule->steps, stall_transfer_ns));
@@ -280,8 +282,8 @@ static void job_say_why(const struct judge_state *judge, struct verdict *draft,
 
 static const char *job_cause(unsigned layer)
 {
-    return layer == LAYER_STORAGE ? "batches come late, from a slow storage"
-                                  : "batches come later than the devices need them";
+    return layer == LAYER_STORAGE ? "batches arrive late because storage is slow"
+                                  : "batches arrive later than the devices need them";
 }
 
 /* What a rank waits for is seen once a second, its waiting after a few steps: the layer may come later. */

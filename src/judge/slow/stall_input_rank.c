@@ -66,22 +66,23 @@ static void rank_say_why(struct judge_state *judge, struct verdict *draft, uint3
     double theirs = history_peers_ms(history, model, rank, steps, stall_input_ns, &peers);
 
     verdict_because(draft, "ring",
-                    "rank %u: %s for its next batch %.1f ms a step, median of %u peer%s %.1f ms "
+                    "rank %u: %s for its next batch %.1f ms per step, median of %u peer%s %.1f ms "
                     "over %u steps (peers: %s)",
-                    rank, history->host_view ? "the host waits" : "the device idles",
+                    rank, history->host_view ? "the host waits" : "the device waits",
                     history_part_ms(history, rank, steps, stall_input_ns), peers,
                     peers == 1 ? "" : "s", theirs, steps, peer_basis_name(model->rank[rank].basis));
     verdict_because(draft, "replay",
-                    "each step of %.1f ms would be %.1f ms shorter with it as its peers",
+                    "each step of %.1f ms would be %.1f ms shorter if the named ranks were as fast "
+                    "as their peers",
                     history_period_ms(history, steps), cost_ms);
     theirs = history_peers_ms(history, model, rank, steps, stall_compute_ns, &peers);
-    verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peers %.1f ms",
+    verdict_rule_out(draft, LAYER_GPU, "device compute %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, stall_compute_ns), theirs);
     theirs = history_peers_ms(history, model, rank, steps, stall_starved_ns, &peers);
-    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms a step, peers %.1f ms",
+    verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms per step for a CPU, peer median %.1f ms",
                      history_part_ms(history, rank, steps, stall_starved_ns), theirs);
     theirs = history_peers_ms(history, model, rank, steps, stall_transfer_ns, &peers);
-    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peers %.1f ms",
+    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms",
                      history_part_ms(history, rank, steps, stall_transfer_ns), theirs);
 }
 
@@ -127,7 +128,8 @@ static void ranks_accuse(struct judge_state *judge, const struct input_suspects 
     draft.layer = (uint8_t)stall_input_layer(
         judge, &draft, suspects->rank[0],
         history_part_ms(&judge->history, suspects->rank[0], steps, stall_faults));
-    snprintf(draft.cause, sizeof(draft.cause), "its batches come late, those of its peers do not");
+    snprintf(draft.cause, sizeof(draft.cause),
+             "its batches arrive late, those of its peers do not");
     if (judge->history.host_view)
         draft.confidence = MIN(draft.confidence, 0.7);
     excess = rank_excess_ms(judge, suspects->rank[0], steps);

@@ -39,8 +39,8 @@ static const struct pause_kind {
                            "checkpoint",
                            "the checkpoint",
                            "checkpoints",
-                           { "", "a checkpoint takes many times what it usually does",
-                             "checkpoints take much of the time", "" } },
+                           { "", "a checkpoint takes many times as long as usual",
+                             "checkpoints take a large share of the time", "" } },
     [PAUSE_EVAL] = { LOCKSTEP_PHASE_EVAL,
                      LAYER_USER_CODE,
                      VERDICT_INPUT_STALL,
@@ -50,7 +50,7 @@ static const struct pause_kind {
                      "the evaluation",
                      "evaluations",
                      { "", "an evaluation leaves the devices idle many times longer than usual",
-                       "evaluations leave the devices idle much of the time", "" } },
+                       "evaluations leave the devices idle for a large share of the time", "" } },
     [PAUSE_INPUT] = { LOCKSTEP_PHASE_DATA,
                       LAYER_DATA,
                       VERDICT_INPUT_STALL,
@@ -59,8 +59,7 @@ static const struct pause_kind {
                       "input",
                       "the wait for a batch",
                       "waits for a batch",
-                      { "", "", "now and then a batch comes very late",
-                        "a batch came very late" } },
+                      { "", "", "some batches arrive very late", "a batch arrived very late" } },
 };
 
 struct pause_event { /* one pause, as all ranks tell it */
@@ -227,8 +226,7 @@ static struct stall_files seen_of(const struct judge_state *judge, const struct 
 static void say_storage(struct verdict *verdict, const struct stall_files *seen)
 {
     if (seen->waits > 0)
-        verdict_because(verdict, "beat",
-                        "seen waiting for storage in the kernel %.0f of %.0f times",
+        verdict_because(verdict, "beat", "waits for storage in the kernel in %.0f of %.0f samples",
                         (double)seen->waits, (double)seen->looks);
 }
 
@@ -243,13 +241,14 @@ static void pause_say_why(const struct judge_state *judge, struct verdict *draft
 
     if (reason == REASON_LONGER)
         verdict_because(draft, "ring",
-                        "%s after step %llu left devices idle for %.1f ms, the %u before it "
-                        "for %.1f ms (median): %.1f times as long",
+                        "%s after step %llu left devices idle for %.1f ms, the previous %u for "
+                        "%.1f ms (median): %.1f times as long",
                         kind->one, (unsigned long long)past->step, event->most_ms,
                         (unsigned)MIN(pause->usuals, STALL_USUAL), event->usual_ms,
                         event->most_ms / event->usual_ms);
     else
-        verdict_because(draft, "ring", "%s in step %llu left devices idle for %.1f ms: %.1f steps",
+        verdict_because(draft, "ring",
+                        "%s in step %llu left devices idle for %.1f ms, as long as %.1f steps",
                         kind->one, (unsigned long long)past->step, event->most_ms,
                         event->most_ms / MAX(event->period_ms, 1e-3));
     share = pause_share(judge, pause, &lost, &steps);
@@ -257,13 +256,13 @@ static void pause_say_why(const struct judge_state *judge, struct verdict *draft
         verdict_because(draft, "ring", "%s took %.1f %% of the time over the last %llu steps",
                         kind->many, 100 * share, (unsigned long long)steps);
     if (event->alone)
-        verdict_because(draft, "ring", "%u rank%s so, the median rank %.1f ms", event->alone,
-                        event->alone == 1 ? " is" : "s are", event->median_ms);
+        verdict_because(draft, "ring", "%u rank%s affected; the median rank took %.1f ms",
+                        event->alone, event->alone == 1 ? " is" : "s are", event->median_ms);
     else
-        verdict_because(draft, "ring", "all ranks alike: the median rank %.1f ms",
+        verdict_because(draft, "ring", "all ranks are affected alike; the median rank took %.1f ms",
                         event->median_ms);
     say_storage(draft, &seen);
-    verdict_rule_out(draft, LAYER_CPU, "without a cpu %.1f ms in the last steps (median)",
+    verdict_rule_out(draft, LAYER_CPU, "waits %.1f ms for a CPU in the last steps (median)",
                      stall_typical_ms(judge, 3, stall_starved_ns));
 }
 

@@ -164,15 +164,17 @@ static void late_accuse(struct judge_state *judge, const struct start *start)
         if (past->split[rank].present && took > start->median + late / 2)
             judge_state_add_rank(judge, &draft, rank);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "all others wait for its first step");
+    snprintf(draft.cause, sizeof(draft.cause), "all other ranks wait for its first step");
     draft.since_step = past->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
     verdict_because(&draft, "ring",
-                    "rank %u began its first step %.1f s after the attempt, the median rank %.1f s",
+                    "rank %u began its first step %.1f s after the attempt started, the median "
+                    "rank after %.1f s",
                     start->last, start->most, start->median);
     say_reason(judge, &draft, start->last, late);
-    verdict_rule_out(&draft, LAYER_FABRIC, "the others had met and waited for it");
+    verdict_rule_out(&draft, LAYER_FABRIC,
+                     "the other ranks had begun their first step and waited for it");
     judge_state_find(judge, &draft, &fresh);
 }
 
@@ -224,15 +226,14 @@ static void births_accuse(struct judge_state *judge, const struct start *start)
         if (birth_seconds(&judge->stall->birth[rank]) > start->median + late / 2)
             judge_state_add_rank(judge, &draft, rank);
     }
-    snprintf(draft.cause, sizeof(draft.cause), "all others wait for it to start");
+    snprintf(draft.cause, sizeof(draft.cause), "all other ranks wait for it to start");
     draft.since_step = past->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = late;
-    verdict_because(
-        &draft, "beat",
-        "rank %u was seen busy with its own start for %.1f s, the median rank for %.1f s; "
-        "the others had come and waited",
-        start->last, start->most, start->median);
+    verdict_because(&draft, "beat",
+                    "rank %u was busy with its own start-up for %.1f s, the median rank for %.1f "
+                    "s; the other ranks waited for it",
+                    start->last, start->most, start->median);
     say_reason(judge, &draft, start->last, late);
     judge_state_find(judge, &draft, &fresh);
 }
@@ -247,17 +248,17 @@ static void long_accuse(struct judge_state *judge, const struct start *start, do
 
     snprintf(draft.group, sizeof(draft.group), "start-up");
     snprintf(draft.cause, sizeof(draft.cause), "%s",
-             usual > 0 ? "the start takes many times what it took before"
-                       : "the start takes longer than anyone plans for");
+             usual > 0 ? "start-up takes many times as long as before"
+                       : "start-up takes longer than the limit");
     draft.since_step = past->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, past->step);
     draft.seconds_per_step = start->median - usual;
-    verdict_because(
-        &draft, "ring",
-        "the median rank began its first step %.1f s after the attempt, the last one %.1f s",
-        start->median, start->most);
+    verdict_because(&draft, "ring",
+                    "the median rank began its first step %.1f s after the attempt started, the "
+                    "last rank after %.1f s",
+                    start->median, start->most);
     if (usual > 0)
-        verdict_because(&draft, "ring", "in the attempt before it took %.1f s", usual);
+        verdict_because(&draft, "ring", "in the previous attempt it took %.1f s", usual);
     else
         verdict_because(&draft, "ring", "the limit is %.0f s", judge->limits.startup_most);
     say_reason(judge, &draft, start->last, start->median - usual);

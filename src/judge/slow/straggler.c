@@ -233,29 +233,30 @@ static void straggler_say_why(struct judge_state *judge, struct verdict *draft, 
     if (draft->layer != LAYER_GPU) {
         unsigned phase = longest_phase(judge, rank, steps, &own, &theirs);
 
-        verdict_because(draft, "ring", "%s in %s: %.1f ms, peers %.1f ms",
-                        history->host_view ? "host at work" : "device idle while the host is",
+        verdict_because(draft, "ring", "%s in %s: %.1f ms, peer median %.1f ms",
+                        history->host_view ? "host time" : "device idle while the host is",
                         name_of_phase(phase), own, theirs);
     }
-    verdict_because(draft, "replay",
-                    "each step of %.1f ms would be %.1f ms shorter with it as its peers", period,
-                    cost_ms);
+    verdict_because(
+        draft, "replay",
+        "each step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
+        period, cost_ms);
     own = history_part_ms(history, rank, steps, part_starved);
     theirs = history_peers_ms(history, model, rank, steps, part_starved, &peers);
     if (draft->layer == LAYER_CPU)
         verdict_because(draft, "schedstat",
-                        "ready to run but without a cpu %.1f ms a step, peers %.1f ms", own,
+                        "runnable but waiting for a CPU %.1f ms per step, peer median %.1f ms", own,
                         theirs);
     else
         verdict_rule_out(draft, LAYER_CPU,
-                         "without a cpu %.1f ms a step, peers %.1f ms, of %.1f ms excess", own,
-                         theirs, excess);
+                         "waits %.1f ms per step for a CPU, peer median %.1f ms, of %.1f ms excess",
+                         own, theirs, excess);
     own = history_part_ms(history, rank, steps, part_input);
     theirs = history_peers_ms(history, model, rank, steps, part_input, &peers);
-    verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peers %.1f ms", own, theirs);
+    verdict_rule_out(draft, LAYER_DATA, "input wait %.1f ms, peer median %.1f ms", own, theirs);
     own = history_part_ms(history, rank, steps, part_transfer);
     theirs = history_peers_ms(history, model, rank, steps, part_transfer, &peers);
-    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peers %.1f ms", own, theirs);
+    verdict_rule_out(draft, LAYER_FABRIC, "transfer %.1f ms, peer median %.1f ms", own, theirs);
 }
 
 static const char *cause_of(unsigned layer, bool host_view)
@@ -264,9 +265,9 @@ static const char *cause_of(unsigned layer, bool host_view)
     case LAYER_GPU:
         return "device work takes longer than on its peers";
     case LAYER_CPU:
-        return "its threads wait for a cpu";
+        return "its threads wait for a CPU";
     case LAYER_UNKNOWN:
-        return "all its work takes longer than on its peers; only host times are known";
+        return "all its work takes longer than on its peers; device times are not observed";
     default:
         return host_view ? "one phase of its host code takes longer than on its peers"
                          : "its host code leaves the device idle";

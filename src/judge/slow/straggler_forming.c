@@ -104,14 +104,15 @@ static void forming_accuse(struct judge_state *judge, uint32_t rank, enum series
 
     draft.layer = series == SERIES_COMPUTE ? LAYER_GPU : LAYER_UNKNOWN;
     judge_state_add_rank(judge, &draft, rank);
-    snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms with each step",
+    snprintf(draft.cause, sizeof(draft.cause), "forming: its work grows by %.3f ms per step",
              trend->ms_per_step);
     draft.since_step = history_back(&judge->history, WINDOW - 1)->step;
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    verdict_because(&draft, "ring",
-                    "%s over that of its peers %.2f, %.2f and %.2f ms in three times %d steps",
-                    series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
-                    trend->third_ms[1], trend->third_ms[2], THIRD);
+    verdict_because(
+        &draft, "ring",
+        "%s exceeds that of its peers by %.2f, %.2f and %.2f ms in three windows of %d steps",
+        series == SERIES_COMPUTE ? "device compute" : "local work", trend->third_ms[0],
+        trend->third_ms[1], trend->third_ms[2], THIRD);
     verdict_because(&draft, "forecast", "at this rate it costs %.0f %% of a step by step %llu",
                     100 * judge->limits.straggler_forming,
                     (unsigned long long)(past->step + (uint64_t)trend->steps));

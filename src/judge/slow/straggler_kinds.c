@@ -184,18 +184,21 @@ static void recurring_accuse(struct judge_state *judge, uint32_t rank,
     if (judge->history.host_view)
         draft.confidence = 0.6;
     if (is_regular(pattern))
-        snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow in every step of %u",
+        snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow about every %u steps",
                  pattern->gap);
     else
         snprintf(draft.cause, sizeof(draft.cause), "intermittent: slow in %u of %u steps",
                  pattern->hits, window);
-    verdict_because(&draft, "ring",
-                    "%s %.1f ms more than its peers' in %u of %u steps, %u times anew",
-                    gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits,
-                    window, pattern->runs);
-    verdict_because(&draft, "replay", "the step of %.1f ms would be %.1f ms shorter without it",
-                    (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
-    verdict_rule_out(&draft, LAYER_CPU, "without a cpu %.1f ms in these steps",
+    verdict_because(
+        &draft, "ring",
+        "%s %.1f ms longer than on its peers in %u of %u steps, in %u separate episodes",
+        gpu ? "device compute" : "local work", pattern->excess_ms, pattern->hits, window,
+        pattern->runs);
+    verdict_because(
+        &draft, "replay",
+        "the step of %.1f ms would be %.1f ms shorter if this rank were as fast as its peers",
+        (double)history_back(&judge->history, 0)->measured_ns / 1e6, cost);
+    verdict_rule_out(&draft, LAYER_CPU, "waits %.1f ms for a CPU in these steps",
                      pattern->starved_ms);
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
@@ -368,15 +371,16 @@ static void migration_accuse(struct judge_state *judge, const struct migration *
     bool fresh;
 
     snprintf(draft.group, sizeof(draft.group), STRAGGLER_MIGRATES);
-    snprintf(draft.cause, sizeof(draft.cause), "migrating: another rank is slow each time");
+    snprintf(draft.cause, sizeof(draft.cause), "migrating: a different rank is slow each time");
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
     draft.seconds_per_step = cost / 1e3;
-    verdict_because(&draft, "ring",
-                    "in %u of %u steps a rank takes %.1f ms more than its peers, %u ranks in turn",
-                    found->steps, window, found->excess_ms, found->ranks);
-    verdict_because(&draft, "ring", "in the newest steps: %s", found->list);
+    verdict_because(
+        &draft, "ring",
+        "in %u of %u steps one rank takes %.1f ms longer than its peers; %u ranks take turns",
+        found->steps, window, found->excess_ms, found->ranks);
+    verdict_because(&draft, "ring", "slow ranks in the newest steps: %s", found->list);
     if (judge->history.explained > 0 || judge->history.lengths_vary)
-        verdict_rule_out(&draft, LAYER_DATA, "lengths do not explain it");
+        verdict_rule_out(&draft, LAYER_DATA, "sequence lengths do not explain it");
     tracked = judge_state_find(judge, &draft, &fresh);
     if (tracked)
         tracked->recurs = true;

@@ -15,7 +15,7 @@
 #include "judge/slow/straggler.h"
 #include "judge/state.h"
 
-#define CAUSE "its device comes last to the collectives; what it does between them is not told"
+#define CAUSE "its device enters collectives last; its work between them is not observed"
 
 /* How long a rank waited for others in this step, in several collectives at a time once; -1: that does not tell who was
  * late.
@@ -117,13 +117,14 @@ static void late_draft(const struct judge_state *judge, const struct late_looks 
                                .seconds_per_step = late_ms / 1e3 };
     snprintf(draft->cause, sizeof(draft->cause), "%s", CAUSE);
     judge_state_add_rank(judge, draft, newest->rank);
-    verdict_because(draft, "ring",
-                    "the others wait %.1f ms of each %.1f ms step for it in their collectives; it "
-                    "waits %.1f ms",
-                    newest->waited_ms, step_ms, newest->own_ms);
-    verdict_because(draft, "ring", "the last one in each of %u steps, by the devices' clocks",
+    verdict_because(
+        draft, "ring",
+        "other ranks wait for it %.1f ms of each %.1f ms step in collectives; it waits %.1f ms",
+        newest->waited_ms, step_ms, newest->own_ms);
+    verdict_because(draft, "ring", "it was the last rank in each of %u steps, by device clocks",
                     steps);
-    verdict_rule_out(draft, LAYER_FABRIC, "what is counted is over before the last one comes");
+    verdict_rule_out(draft, LAYER_FABRIC,
+                     "only waiting before the last rank enters is counted, not the transfer");
 }
 
 static void late_step(struct judge_state *judge)

@@ -416,19 +416,20 @@ void sync_method_why(const struct judge_state *judge, const struct sync_otherwis
     if (move->step > 0 && !way->past)
         snprintf(since, sizeof(since), "since step %llu", (unsigned long long)move->step);
     if (!way->past)
-        snprintf(when, sizeof(when), "while it took no longer than usual");
+        snprintf(when, sizeof(when), "while it was fast");
     if (found->peers)
         verdict_because(draft, "ring", "%s of %.0f kB in %s: %u channels, %s", name_of_op(move->op),
                         (double)move->bytes / 1e3, judge->model.comm[move->comm].name,
                         move->now.channels, move->now.text);
     else
-        verdict_because(draft, "ring", "%s of %.0f kB in %s: %u channels, %s, %s; %u, %s, %s",
-                        name_of_op(move->op), (double)move->bytes / 1e3,
-                        judge->model.comm[move->comm].name, move->now.channels, move->now.text,
-                        since, way->channels, way->text, when);
+        verdict_because(
+            draft, "ring", "%s of %.0f kB in %s: %u channels, %s, %s; %u channels, %s, %s",
+            name_of_op(move->op), (double)move->bytes / 1e3, judge->model.comm[move->comm].name,
+            move->now.channels, move->now.text, since, way->channels, way->text, when);
     say_peers(judge, found, draft);
     if (found->slow > 1)
         verdict_because(draft, "ring",
-                        "%u of %u slower communicators are moved otherwise than when they were not",
+                        "%u of %u slow communicators changed algorithm, protocol or channel count "
+                        "since they were fast",
                         found->changed, found->slow);
 }

@@ -196,32 +196,33 @@ static void sync_where_say_why(const struct judge_state *judge, const struct syn
     link_name(judge, worst, name, sizeof(name));
     verdict_because(
         draft, "ring",
-        "transfers of %s (%u ranks) take %.1f ms a step%s, %.1f ms before, for the same "
-        "%.0f kB",
+        "transfers of %s (%u ranks) take %.1f ms per step%s, %.1f ms before, for the same %.0f kB",
         name, worst->from == MODEL_NONE ? comm->size : 2, told_ms(worst),
-        worst->wavers ? " in the mean" : "", worst->base_ms, (double)worst->bytes / 1e3);
+        worst->wavers ? " on average" : "", worst->base_ms, (double)worst->bytes / 1e3);
     if (peers)
-        verdict_because(draft, "ring", "%u other%s of its kind and size: %.1f ms", peers,
-                        peers == 1 ? "" : "s", theirs);
+        verdict_because(draft, "ring", "%u other%s of its kind and size, not slow: median %.1f ms",
+                        peers, peers == 1 ? "" : "s", theirs);
     if (otherwise)
         sync_method_why(judge, otherwise, draft);
     verdict_because(draft, "ring",
-                    "%u communicators or pairs are slower, %u of them between nodes; of the same "
-                    "kinds %u are as before, %u of them between nodes",
+                    "%u communicators or pairs are slower, %u of them between nodes; %u of the "
+                    "same kinds are not slower, %u of them between nodes",
                     place->slow, place->between_nodes, place->peers, place->peers_between);
     if (worst->wavers)
-        verdict_because(draft, "ring", "it comes and goes within %d steps", SYNC_STEPS);
+        verdict_because(draft, "ring", "intermittent: slow and fast in turn within %d steps",
+                        SYNC_STEPS);
     if (cost_ms >= 0)
-        verdict_because(draft, "replay",
-                        "each step of %.1f ms would be %.1f ms shorter with transfers as before",
-                        history_period_ms(&judge->history, 5), cost_ms);
+        verdict_because(
+            draft, "replay",
+            "each step of %.1f ms would be %.1f ms shorter if transfers were as fast as before",
+            history_period_ms(&judge->history, 5), cost_ms);
     if (draft->layer == LAYER_FABRIC && judge->model.nodes == 2)
         verdict_because(draft, "ring",
-                        "with two nodes, the fabric and either one's network card "
-                        "look the same");
-    verdict_rule_out(draft, LAYER_GPU,
-                     "waiting for late ranks is not in it: it begins when the last one has come");
-    verdict_rule_out(draft, LAYER_USER_CODE, "the bytes are the same");
+                        "with two nodes, the fabric and a network adapter cannot be distinguished");
+    verdict_rule_out(
+        draft, LAYER_GPU,
+        "waiting for late ranks is excluded: a transfer begins when the last rank has entered");
+    verdict_rule_out(draft, LAYER_USER_CODE, "the number of bytes is unchanged");
 }
 
 static uint64_t slow_since(const struct judge_state *judge, const struct sync_link *link)
@@ -244,7 +245,7 @@ void sync_draft(struct judge_state *judge, const struct sync_place *place, doubl
                 struct verdict *draft)
 {
     bool wavers = place->worst->wavers;
-    const char *method = wavers ? ", and it comes and goes" : "";
+    const char *method = wavers ? ", intermittently" : "";
     struct sync_otherwise otherwise;
     bool found = sync_method_find(judge, place->worst, &otherwise);
 

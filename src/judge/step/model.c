@@ -25,7 +25,7 @@ static const char *const peer_basis_names[] = {
     [PEER_BASIS_DP] = "same stage and tensor index across data parallel",
     [PEER_BASIS_TP] = "same stage across tensor parallel",
     [PEER_BASIS_CLASS] = "ranks doing the same ops",
-    [PEER_BASIS_PAST] = "its own past",
+    [PEER_BASIS_PAST] = "its own history",
     [PEER_BASIS_NONE] = "nobody",
 };
 

@@ -255,7 +255,7 @@ void hang_gave_up(struct judge_state *judge, const struct fact_exit *fact)
         return;
     hang->given_up = (struct verdict){ 0 };
     hang_draft(judge, rank, &hang->finding[0], 0, false, &hang->given_up);
-    verdict_because(&hang->given_up, "launcher", "rank %u waited for %.0f s, and gave up",
+    verdict_because(&hang->given_up, "launcher", "rank %u gave up after it had waited for %.0f s",
                     fact->rank, (double)waited_ns / 1e9);
     hang->given_up.since_step = judge->history.count ? judge->last_step + 1 : 0;
     hang->given_up.since_real_ns = fact->mono_ns - waited_ns + judge->mono_to_real_ns;

@@ -63,18 +63,18 @@ static const char *state_text(char state)
     case 'T':
         return "stopped by a signal";
     case 't':
-        return "held by a debugger";
+        return "stopped by a debugger";
     case 'D':
-        return "in the kernel, not interruptible";
+        return "in uninterruptible sleep in the kernel";
     case 'R':
         return "running";
     case 'S':
-        return "asleep";
+        return "sleeping";
     case 'Z':
     case 'X':
         return "ended";
     default:
-        return "in a state that cannot be seen";
+        return "in an unknown state";
     }
 }
 
@@ -125,12 +125,12 @@ static void root_cause(struct verdict *draft, const struct wait_rank *at, enum w
 
     if (how == WAIT_GONE)
         snprintf(draft->cause, sizeof(draft->cause),
-                 "its process has ended while others wait for it");
+                 "its process ended while other ranks wait for it");
     else if (how == WAIT_HELD)
         snprintf(draft->cause, sizeof(draft->cause), "%s%s", word, state_text(at->state));
     else if (how == WAIT_LAUNCHED)
         snprintf(draft->cause, sizeof(draft->cause),
-                 "%sits device does not get to the collective it launched", word);
+                 "%sits device does not reach the collective that its host launched", word);
     else if (at->phase)
         snprintf(draft->cause, sizeof(draft->cause), "%snever returns from %s%s", word,
                  name_of_phase(at->phase), at->state == 'D' ? ", in the kernel" : "");
@@ -184,24 +184,23 @@ static void root_line(const struct judge_state *judge, struct verdict *draft, ui
         op_text(judge, missed, text, sizeof(text));
     switch (how) {
     case WAIT_GONE:
-        verdict_because(draft, "ring", "rank %u has ended, after step %llu; it is missing from %s",
-                        rank, (unsigned long long)at->step, text);
+        verdict_because(draft, "ring", "rank %u ended after step %llu and is missing from %s", rank,
+                        (unsigned long long)at->step, text);
         break;
     case WAIT_LAUNCHED:
         verdict_because(draft, "ring",
-                        "rank %u has launched %s, and its device has not come to it; its host is "
-                        "%s, and nothing has advanced for %.0f s",
+                        "rank %u has launched %s, but its device has not reached it; its host is "
+                        "%s; no progress for %.0f s",
                         rank, text, state_text(at->state), hang_seconds(at->stuck_ns));
         break;
     case WAIT_HELD:
-        verdict_because(draft, "kernel", "rank %u is %s;%s nothing has advanced for %.0f s", rank,
+        verdict_because(draft, "kernel", "rank %u is %s;%s no progress for %.0f s", rank,
                         state_text(at->state), phase, hang_seconds(at->stuck_ns));
         break;
     default:
         verdict_because(draft, "ring",
-                        "rank %u has not entered %s: it is%s %s, and nothing has "
-                        "advanced for %.0f s",
-                        rank, text[0] ? text : "anything", phase[0] ? phase : " in no phase,",
+                        "rank %u has not entered %s: it is%s %s; no progress for %.0f s", rank,
+                        text[0] ? text : "any op", phase[0] ? phase : " in no phase,",
                         state_text(at->state), hang_seconds(at->stuck_ns));
     }
 }
@@ -259,10 +258,10 @@ static void draft_roots(const struct judge_state *judge, const struct wait_rank 
     root_cause(draft, first, finding->how[0], late);
     cause_python(judge, draft, finding->culprit[0]);
     if (finding->op.comm != MODEL_NONE)
-        verdict_because(draft, "ring", "%u rank%s wait for %s: in %s for %.0f s", finding->victims,
-                        finding->victims == 1 ? "" : "s", finding->culprits == 1 ? "it" : "them",
-                        op_text(judge, &finding->op, text, sizeof(text)),
-                        hang_seconds(finding->op.age_ns));
+        verdict_because(
+            draft, "ring", "%u rank%s for %s in %s for %.0f s", finding->victims,
+            finding->victims == 1 ? " waits" : "s wait", finding->culprits == 1 ? "it" : "them",
+            op_text(judge, &finding->op, text, sizeof(text)), hang_seconds(finding->op.age_ns));
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++) {
         uint32_t who = finding->culprit[i];
 
@@ -274,10 +273,12 @@ static void draft_roots(const struct judge_state *judge, const struct wait_rank 
     }
     draft->confidence = finding->how[0] == WAIT_HELD || finding->how[0] == WAIT_GONE ? 0.97 : 0.92;
     if (first->burns >= 0 && finding->how[0] == WAIT_ABSENT)
-        verdict_rule_out(draft, LAYER_CPU, "it uses %.0f %% of a CPU: it does not work, it waits",
+        verdict_rule_out(draft, LAYER_CPU,
+                         "it uses %.0f %% of a CPU: it waits and does not compute",
                          100 * first->burns);
     if (finding->op.comm != MODEL_NONE && finding->how[0] != WAIT_HELD)
-        verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all have entered");
+        verdict_rule_out(draft, LAYER_FABRIC,
+                         "a transfer cannot begin before all ranks have entered the op");
 }
 
 /* ---- those who disagree ---- */
@@ -313,8 +314,9 @@ static void draft_sides(const struct judge_state *judge, const struct wait_findi
                  "%s and %s",
                  name_of_op(one->what), name_of_op(other->what));
     else if (one->dtype && other->dtype && one->dtype != other->dtype)
-        snprintf(draft->cause, sizeof(draft->cause), "different types in the same %s: %s and %s",
-                 name_of_op(one->what), name_of_dtype(one->dtype), name_of_dtype(other->dtype));
+        snprintf(draft->cause, sizeof(draft->cause),
+                 "different element types in the same %s: %s and %s", name_of_op(one->what),
+                 name_of_dtype(one->dtype), name_of_dtype(other->dtype));
     else
         snprintf(draft->cause, sizeof(draft->cause),
                  "different sizes of the same %s: %llu and "
@@ -328,16 +330,17 @@ static void draft_sides(const struct judge_state *judge, const struct wait_findi
     if (finding->side[1].count)
         side_line(judge, draft, &finding->side[1]);
     if (finding->op.age_ns)
-        verdict_because(draft, "ring", "nothing has moved in it for %.0f s",
-                        hang_seconds(finding->op.age_ns));
+        verdict_because(draft, "ring", "no progress for %.0f s", hang_seconds(finding->op.age_ns));
     verdict_because(draft, "ring", "%s",
-                    finding->undecided ? "as many on one side as on the other: all are named"
+                    finding->undecided
+                        ? "both sides have the same number of ranks, so both are named"
                     : finding->side[0].count == finding->side[1].count
-                        ? "named is the side that never did so in the steps before"
+                        ? "the side that never did this in earlier steps is named"
                         : "the smaller side is named");
     for (uint32_t i = 0; i < MIN(finding->culprits, 2u); i++)
         stack_lines(judge, draft, finding->culprit[i]);
-    verdict_rule_out(draft, LAYER_FABRIC, "a transfer cannot begin before all agree on it");
+    verdict_rule_out(draft, LAYER_FABRIC,
+                     "a transfer cannot begin before all ranks agree on the op");
 }
 
 /* ---- nobody in particular ---- */
@@ -351,28 +354,29 @@ static void draft_link(const struct judge_state *judge, const struct wait_findin
     draft->layer = LAYER_FABRIC;
     draft->confidence = 0.85;
     snprintf(draft->group, sizeof(draft->group), "%s", comm_name(judge, finding->op.comm));
-    snprintf(draft->cause, sizeof(draft->cause), "all have entered and nothing moves");
+    snprintf(draft->cause, sizeof(draft->cause),
+             "all ranks have entered the op and it does not progress");
     op_text(judge, &finding->op, text, sizeof(text));
     if (finding->op.p2p) {
         snprintf(draft->device, sizeof(draft->device), "link rank %u - rank %u", finding->op.from,
                  finding->op.to);
         verdict_because(draft, "ring",
-                        "rank %u (node %s) and rank %u (node %s) are both in %s for %.0f s",
+                        "rank %u (node %s) and rank %u (node %s) have both been in %s for %.0f s",
                         finding->op.from, node_name(judge, finding->op.from), finding->op.to,
                         node_name(judge, finding->op.to), text, hang_seconds(finding->op.age_ns));
     } else {
-        verdict_because(draft, "ring",
-                        "%u of %u members are in %s, %u have left it, nobody is missing, and "
-                        "nothing has moved for %.0f s",
-                        finding->op.members - finding->op.left, finding->op.members, text,
-                        finding->op.left, hang_seconds(finding->op.age_ns));
+        verdict_because(
+            draft, "ring",
+            "%u of %u members are in %s, %u have left it, none is missing; no progress for %.0f s",
+            finding->op.members - finding->op.left, finding->op.members, text, finding->op.left,
+            hang_seconds(finding->op.age_ns));
     }
     for (uint32_t i = 0; i < MIN(finding->culprits, WAIT_CULPRITS); i++)
         judge_state_add_rank(judge, draft, finding->culprit[i]);
     if (finding->culprits) {
         draft->layer = LAYER_NIC;
         draft->device[0] = '\0';
-        verdict_because(draft, "ring", "all messages that are stuck touch node %s, to other nodes",
+        verdict_because(draft, "ring", "all blocked messages are between node %s and other nodes",
                         node_name(judge, finding->culprit[0]));
     }
     verdict_rule_out(draft, LAYER_USER_CODE, "every member entered it with the same arguments");
@@ -387,9 +391,9 @@ static void draft_unseen(const struct judge_state *judge, const struct wait_find
     draft->layer = LAYER_UNKNOWN;
     draft->confidence = 0.3;
     snprintf(draft->group, sizeof(draft->group), "%s", comm_name(judge, finding->op.comm));
-    snprintf(draft->cause, sizeof(draft->cause), "waiting for ranks that cannot be seen");
+    snprintf(draft->cause, sizeof(draft->cause), "waiting for ranks that are not observed");
     verdict_because(draft, "ring",
-                    "all members that can be seen are in %s for %.0f s; of %u nothing is known",
+                    "all observed members have been in %s for %.0f s; %u members are not observed",
                     op_text(judge, &finding->op, text, sizeof(text)),
                     hang_seconds(finding->op.age_ns), finding->op.unseen);
 }
@@ -413,7 +417,8 @@ void hang_draft(const struct judge_state *judge, const struct wait_rank *rank,
         draft_link(judge, finding, draft);
     }
     if (limit_ns && late)
-        verdict_because(draft, "ring", "longer than the limit of %.0f s (before %.0f whole steps)",
+        verdict_because(draft, "ring",
+                        "longer than the limit of %.0f s (before %.0f complete steps)",
                         hang_seconds(limit_ns), judge->limits.hang_warm_steps);
     else if (limit_ns)
         verdict_because(

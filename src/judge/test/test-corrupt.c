@@ -86,7 +86,7 @@ static void of_two_replicas_both_are_named_and_it_is_said(void **state)
     lab_judge_many(bench.lab, &bench.judge, 5);
     verdict = only(&bench, 2, both);
     assert_true(verdict->confidence <= 0.5);
-    assert_true(says(verdict, "which is right cannot be told"));
+    assert_true(says(verdict, "it is unknown which is right"));
     bench_close(&bench);
 }
 
@@ -218,8 +218,8 @@ static void a_layout_that_comes_late_for_some_changes_nothing(void **state)
             layout_tell(&bench, at, true);
         lab_judge_many(bench.lab, &bench.judge, 5);
         verdict = only(&bench, 1, &rank);
-        assert_true(says(verdict, "1 of 3 replicas differ from the other 2's in step 20"));
-        assert_true(says(verdict, "the last clean step is 19: then all 3 were equal"));
+        assert_true(says(verdict, "1 of 3 replicas differ from those of the other 2 in step 20"));
+        assert_true(says(verdict, "the last clean step is 19: all 3 replicas were equal"));
         bench_close(&bench);
     }
 }
@@ -236,7 +236,8 @@ static void what_was_clean_stays_known_when_the_layout_comes(void **state)
     layout_tell(&bench, rank, true);
     bench.lab->fault.flipped[rank] = 1;
     lab_judge(bench.lab, &bench.judge);
-    assert_true(says(only(&bench, 1, &rank), "the last clean step is 19: then all 3 were equal"));
+    assert_true(
+        says(only(&bench, 1, &rank), "the last clean step is 19: all 3 replicas were equal"));
     bench_close(&bench);
 }
 
@@ -255,7 +256,7 @@ static void replicas_that_are_known_late_have_no_clean_step_that_they_did_not_ea
     layout_tell(&bench, rank, true);
     lab_judge_many(bench.lab, &bench.judge, 3);
     verdict = only(&bench, 1, &rank);
-    assert_true(says(verdict, "when all were equal last is not known"));
+    assert_true(says(verdict, "the last step with equal digests is not known"));
     assert_false(says(verdict, "clean"));
     bench_close(&bench);
 }
@@ -307,8 +308,8 @@ static void digests_that_come_apart_are_compared_when_all_have_come(void **state
         for (int step = 0; step < 80; step++)
             judge_late(&bench, 40, late[i]);
         verdict = only(&bench, 1, &rank);
-        assert_true(says(verdict, "1 of 3 replicas differ from the other 2's in step 40"));
-        assert_true(says(verdict, "the last clean step is 24: then all 3 were equal"));
+        assert_true(says(verdict, "1 of 3 replicas differ from those of the other 2 in step 40"));
+        assert_true(says(verdict, "the last clean step is 24: all 3 replicas were equal"));
         bench_close(&bench);
     }
 }
@@ -327,7 +328,7 @@ static void two_of_three_do_not_decide_while_the_third_is_silent(void **state)
         judge_late(&bench, 40, two);
     nothing(&bench);
     judge_late(&bench, 40, all);
-    assert_true(says(only(&bench, 1, &rank), "then all 3 were equal"));
+    assert_true(says(only(&bench, 1, &rank), "all 3 replicas were equal"));
     bench_close(&bench);
 }
 
@@ -383,7 +384,7 @@ static void a_rank_that_stands_still_is_named_even_of_two(void **state)
         lab_judge_many(bench.lab, &bench.judge, 30);
         verdict = only(&bench, 1, &rank);
         assert_int_equal(verdict->layer, LAYER_USER_CODE);
-        assert_true(says(verdict, "stand still"));
+        assert_true(says(verdict, "they do not change while those of the others do"));
         bench_close(&bench);
     }
 }
@@ -484,7 +485,7 @@ static void a_loss_that_is_no_number_on_all_at_once_names_nobody(void **state)
     for (uint32_t i = 0; i < 4; i++)
         bench.lab->fault.loss[i] = NAN;
     lab_judge_many(bench.lab, &bench.judge, 3);
-    assert_true(says(only(&bench, 0, NULL), "none can be named"));
+    assert_true(says(only(&bench, 0, NULL), "no rank can be named"));
     bench_close(&bench);
 }
 

@@ -258,7 +258,7 @@ static void one_who_gave_up_may_be_told_of_last(void **state)
     verdict = &the_hang(&life)->verdict;
     assert_int_equal(verdict->rank_count, 1);
     assert_int_equal(verdict->rank[0], 2);
-    assert_non_null(strstr(verdict->because[verdict->because_count - 1].what, "rank 3 waited"));
+    assert_non_null(strstr(verdict->because[verdict->because_count - 1].what, "rank 3 gave up"));
     life_end(&life);
 }
 

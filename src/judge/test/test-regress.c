@@ -49,7 +49,7 @@ static void a_drift_is_told_as_one(void **state)
         bench.lab->fault.all = i < 60 ? 0 : 0.0006 * (i - 60);
         lab_judge(bench.lab, &bench.judge);
     }
-    assert_non_null(strstr(only(&bench)->cause, "bit by bit"));
+    assert_non_null(strstr(only(&bench)->cause, "gradually"));
     bench_close(&bench);
 }
 

@@ -45,7 +45,7 @@ static void who_comes_last_is_named_though_hosts_are_ahead(void **state)
     lab_judge_many(bench.lab, &bench.judge, 1);
     tracked = only(&bench, 2);
     assert_int_equal(tracked->verdict.layer, LAYER_UNKNOWN);
-    assert_non_null(strstr(tracked->verdict.cause, "comes last"));
+    assert_non_null(strstr(tracked->verdict.cause, "enters collectives last"));
     assert_true(tracked->verdict.seconds_per_step > 0.030);
     assert_true(tracked->verdict.seconds_per_step < 0.060);
     assert_int_equal(bench.judge.unfit_steps, HEALTHY + 10); /* nothing was priced by replay */

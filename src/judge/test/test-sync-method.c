@@ -112,7 +112,8 @@ static void fewer_channels_than_before_are_the_cause(void **state)
     assert_string_equal(verdict->cause, "fewer channels than before: 2, were 16");
     assert_int_equal(verdict->layer, LAYER_FABRIC);
     assert_string_equal(verdict->group, "dp");
-    assert_true(because(verdict, "2 channels, RING/SIMPLE, since step 14; 16, RING/SIMPLE"));
+    assert_true(
+        because(verdict, "2 channels, RING/SIMPLE, since step 14; 16 channels, RING/SIMPLE"));
     assert_true(because(verdict, "1 other communicator of its kind and size, not slow: 16 "));
     bench_close(&bench);
 }
@@ -248,8 +249,8 @@ static void fewer_channels_since_the_restart_are_said_so(void **state)
     lab_judge_many(bench.lab, &bench.judge, 8);
     verdict = only_verdict(&bench);
     assert_string_equal(verdict->cause, "fewer channels than before the restart: 2, were 16");
-    assert_true(because(verdict, "in this attempt; 16, RING/SIMPLE, before the restart"));
-    assert_true(because(verdict, "2 of 2 slower communicators are moved otherwise"));
+    assert_true(because(verdict, "in this attempt; 16 channels, RING/SIMPLE, before the restart"));
+    assert_true(because(verdict, "2 of 2 slow communicators changed algorithm, protocol"));
     bench_close(&bench);
 }
 

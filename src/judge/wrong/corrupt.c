@@ -171,16 +171,16 @@ static void stuck_accuse(struct judge_state *judge, const struct corrupt_book *b
     draft->since_step = part->step - 1;
     draft->since_real_ns = judge_state_step_real_ns(judge, draft->since_step);
     snprintf(draft->cause, sizeof(draft->cause),
-             "parameters do not change though the optimizer runs");
+             "parameters do not change although the optimizer runs");
     verdict_because(draft, "digest",
-                    "the same digest since step %llu on %u of %u ranks; the optimizer ran %u times "
-                    "since then",
+                    "the digest has not changed since step %llu on %u of %u ranks; the optimizer "
+                    "ran %u times since then",
                     (unsigned long long)draft->since_step,
                     draft->rank_count ? draft->rank_count : of, of,
                     book->rank[first->rank].updates - part->updates);
     verdict_because(draft, "digest", "%s",
-                    part->changed ? "it changed before"
-                                  : "it has not changed since the first step");
+                    part->changed ? "the digest changed before that"
+                                  : "the digest has not changed since the first step");
     tracked = judge_state_find(judge, draft, &fresh);
     if (tracked)
         tracked->seen_step = judge->job_step->step;

@@ -193,14 +193,15 @@ static bool group_is_new(const struct digest_group *group)
 static void group_say_since(const struct digest_group *group, struct verdict *draft)
 {
     if (group->clean)
-        verdict_because(draft, "digest", "the last clean step is %llu: then all %u were equal",
+        verdict_because(draft, "digest", "the last clean step is %llu: all %u replicas were equal",
                         (unsigned long long)group->clean - 1, group->count);
     else
-        verdict_because(draft, "digest", "%s; by the layout they are the same parameters",
-                        group_is_new(group) ? "their first digests differ already"
-                                            : "when all were equal last is not known");
+        verdict_because(draft, "digest",
+                        "%s; according to the layout they hold the same parameters",
+                        group_is_new(group) ? "their first digests already differ"
+                                            : "the last step with equal digests is not known");
     if (group->count < group->of)
-        verdict_because(draft, "digest", "%u more replicas have not told theirs",
+        verdict_because(draft, "digest", "%u more replicas have not reported a digest",
                         group->of - group->count);
 }
 
@@ -213,10 +214,9 @@ static void group_say_layer(const struct judge_state *judge, const struct digest
     if (draft->layer != LAYER_GPU_MEMORY)
         return;
     if (judge->history.host_view)
-        verdict_because(
-            draft, "ring",
-            "all replicas run the same ops, as far as hosts tell: it is memory, or code "
-            "that changes parameters on one rank alone");
+        verdict_because(draft, "ring",
+                        "all replicas run the same ops, as far as the hosts show: the cause is "
+                        "memory, or code that changes parameters on one rank only");
     else
         verdict_rule_out(draft, LAYER_USER_CODE, "all replicas run the same ops");
 }
@@ -229,28 +229,28 @@ static void group_say(const struct judge_state *judge, const struct digest_group
 
     if (group->rights)
         verdict_because(draft, "digest",
-                        "parameters of %u of %u replicas differ from the other %u's in step %llu "
-                        "(part %u of %u)",
+                        "parameters of %u of %u replicas differ from those of the other %u in step "
+                        "%llu (part %u of %u)",
                         group->count - group->rights, group->count, group->rights, turn, part,
                         parts);
     else
         verdict_because(draft, "digest",
-                        "parameters of all %u replicas differ in step %llu (part %u of %u), and no "
-                        "side has more: which is right cannot be told",
+                        "parameters of all %u replicas differ in step %llu (part %u of %u); there "
+                        "is no majority, so it is unknown which is right",
                         group->count, turn, part, parts);
     group_say_since(group, draft);
     if (group->stuck)
-        verdict_because(draft, "digest", "they stand still while those of the others change");
+        verdict_because(draft, "digest", "they do not change while those of the others do");
     group_say_layer(judge, group, draft);
 }
 
 static const char *group_cause(const struct digest_group *group)
 {
     if (group->stuck)
-        return "its parameters stopped changing, those of its replicas go on";
+        return "its parameters stopped changing, those of its replicas still change";
     if (group->rights == 0)
-        return group->count == 2 ? "two replicas differ, one of them is wrong"
-                                 : "the replicas differ, and no side has more";
+        return group->count == 2 ? "two replicas differ; one of them is wrong"
+                                 : "the replicas differ, and there is no majority";
     return "its parameters differ from those of its replicas";
 }
 

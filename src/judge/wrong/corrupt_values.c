@@ -101,19 +101,19 @@ static void streak_say(const struct judge_state *judge, const struct corrupt_boo
     }
     if (which < 0)
         verdict_because(draft, "metric",
-                        "all ranks that tell it had it in the same step: none can be named");
+                        "all reporting ranks had it in the same step, so no rank can be named");
     if (streak->steps > 1)
-        verdict_because(draft, "metric", "%u steps in a row by step %llu", streak->steps,
+        verdict_because(draft, "metric", "%u steps in a row up to step %llu", streak->steps,
                         (unsigned long long)judge->job_step->step);
     if (streak->step > 0)
-        verdict_because(draft, "metric", "the last clean step is %llu: then all were finite",
+        verdict_because(draft, "metric", "the last clean step is %llu: all values were finite",
                         (unsigned long long)streak->step - 1);
     snprintf(draft->cause, sizeof(draft->cause), "%s is not finite%s",
              values[which >= 0                ? which
                     : streak->odd[VALUE_LOSS] ? VALUE_LOSS
                                               : VALUE_NORM]
                  .name,
-             which >= 0 ? ", and it was the first" : "");
+             which >= 0 ? ", first on the named ranks" : "");
 }
 
 /* A verdict on one of the ranks at which it began explains it: this is its echo. */
@@ -277,8 +277,7 @@ static void jump_accuse(struct judge_state *judge, const struct corrupt_book *bo
     }
     value_of(judge->job_step, draft.rank[0], which, &value);
     draft.since_real_ns = judge_state_step_real_ns(judge, draft.since_step);
-    snprintf(draft.cause, sizeof(draft.cause), "its %s jumped, and it was the first",
-             values[which].name);
+    snprintf(draft.cause, sizeof(draft.cause), "its %s jumped first", values[which].name);
     verdict_because(&draft, "metric", "%s of rank %u is %.4g in step %llu, typically %.4g before",
                     values[which].name, draft.rank[0], value,
                     (unsigned long long)judge->job_step->step,
