@@ -450,7 +450,7 @@ int bench_step_bytes(uint32_t repeats, struct bench_report *report, struct err *
     if (!bytes)
         return err_set(err, -ENOMEM, "no memory for a step of %u ops", BYTES_OPS);
     bench_report_add(report, &(struct bench_figure){ .name = "bytes_per_rank_step_5000_ops",
-                                                     .text = "bytes of a step of 5000 ops",
+                                                     .text = "bytes of a step of 5000 operations",
                                                      .value = (double)bytes,
                                                      .at_most = FACT_STEP_BYTES_MAX });
     return 0;

@@ -206,10 +206,10 @@ static void steps_report(struct replay_bench_job *job, uint32_t repeats,
         { .name = "slack_ms", .text = "ms for the slack of every operation", .value = ms[SLACK] },
         { .name = "create_ms", .text = "ms to compile the program", .value = large->create_ms },
         { .name = "ceiling_ms",
-          .text = "ms to copy as many durations and ends in memory",
+          .text = "ms to read as many durations and write as many ends",
           .value = ms[CEILING] },
         { .name = "of_ceiling",
-          .text = "share of the speed of that copy that the replay reaches",
+          .text = "speed of the replay as a share of that",
           .value = ms[CEILING] / ms[RUN] },
     };
     for (size_t i = 0; i < COUNT(figures); i++)

@@ -31,7 +31,7 @@ while IFS='|' read -r words line; do
     tap_result $? "and nothing else"
 done <<'END'
 demo extra|unexpected operand 'extra'
-demo --ranks 100000|--ranks 100000: at most
+demo --ranks 100000|--ranks 100000: expected at most
 demo --layout tp=3|tp=3,pp=1,dp=2 needs 6 ranks
 demo --steps 0|--steps 0: expected
 demo --step-ms -4|--step-ms -4: expected
