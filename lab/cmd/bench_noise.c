@@ -1,4 +1,4 @@
-/* bench_noise.c - how often the judges cry wolf in a large job on noisy hosts.
+/* bench_noise.c - the false alarms of the judges in a large job on noisy hosts.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

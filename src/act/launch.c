@@ -1,6 +1,6 @@
 /* launch.c - one run from its first attempt to its end.
  *
- * launch_run() is the story: take the place, start the keeper, attempt until it is well or hopeless, let
+ * launch_run() has the stages: lock the directory, start the keeper, run attempts until success or the last one, let
  * agents and controller finish.  Whatever is waited for, it is waited for in launch_turn(), which serves all that
  * can happen in the meantime.
  *

@@ -187,8 +187,7 @@ static int conf_scalar(struct conf_reader *reader, const yaml_event_t *event)
     struct conf_place at = conf_place_of(&event->start_mark);
 
     if (event->data.scalar.anchor || event->data.scalar.tag)
-        return conf_error(reader->conf, at, reader->err,
-                          "anchors and tags are not understood here");
+        return conf_error(reader->conf, at, reader->err, "anchors and tags are not supported");
     switch (reader->depth) {
     case CONF_SECTIONS:
         return conf_section(reader, event);
@@ -220,7 +219,7 @@ static int conf_begin(struct conf_reader *reader, const yaml_event_t *event, int
 
     if (anchor)
         return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
-                          "anchors and tags are not understood here");
+                          "anchors and tags are not supported");
     if (mapping && (reader->depth == CONF_OUTSIDE || reader->depth == CONF_SECTION)) {
         reader->depth = reader->depth == CONF_OUTSIDE ? CONF_SECTIONS : CONF_KEYS;
         return 0;
@@ -264,7 +263,7 @@ static int conf_event(struct conf_reader *reader, const yaml_event_t *event)
         return conf_end(reader, event);
     case YAML_ALIAS_EVENT:
         return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,
-                          "anchors and tags are not understood here");
+                          "anchors and tags are not supported");
     case YAML_DOCUMENT_START_EVENT:
         if (reader->depth != CONF_OUTSIDE)
             return conf_error(reader->conf, conf_place_of(&event->start_mark), reader->err,

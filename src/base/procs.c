@@ -1,4 +1,4 @@
-/* procs.c - who descends from whom, as /proc tells it.
+/* procs.c - the process tree from /proc.
  *
  * The list is not one moment's truth: processes fork and end while we read.  Callers that
  * need to know that nobody is left therefore look twice (process_tree.c).

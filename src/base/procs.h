@@ -1,4 +1,4 @@
-/* procs.h - who descends from whom, as /proc tells it.
+/* procs.h - the process tree from /proc.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

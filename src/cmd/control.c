@@ -66,8 +66,8 @@ static const struct opt control_opts[] = {
       "default 1h, 0: never",
       NULL, false },
     { "close-after", 0, OPT_DURATION, offsetof(struct control_settings, site.close_ns), "TIME",
-      "a site's run without a launcher is over when all of its ranks are gone and nobody has "
-      "spoken of it for so long; default 60s",
+      "a site's run without a launcher is over when all of its ranks are gone and no message "
+      "about it arrived for this time; default 60s",
       NULL, false },
     { "tidy", 0, OPT_FLAG, offsetof(struct control_settings, tidy), NULL,
       "compact the logs of runs that are over, as far as --keep-age and --keep-mb ask, and exit",

@@ -111,8 +111,8 @@ static void ring_complain(uint32_t rank, const char *why)
 
     if (quiet && strcmp(quiet, "1") == 0)
         return;
-    size = snprintf(line, sizeof(line), "lockstep: rank %u is not watched: %s; training goes on\n",
-                    rank, why);
+    size = snprintf(line, sizeof(line),
+                    "lockstep: rank %u is not observed: %s; training continues\n", rank, why);
     if (write(STDERR_FILENO, line, (size_t)size) < 0)
         return; /* nobody to tell */
 }

@@ -54,7 +54,7 @@ as "$bob" mkdir -p -m 755 "$TAP/bob/rings"
 chmod 711 "$TAP/bob"
 ok "one whose LOCKSTEP_DIR is another user's trains" as "$ada" RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR="$TAP/bob/rings" "$LOCKSTEP" trainer \
     --steps 3 --step-ms 5
-is "with one line" "$(grep -c 'is not watched: .*; training goes on$' "$TAP/err")" 1
+is "with one line" "$(grep -c 'is not observed: .*; training continues$' "$TAP/err")" 1
 rmdir "$shm"
 
 # A state directory that is there and not ours.

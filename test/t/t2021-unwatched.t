@@ -73,7 +73,7 @@ if unshare -m "$TAP/readonly" true 2>/dev/null; then
     has "it says what to do" 'nothing is observed or recorded; set LOCKSTEP_STATE' "$TAP/err"
     ok "a rank makes no ring then, and says nothing of it" env -u TMPDIR unshare -m "$TAP/readonly" "$LOCKSTEP" run -n 1 -- \
         "$LOCKSTEP" trainer --steps 3 --step-ms 5
-    lacks "nor of why" 'is not watched' "$TAP/err"
+    lacks "nor of why" 'is not observed' "$TAP/err"
 else
     skip "no directory anywhere" "needs root"
 fi

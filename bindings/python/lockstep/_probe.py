@@ -86,7 +86,7 @@ class Probe:
         if result < 0:
             self._refused = True
             if os.environ.get("LOCKSTEP_QUIET") != "1":
-                sys.stderr.write("lockstep: rank %d is not watched: %s; training goes on\n" % (
+                sys.stderr.write("lockstep: rank %d is not observed: %s; training continues\n" % (
                     rank, why.value.decode("utf-8", "replace")))
             return False
         self.rank, self.world = rank, world

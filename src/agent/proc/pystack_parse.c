@@ -1,4 +1,4 @@
-/* pystack_parse.c - symbols of ELF files and Python's tables of lines: bytes that nobody vouches for.
+/* pystack_parse.c - symbols of ELF files and Python's tables of lines: untrusted bytes.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,4 +1,4 @@
-/* straggler.c - whom is everybody waiting for?
+/* straggler.c - finds the rank that the others wait for.
  *
  * In lockstep training a slow rank does not look slow: it is the others whose steps
  * stretch, inside the collective.  So a rank is suspected when its *local* work (device

@@ -1,4 +1,4 @@
-/* hang.h - when nothing moves: who holds whom, and since when.
+/* hang.h - hangs: which rank blocks which, and since when.
  *
  * Beats come in as they are; once a second all of them are laid before wait.h.  What is found twice in a
  * row in the same way is said.  A verdict stays one while the same thing holds, also when more is learnt about it

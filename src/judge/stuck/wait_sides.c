@@ -1,4 +1,4 @@
-/* wait_sides.c - when nobody alone is where it begins: those who disagree.
+/* wait_sides.c - hangs without a single culprit: the ranks that disagree.
  *
  * Of two sides the smaller one is named, and both are told: one program among many is more likely wrong than
  * all the others.  Where they are equally many the one that does what was never done before is named, or all are,
