@@ -372,13 +372,18 @@ static void say_beginning(const struct demo_run *demo, const struct demo_setting
 {
     if (settings->json)
         return;
-    printf("run %s: training with %u ranks for %llu steps on this machine; ", demo->config.run,
-           settings->ranks, (unsigned long long)settings->steps);
+    printf("run %s: training with %u rank%s for %llu steps on this machine; ", demo->config.run,
+           settings->ranks, settings->ranks == 1 ? "" : "s", (unsigned long long)settings->steps);
     if (demo->plan.count == 0)
         printf("no fault will be injected.\n\n");
     else
         printf("%u fault%s will be injected.\nlockstep has no information about the faults.\n\n",
                demo->plan.count, demo->plan.count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < demo->plan.count; i++) {
+        if (demo->plan.fault[i].step >= settings->steps)
+            printf("fault %s begins at step %llu, after the last step: it will not happen.\n\n",
+                   demo->plan.fault[i].kind->name, (unsigned long long)demo->plan.fault[i].step);
+    }
     fflush(stdout);
 }
 

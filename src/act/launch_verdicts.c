@@ -77,9 +77,9 @@ static void say_unobserved(struct launch *launch)
 {
     output_say(launch->output, "steps were not observed: no process loaded the lockstep probe; "
                                "only crashes and exits were recorded");
-    output_say(launch->output, "  to do: run a Python program that imports torch, or call the "
-                               "probe in your program (lockstep/probe.h); "
-                               "LOCKSTEP_DEBUG=1 prints why a Python program is not observed");
+    output_say(launch->output,
+               "  to do: train with torch (python3 without -I, -E and -S), or call the "
+               "probe in your program (lockstep/probe.h)");
 }
 
 void launch_conclude(struct launch *launch)

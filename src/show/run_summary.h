@@ -39,8 +39,9 @@ struct run_summary_restart {
 /* Of a run in which no process has the probe, and what to do about it. */
 #define RUN_SUMMARY_UNOBSERVED                                                                     \
     "steps: no process loaded the lockstep probe; only crashes and exits are known\n"              \
-    "  to do: run a Python program that imports torch, or call the probe in your program\n"        \
-    "  (lockstep/probe.h); LOCKSTEP_DEBUG=1 prints why a Python program is not observed"
+    "  to do: train with torch (python3 without -I, -E and -S), or call the probe in your "        \
+    "program\n"                                                                                    \
+    "  (lockstep/probe.h)"
 
 struct run_summary {
     char run[64];

@@ -45,7 +45,7 @@ static void program_step(struct lockstep_probe *probe, int comm)
 
 int main(void)
 {
-    struct lockstep_layout layout = { sizeof(layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 };
+    struct lockstep_layout layout = { sizeof(layout), 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, { 0, 0 } };
     struct lockstep_probe *probe = NULL;
     const char *version = lockstep_inline_version();
     char why[256] = "";

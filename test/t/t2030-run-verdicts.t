@@ -13,15 +13,15 @@ exits 3 "a rank that fails" timeout -k 5 60 "$LOCKSTEP" run --name crash -n 2 --
 ours "$TAP/err" >"$TAP/ours"
 has "what is wrong" '^crash: rank 1 failed first: exited with 3$' "$TAP/ours"
 has "by which evidence" '^  because rank 1 was the first to end' "$TAP/ours"
-has "and what to do" '^  to do: Fix the error of the named rank' "$TAP/ours"
+has "and what to do" '^  to do: Read the end of the log of the named rank' "$TAP/ours"
 has "steps were not observed, and why" '^steps were not observed: no process loaded the lockstep probe' "$TAP/ours"
 is "the last line counts, and says where to read on" "$(tail -n 1 "$TAP/ours")" "1 verdict; to read on: lockstep why crash"
 lacks "nothing of that is on stdout" 'lockstep|verdict' "$TAP/out"
 exits 1 "that command works" "$LOCKSTEP" why crash
-has "it says what to do, too" '^  to do: Fix the error of the named rank' "$TAP/out"
+has "it says what to do, too" '^  to do: Read the end of the log of the named rank' "$TAP/out"
 has "and what was not observed" '^  steps: no process loaded the lockstep probe' "$TAP/out"
 exits 1 "also in JSON" "$LOCKSTEP" why --json crash
-has "as advice" '"advice": ?"Fix the error of the named rank' "$TAP/out"
+has "as advice" '"advice": ?"Read the end of the log of the named rank' "$TAP/out"
 
 exits 3 "with --quiet" timeout -k 5 60 "$LOCKSTEP" run -q --name quiet -n 2 -- sh -c '[ $RANK = 1 ] && exit 3; exec sleep 30'
 ours "$TAP/err" >"$TAP/ours"

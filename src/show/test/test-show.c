@@ -391,7 +391,7 @@ static void a_job_without_the_probe_says_why_and_what_to_do(void **state)
     fclose(out);
     assert_non_null(strstr(text, "cannot tell: no step was observed\n"));
     assert_non_null(strstr(text, "not observed:\n  steps: no process loaded the lockstep probe"));
-    assert_non_null(strstr(text, "to do: run a Python program that imports torch"));
+    assert_non_null(strstr(text, "to do: train with torch"));
     assert_null(strstr(text, "ranks 0"));
     free(text);
 }
