@@ -38,14 +38,14 @@ is "and no groups" "$(awk '/^Groups:/ { print NF }' "/proc/$pid/status")" 1
 # One that dies at once is started ever later.
 run=$(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -n 's/^--run=//p')
 kills=0
-while ! grep -q "agent of run $run ended .*again in 4 s" "$TAP/daemon.err" && [ $kills -lt 8 ]; do
+while ! grep -q "agent of run $run ended .*restarting it in 4 s" "$TAP/daemon.err" && [ $kills -lt 8 ]; do
     again() { pid=$(pgrep -P "$daemon" -f -- "--run=$run " | head -n 1); [ -n "$pid" ]; }
     await again || break
     as $ada kill -9 "$pid"
     kills=$((kills + 1))
     await ended "$pid"
 done
-has "an agent that is killed at once is started ever later" "agent of run $run ended .*again in 4 s" "$TAP/daemon.err"
+has "an agent that is killed at once is started ever later" "agent of run $run ended .*restarting it in 4 s" "$TAP/daemon.err"
 daemon_stop
 is "the daemon ends in order" $? 0
 done_testing
