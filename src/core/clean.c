@@ -15,13 +15,14 @@ bool array_fit_(void **array, size_t each, size_t *room, size_t need, uint64_t m
 
     if (need <= old)
         return true;
+    most = MIN(most, SIZE_MAX / each);
     if (need > most)
         return false;
     if (old <= SIZE_MAX / 2)
         wanted = MAX(wanted, old * 2);
     if (wanted > most)
         wanted = need;
-    grown = reallocarray(*array, wanted, each);
+    grown = realloc(*array, wanted * each);
     if (!grown)
         return false;
     if (zero)
