@@ -1,4 +1,4 @@
-/* noise_job.c - makes the steps of such a job, and counts what is said about them.
+/* noise_job.c - simulates the steps of such a job, and counts the verdicts about them.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

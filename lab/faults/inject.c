@@ -1,4 +1,4 @@
-/* inject.c - when and on whom the injector acts.
+/* inject.c - selects when the injector acts, and on which ranks.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /* foreign_load.h - how much of this machine is taken by who does not belong to us.
  *
  * Others are processes that do not descend from this one, and a hypervisor that runs other machines.  Kernel threads
- * are left out: they work for us as for anybody.  What is taken is told for each second, in cores.
+ * are not counted: they work for every process.  The result is given for each second, in cores.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -16,7 +16,7 @@
 #define ELASTIC_STEPS 14
 #define ONSET 20 /* steps before: enough to know what is typical */
 
-/* ---- after which nothing moves or somebody is dead, and pauses that are neither ---- */
+/* ---- faults that hang or kill a rank, and long pauses ---- */
 
 /* Families that have cases only when they are asked for: a hang takes its limit to be said. */
 static const struct score_series {
@@ -208,7 +208,8 @@ void score_link_case(uint32_t number, struct rand *rand, struct score_case *at)
 
     at->family = "link";
     score_layout(at, rand, id, score_size(which + round));
-    at->nodes = id == FAULT_SLOW_LINK ? 4 : 2; /* a slow one is told from the fabric by its pairs */
+    at->nodes =
+        id == FAULT_SLOW_LINK ? 4 : 2; /* pairs distinguish a slow link from a slow fabric */
     at->steps = ONSET + 30;
     at->fault = (struct fault){ .kind = score_kind(id),
                                 .set = FAULT_STEP | FAULT_NODE | FAULT_FACTOR,

@@ -1,4 +1,4 @@
-/* test-slowfs.c - our own file system is one: what is written comes back, and it is late when told to be.
+/* test-slowfs.c - the slow file system: data is read back as written, and late when a delay is set.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
